@@ -1,0 +1,1 @@
+"""Where tables live: the filesystem catalog."""

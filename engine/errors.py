@@ -1,0 +1,93 @@
+"""Every error Morrow raises on purpose: one tree under `MorrowError`.
+
+Five branches answer five different questions of a caller:
+
+* `CorruptFile`      - the bytes of the table are not what the format says: restore or repair the file.
+* `Unsupported`      - the table is fine, Morrow does not handle it (an option, type, engine, version).
+* `CommitConflict`   - somebody else committed first: re-read and retry.
+* `NotFound`         - a table, snapshot, tag, branch, column or file that is not there.
+* `InvalidArgument`  - the call is wrong: nothing was read or written.
+
+Each message says what is wrong, where (table, file, option), and what to do.
+"""
+
+from __future__ import annotations
+
+
+class MorrowError(Exception):
+    """Base of every error that Morrow raises on purpose."""
+
+
+class CorruptFile(MorrowError):
+    """A metadata, index or data file whose bytes contradict the format or other metadata."""
+
+    def __init__(self, path: str, problem: str, *, hint: str = "restore the file from a backup, or read an older snapshot or tag") -> None:
+        super().__init__(f"{path}: {problem}; {hint}")
+        self.path = path
+        self.problem = problem
+
+
+class Unsupported(MorrowError):
+    """A valid table that uses something Morrow does not handle; reading on would risk wrong rows."""
+
+    def __init__(self, feature: str, *, where: str | None = None, hint: str | None = None) -> None:
+        message = f"{where}: {feature} is not supported" if where else f"{feature} is not supported"
+        super().__init__(f"{message}; {hint}" if hint else message)
+        self.feature = feature
+        self.where = where
+
+
+class CommitConflict(MorrowError):
+    """A commit lost against a concurrent one; nothing of it is visible."""
+
+
+class InvalidArgument(MorrowError, ValueError):
+    """The call itself is wrong: an unknown column, a filter that does not parse, a bad option value."""
+
+
+class StorageError(MorrowError, OSError):
+    """The file system or object store answered with an error that is not "no such file"."""
+
+
+class UnsafePath(MorrowError):
+    """A file name in metadata would lead outside the table; nothing was opened."""
+
+
+class NotFound(MorrowError, LookupError):
+    """Something named by the caller or by metadata is not there."""
+
+
+class TableNotFound(NotFound):
+    """No folder, or a folder without a Paimon schema."""
+
+
+class DatabaseNotFound(NotFound):
+    """No such database folder in the warehouse."""
+
+
+class FileMissing(NotFound):
+    """A file that metadata names is not in the store."""
+
+    def __init__(self, path: str, *, hint: str = "the snapshot may have expired while it was read; open the table again") -> None:
+        super().__init__(f"{path}: no such file; {hint}")
+        self.path = path
+
+
+class SnapshotNotFound(NotFound):
+    """No snapshot has this id, or none is at or before this time."""
+
+
+class SnapshotExpired(SnapshotNotFound):
+    """The snapshot existed once; expiry removed it and no tag keeps it."""
+
+
+class TagNotFound(NotFound):
+    """No tag of this name."""
+
+
+class BranchNotFound(NotFound):
+    """No branch of this name."""
+
+
+class ColumnNotFound(NotFound, InvalidArgument):
+    """A column that the schema read does not have."""

@@ -1,0 +1,1 @@
+"""File stores: local and object stores behind one small protocol."""

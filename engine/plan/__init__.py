@@ -1,0 +1,1 @@
+"""From metadata to an immutable ScanPlan: time travel, pruning, sections, explain."""

@@ -1,0 +1,1 @@
+"""Morrow reads and writes Apache Paimon tables as vectorised Arrow, Polars and DuckDB queries."""

@@ -1,0 +1,1 @@
+"""Executes a ScanPlan: file formats, position masks, merges; results as Arrow, Polars, DuckDB."""

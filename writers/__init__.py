@@ -1,0 +1,1 @@
+"""Writes tables (arrives with the writing milestone)."""

@@ -1,1 +1,49 @@
-"""Morrow reads and writes Apache Paimon tables as vectorised Arrow, Polars and DuckDB queries."""
+"""Morrow reads Apache Paimon tables as vectorised Arrow, Polars and DuckDB queries.
+
+    import morrow
+    t = morrow.open("warehouse/db.db/orders")
+    t.scan(columns=["id", "amount"], filter="amount > 10", as_of="2024-05-14").to_polars()
+
+Polars, DuckDB, pandas and Spark are imported when they are first used, never by ``import morrow``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from morrow.catalog import Catalog
+    from morrow.engine import errors
+    from morrow.engine.errors import MorrowError
+    from morrow.scan import Scan
+    from morrow.session import clear_caches, open  # noqa: A004  # morrow.open is the name users look for
+    from morrow.table import Table
+
+__version__ = "0.1.0"
+
+__all__ = ["Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open"]
+
+_HOMES = {
+    "Catalog": "morrow.catalog",
+    "MorrowError": "morrow.engine.errors",
+    "Scan": "morrow.scan",
+    "Table": "morrow.table",
+    "clear_caches": "morrow.session",
+    "open": "morrow.session",
+}
+_MODULES = {"duckdb": "morrow.duckdb", "errors": "morrow.engine.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    # PEP 562: the public names load their modules when first touched, so that importing morrow stays quick.
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'morrow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES, "__version__"])

@@ -1,0 +1,74 @@
+# `make` builds .venv and lists the targets. Nothing but make and Python 3.10+ has to be installed by hand.
+#
+# The environment is made once and again when pyproject.toml changes. Another interpreter: make PYTHON=python3.13 test
+# More arguments for pytest: make test ARGS="-k golden -x"
+
+PYTHON ?= python3
+VENV   ?= .venv
+ARGS   ?=
+
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+DATA  := bench/.data
+
+# Tests spread over the cores; WORKERS=0 runs them in this process (for a debugger).
+WORKERS ?= auto
+
+MAKEFLAGS += --no-print-directory
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYTHONDONTWRITEBYTECODE =
+
+.DEFAULT_GOAL := setup
+.PHONY: setup help demo test test-long bench bench-quick bench-peers lint format clean
+
+setup: $(READY) help  ## make the environment (.venv), then list the targets
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## read real Paimon tables: merged rows, time travel, a DuckDB query, the plan
+	@$(BIN)/python examples/demo.py
+
+test: $(READY)  ## run the tests, the golden tables among them
+	@$(BIN)/pytest -q -n $(WORKERS) $(ARGS)
+
+test-long: $(READY)  ## run the tests with many more random examples
+	@HYPOTHESIS_PROFILE=long $(BIN)/pytest -q -n $(WORKERS) $(ARGS)
+
+bench: $(READY) bench-peers  ## measure everything, write bench/RESULTS.md (half an hour; peers included)
+	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-quick: $(READY)  ## measure with small tables and no peers, print the result (a few minutes)
+	@$(BIN)/python -m bench.run --quick $(ARGS)
+
+bench-peers: $(READY)  ## install the readers we compare with, each in an environment of its own
+	@$(BIN)/python -m bench.peers install
+
+lint: $(READY)  ## ruff, formatting, mypy strict, the layers
+	@echo "ruff check";   $(BIN)/ruff check .
+	@echo "ruff format";  $(BIN)/ruff format --check .
+	@echo "mypy";         $(BIN)/mypy
+	@echo "lint-imports"; $(BIN)/lint-imports --no-cache
+
+format: $(READY)  ## format the code and sort the imports
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+clean:  ## remove the environment, caches and generated tables
+	@rm -rf $(VENV) $(DATA) bench/.peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	    .benchmarks .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip 25.1 is the first that installs dependency groups, so pip itself comes first. The build backend is installed as well:
+# the packaging test builds the wheel without a network.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+	    { echo "Morrow needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "[1/3] making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV) || \
+	    { echo "python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "[2/3] updating pip and setuptools"
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' 'setuptools>=77'
+	@echo "[3/3] installing Morrow, its dependencies and the tools (once; a minute or two)"
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $(READY)

@@ -1,0 +1,175 @@
+"""A measurement is a ratio: subject and baseline take turns in one process, so noise of the machine hits both.
+
+    round 1: baseline, subject      round 2: baseline, subject      ...      ratio = median / median
+
+The first turn of each warms the file cache and is thrown away. What was compared, the ratio and the bound it must keep
+go into `extra_info` of pytest-benchmark, whence `bench.report` makes RESULTS.md. A bound that is not kept is
+reported, it fails no test: this suite measures, and the machine may be busy.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
+ROUNDS = 7
+"""Turns of a comparison; the medians of RESULTS.md are never of fewer than 5."""
+
+Clock = Callable[[], float]
+"""Does something and returns how many seconds that took."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the ratio subject / baseline (or baseline / subject, when `faster`) has to keep."""
+
+    limit: float
+    faster: bool = False
+
+    def __str__(self) -> str:
+        return f">= {self.limit:g}x faster" if self.faster else f"<= {self.limit:g}x"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An absolute bound: `unit` is "ms" or "MB"."""
+
+    limit: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"<= {self.limit:g} {self.unit}"
+
+
+@dataclass
+class Measured:
+    """One row of RESULTS.md."""
+
+    section: str
+    what: str
+    baseline: str = ""
+    subject: list[float] = field(default_factory=list)
+    """Seconds a round, or MB."""
+    base: list[float] = field(default_factory=list)
+    bound: Bound | Limit | None = None
+    note: str = ""
+
+    @property
+    def unit(self) -> str:
+        return self.bound.unit if isinstance(self.bound, Limit) else "ms"
+
+    def _display(self, values: Sequence[float]) -> float | None:
+        if not values:
+            return None
+        middle = statistics.median(values)
+        return middle if self.unit == "MB" else middle * 1000
+
+    @property
+    def value(self) -> float | None:
+        return self._display(self.subject)
+
+    @property
+    def ratio(self) -> float | None:
+        if not self.base:
+            return None
+        ratio = statistics.median(self.subject) / statistics.median(self.base)
+        return 1 / ratio if isinstance(self.bound, Bound) and self.bound.faster else ratio
+
+    @property
+    def met(self) -> bool | None:
+        """None where nothing is demanded."""
+        if isinstance(self.bound, Limit):
+            return self.value is not None and self.value <= self.bound.limit
+        if self.bound is None or self.ratio is None:
+            return None
+        return self.ratio >= self.bound.limit if self.bound.faster else self.ratio <= self.bound.limit
+
+    def info(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {
+            "section": self.section,
+            "what": self.what,
+            "unit": self.unit,
+            "value": self.value,
+            "spread": [self._display([edge]) for edge in (min(self.subject), max(self.subject))],
+            "baseline": self.baseline,
+            "baseline_value": self._display(self.base),
+            "ratio": self.ratio,
+            "faster": isinstance(self.bound, Bound) and self.bound.faster,
+            "bound": str(self.bound) if self.bound else "",
+            "met": self.met,
+            "note": self.note,
+            "rounds": len(self.subject),
+            "load": os.getloadavg()[0],
+        }
+
+
+def timed(action: Callable[[], object]) -> Clock:
+    """A clock around `action`; its result is dropped after the clock has stopped."""
+
+    def run() -> float:
+        began = time.perf_counter()
+        kept = action()
+        took = time.perf_counter() - began
+        del kept
+        return took
+
+    return run
+
+
+def compare(
+    benchmark: BenchmarkFixture,
+    section: str,
+    what: str,
+    subject: Callable[[], object],
+    *,
+    baseline: tuple[str, Clock] | None = None,
+    bound: Bound | Limit | None = None,
+    before: Callable[[], object] | None = None,
+    rounds: int = ROUNDS,
+    warmup: bool = True,
+    note: str = "",
+) -> Measured:
+    """Measure `subject` and, in turn with it, the baseline (its name and its clock).
+
+    `before` runs ahead of each turn of the subject and is not measured: it drops caches for a first read.
+    """
+    name, clock = baseline or ("", None)
+    base: list[float] = []
+
+    def turn() -> None:
+        if clock:
+            base.append(clock())
+        if before:
+            before()
+
+    benchmark.pedantic(subject, setup=turn, rounds=rounds, iterations=1, warmup_rounds=int(warmup))
+    stats = benchmark.stats
+    assert stats is not None
+    measured = Measured(section, what, name, list(stats.stats.data), base[-rounds:], bound, note)
+    benchmark.extra_info.update(measured.info())
+    return measured
+
+
+def record(
+    benchmark: BenchmarkFixture,
+    section: str,
+    what: str,
+    clock: Clock,
+    *,
+    bound: Limit | None,
+    rounds: int = 5,
+    note: str = "",
+) -> Measured:
+    """Take down what `clock` measures itself, in another process: seconds, or MB as `bound` says."""
+    values: list[float] = []
+    benchmark.pedantic(lambda: values.append(clock()), rounds=rounds, iterations=1)
+    measured = Measured(section, what, subject=values, bound=bound, note=note)
+    benchmark.extra_info.update(measured.info())
+    return measured

@@ -1,0 +1,51 @@
+"""Fixtures of the suite: the tables, made once in bench/.data; `--quick` for small tables and no peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bench import peers, tables
+from bench.peers import Peer
+from bench.tables import Table
+
+Tables = Callable[[str], Table]
+Peers = Callable[[str], Peer]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="tables a tenth of the size, no peers")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        left_out = [item for item in items if item.get_closest_marker("peers")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "peers: needs the environments of `make bench-peers`")
+
+
+@pytest.fixture(scope="session")
+def table(request: pytest.FixtureRequest) -> Tables:
+    """`table(name)`: the table of that name in `bench.tables.SPECS`, written if it is not there."""
+    return lambda name: tables.make(name, quick=request.config.getoption("--quick"))
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[Peers]:
+    """`peer(name)`: a running process of that reader, kept for the session."""
+    running: dict[str, Peer] = {}
+
+    def start(name: str) -> Peer:
+        if name not in running:
+            peers.install(name)
+            running[name] = Peer(name)
+        return running[name]
+
+    yield start
+    for process in running.values():
+        process.close()

@@ -1,0 +1,69 @@
+"""Rows of the measured tables: 8 columns as an order table has them, the same on every machine.
+
+Row number n gives the key: `id` 2n as BIGINT, or (`customer`, `line`) for the table with a composite key, both
+ascending in n. A base holds every row number of a range, an update a sample of them, and odd ids the base lacks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+BIGINT_KEY = ("id",)
+COMPOSITE_KEY = ("customer", "line")
+
+FIELDS = {
+    "id": "BIGINT",
+    "customer": "STRING",
+    "line": "INT",
+    "city": "STRING",
+    "amount": "DOUBLE",
+    "quantity": "INT",
+    "price": "DOUBLE",
+    "created": "TIMESTAMP(6)",
+    "paid": "BOOLEAN",
+}
+"""`created` ascends with the key: a range of it prunes row groups; `amount`, uniform in [0, 1000), prunes none."""
+
+LINES = 20
+"""Lines of an order: the second key column repeats 0..19."""
+
+CITIES = tuple(f"{name} {number}" for name in ("Oslo", "Porto", "Quito", "Riga", "Sofia") for number in range(10))
+SPRING = np.datetime64("2024-03-01T00:00:00", "us")
+
+
+def fields(key: tuple[str, ...]) -> dict[str, str]:
+    """Name -> Paimon type of the 8 columns of a table with this key, or with no key."""
+    left_out = "id" if key == COMPOSITE_KEY else "line"
+    return {name: kind + " NOT NULL" * (name in key) for name, kind in FIELDS.items() if name != left_out}
+
+
+def rows(ids: np.ndarray, key: tuple[str, ...], seed: int) -> pl.DataFrame:
+    """One row an id, in the order of `ids` (int64)."""
+    random = np.random.default_rng(seed)
+    count = len(ids)
+    orders = pl.DataFrame({"id": ids}).select(
+        "id",
+        customer=pl.format("customer-{}", (pl.col("id") // LINES).cast(pl.String).str.zfill(9)),
+        line=(pl.col("id") % LINES).cast(pl.Int32),
+        city=pl.Series(CITIES).gather(pl.Series(random.integers(0, len(CITIES), count))),
+        amount=pl.Series(random.random(count) * 1000).round(2),
+        quantity=pl.Series(random.integers(1, 100, count, dtype=np.int32)),
+        price=pl.Series(random.random(count) * 90).round(2),
+        created=pl.Series(SPRING + (ids * 250_000).astype("timedelta64[us]")),
+        paid=pl.Series(random.random(count) < 0.8),
+    )
+    return orders.select(*fields(key))
+
+
+def base_ids(first: int, count: int) -> np.ndarray:
+    """Ids of rows first .. first + count."""
+    return np.arange(first, first + count, dtype=np.int64) * 2
+
+
+def update_ids(base_rows: int, count: int, seed: int) -> np.ndarray:
+    """Ascending ids of an update: four fifths are keys of the base, spread evenly, one fifth is new."""
+    random = np.random.default_rng(seed)
+    old = random.choice(base_rows, count * 4 // 5, replace=False).astype(np.int64) * 2
+    new = random.choice(base_rows, count - len(old), replace=False).astype(np.int64) * 2 + 1
+    return np.sort(np.concatenate([old, new]))

@@ -1,0 +1,77 @@
+"""The readers Morrow is compared with, each in an environment of its own under bench/.peers.
+
+`python -m bench.peers install` makes the environments. A peer runs as a process that reads one request a line and
+answers with the seconds its read took, measured inside, so neither its start nor the pipe is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+HOME = HERE / ".peers"
+
+PEERS = {
+    "pypaimon": ("pypaimon==2.1.0",),
+    "pypaimon-rust": ("pypaimon-rust==0.4.0", "pyarrow>=18"),
+}
+"""Name of the environment -> what is installed in it."""
+
+
+def interpreter(name: str) -> Path:
+    return HOME / name / "bin" / "python"
+
+
+def installed(name: str) -> bool:
+    return (HOME / name / ".ready").exists()
+
+
+def install(name: str) -> None:
+    """Make the environment of a peer, unless it is there."""
+    if installed(name):
+        return
+    print(f"installing {' '.join(PEERS[name])} in bench/.peers/{name}", flush=True)
+    HOME.mkdir(exist_ok=True)
+    (HOME / ".gitignore").write_text("*\n")
+    venv.create(HOME / name, with_pip=True, clear=True)
+    pip = [str(interpreter(name)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *PEERS[name]], check=True)
+    (HOME / name / ".ready").touch()
+
+
+class Peer:
+    """A running peer; `read` returns its answer, `clock` only the seconds."""
+
+    def __init__(self, name: str) -> None:
+        command = [str(interpreter(name)), str(HERE / "peer_worker.py"), name]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.name = name
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def read(self, warehouse: Path, query: str, column: str) -> dict[str, Any]:
+        """Read table `db.t`: `query` is "full" (to Arrow) or "sum" (rows and the sum of `column`)."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"warehouse": str(warehouse), "query": query, "column": column}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"{self.name} ended with code {self._process.wait()}")
+        return dict(json.loads(answer))
+
+    def clock(self, warehouse: Path, query: str, column: str) -> float:
+        return float(self.read(warehouse, query, column)["seconds"])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["install"]:
+        sys.exit("usage: python -m bench.peers install")
+    for peer in PEERS:
+        install(peer)

@@ -1,0 +1,180 @@
+"""RESULTS.md and its plots, from what pytest-benchmark wrote.
+
+Every benchmark made with `bench.compare` carries its row in `extra_info` (see `Measured.info`); benchmarks without
+one are listed with their medians, so a plain pytest-benchmark test needs nothing more.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("polars", "duckdb", "pyarrow", "numpy")
+READING = (
+    "Subject and baseline take turns in one process. A number is the median of all turns, a ratio that of two medians.",
+    "*First* is a read with Morrow's caches dropped before every turn (the files are in the system's cache for both);",
+    "*again* is one with masks and metadata cached. The ratio is Morrow / baseline; *x faster* is baseline / Morrow.",
+)
+MARK = {True: "met", False: "**not met**", None: ""}
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the sections of RESULTS.md are made of; `rows` in the order they were measured."""
+
+    command: str
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def read(cls, path: Path, command: str) -> Report:
+        benchmarks = json.loads(path.read_text())["benchmarks"]
+        return cls(command, tuple(_row(benchmark) for benchmark in benchmarks))
+
+    @property
+    def sections(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        for row in self.rows:
+            found.setdefault(row["section"], []).append(row)
+        return found
+
+
+def _row(benchmark: dict[str, Any]) -> Row:
+    info: Row = benchmark["extra_info"]
+    if "section" in info:
+        return info
+    stats = benchmark["stats"]
+    plain = {"unit": "ms", "baseline": "", "baseline_value": None, "ratio": None, "bound": "", "met": None}
+    rest = {"faster": False, "note": ", ".join(f"{key} {value}" for key, value in info.items()), "load": None}
+    return {
+        **plain,
+        **rest,
+        "section": benchmark["group"] or _title(benchmark["fullname"]),
+        "what": _title(benchmark["name"]),
+        "value": stats["median"] * 1000,
+        "spread": [stats["min"] * 1000, stats["max"] * 1000],
+        "rounds": stats["rounds"],
+    }
+
+
+def _title(name: str) -> str:
+    """`bench/test_dv_codec.py::test_decode[200M]` -> "dv codec" as a section; `test_decode[200M]` -> "decode 200M"."""
+    name = re.sub(r".*?test_(\w+)\.py::.*", r"\1", name)
+    return re.sub(r"[\[\]_]+", " ", name.removeprefix("test_")).strip()
+
+
+def markdown(report: Report) -> str:
+    """The whole of RESULTS.md."""
+    demanded = [row for row in report.rows if row["met"] is not None]
+    met = sum(row["met"] for row in demanded)
+    lines = [
+        "# What was measured",
+        "",
+        f"Written by `{report.command}`. {met} of {len(demanded)} bounds are met.",
+        "",
+        *READING,
+        "",
+        *_machine(report.rows),
+    ]
+    for section, rows in report.sections.items():
+        lines += ["", f"## {section}", "", *_table(rows)]
+        if any(row["baseline_value"] is not None for row in rows):
+            lines += ["", f"![{section}](plots/{slug(section)}.svg)"]
+    return "\n".join(lines) + "\n"
+
+
+def _machine(rows: Iterable[Row]) -> list[str]:
+    loads = [row["load"] for row in rows if row["load"] is not None]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
+    lines = [
+        f"- machine: {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}",
+        f"- versions: Python {platform.python_version()}, {versions}",
+    ]
+    if loads:
+        lines.append(f"- load while measuring (1 minute): {min(loads):.1f} to {max(loads):.1f}")
+    return lines
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    lines = [
+        "| what | Morrow | min-max | baseline | its time | ratio | bound | |",
+        "|---|--:|--:|---|--:|--:|--:|---|",
+    ]
+    lines += [
+        f"| {row['what']} | {_amount(row['value'], row['unit'])} | {_range(row)} | {row['baseline']} "
+        f"| {_amount(row['baseline_value'], row['unit'])} | {_ratio(row)} | {row['bound']} | {MARK[row['met']]} |"
+        for row in rows
+    ]
+    notes = [f"- {row['what']}: {row['note']}" for row in rows if row["note"]]
+    return [*lines, "", *notes] if notes else lines
+
+
+def _amount(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit == "ms" and value >= 10_000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+
+
+def _range(row: Row) -> str:
+    low, high = row["spread"]
+    return f"{low:.3g}-{high:.3g}" if high < 1000 else f"{low:.0f}-{high:.0f}"
+
+
+def _ratio(row: Row) -> str:
+    if row["ratio"] is None:
+        return ""
+    return f"{row['ratio']:.1f}x faster" if row["faster"] else f"{row['ratio']:.2f}"
+
+
+def slug(section: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", section.lower()).strip("-")
+
+
+# The plots are bars in plain SVG: small, readable in a diff, the same on every machine.
+BAR, GAP, LABEL, WIDTH = 14, 10, 330, 420
+COLOURS = {"subject": "#c2410c", "baseline": "#64748b"}
+
+
+def plot(title: str, rows: Sequence[Row]) -> str:
+    """Two bars a row, Morrow and its baseline, on one linear axis; the longest bar fills the width."""
+    compared = [row for row in rows if row["baseline_value"] is not None]
+    longest = max(max(row["value"], row["baseline_value"]) for row in compared)
+    height = 34 + len(compared) * (2 * BAR + GAP)
+    body = [f'<text x="0" y="16" font-weight="bold">{escape(title)}</text>']
+    for index, row in enumerate(compared):
+        top = 28 + index * (2 * BAR + GAP)
+        label = f"{row['what']} | {row['baseline']}"
+        body.append(f'<text x="{LABEL - 8}" y="{top + BAR + 4}" text-anchor="end">{escape(label)}</text>')
+        bars = (("subject", row["value"]), ("baseline", row["baseline_value"]))
+        for offset, (kind, value) in enumerate(bars):
+            width, y = max(1.0, value / longest * WIDTH), top + offset * BAR
+            body.append(f'<rect x="{LABEL}" y="{y}" width="{width:.1f}" height="{BAR - 1}" fill="{COLOURS[kind]}"/>')
+            text = escape(("Morrow " if kind == "subject" else "") + _amount(value, row["unit"]))
+            body.append(f'<text x="{LABEL + width + 5:.1f}" y="{y + BAR - 3}">{text}</text>')
+    size = f'width="{LABEL + WIDTH + 110}" height="{height}"'
+    style = 'font-family="sans-serif" font-size="11"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n' + "\n".join(body) + "\n</svg>\n"
+
+
+def write(report: Report, folder: Path) -> None:
+    """RESULTS.md and plots/ in `folder`; plots of sections that are gone go too."""
+    (folder / "RESULTS.md").write_text(markdown(report))
+    plots = folder / "plots"
+    plots.mkdir(exist_ok=True)
+    for old in plots.glob("*.svg"):
+        old.unlink()
+    for section, rows in report.sections.items():
+        if any(row["baseline_value"] is not None for row in rows):
+            (plots / f"{slug(section)}.svg").write_text(plot(section, rows))

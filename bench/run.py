@@ -1,0 +1,49 @@
+"""Measure and report: `python -m bench.run [--quick] [arguments of pytest]`.
+
+Makes the tables that are missing in bench/.data, runs the suite, writes bench/RESULTS.md and bench/plots. With --quick
+the tables are a tenth of the size, peers are left out and the report is printed, not written.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from bench import report
+
+HERE = Path(__file__).parent
+JSON = HERE / ".data" / "benchmark.json"
+
+# Collecting garbage is part of neither side; the fixed order keeps the sections of the report stable.
+PYTEST = (
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "--benchmark-disable-gc",
+    "--benchmark-columns=median,min,max,rounds",
+)
+
+
+def main(arguments: list[str]) -> int:
+    quick = "--quick" in arguments
+    JSON.parent.mkdir(exist_ok=True)
+    JSON.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", str(HERE), *PYTEST, f"--benchmark-json={JSON}", *arguments]
+    code = subprocess.run(command, cwd=HERE.parent, check=False).returncode
+    if not JSON.exists() or JSON.stat().st_size == 0:
+        print("nothing was measured", file=sys.stderr)
+        return code or 1
+    measured = report.Report.read(JSON, "make bench-quick" if quick else "make bench")
+    if quick or code or len(arguments) > int(quick):
+        print(report.markdown(measured))
+    else:
+        report.write(measured, HERE)
+        print(f"written: {(HERE / 'RESULTS.md').relative_to(HERE.parent)}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""Peak memory of streaming and of an aggregate over 20 million rows, above the interpreter's after `import morrow`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.compare import Limit, record
+from bench.conftest import Tables
+
+WORKER = Path(__file__).parent / "memory_worker.py"
+TABLES = {"big_merged": "merge-on-read", "big_dv": "10 % deleted"}
+WORK = {"batches": "to_batches()", "aggregate": "count and sum"}
+MEGABYTE = 10**6
+
+
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("name", TABLES)
+def test_peak_memory(benchmark: BenchmarkFixture, table: Tables, name: str, work: str) -> None:
+    data = table(name)
+    answers = []
+
+    def peak() -> float:
+        command = [sys.executable, str(WORKER), str(data.path), work]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        answers.append(json.loads(done.stdout))
+        return float(answers[-1]["peak"] / MEGABYTE)
+
+    measured = record(
+        benchmark, "Memory, 20 million rows", f"{WORK[work]}, {TABLES[name]}", peak, bound=Limit(600, "MB")
+    )
+    anonymous = max(answer["anonymous"] for answer in answers) / MEGABYTE
+    seconds = sorted(answer["seconds"] for answer in answers)[len(answers) // 2]
+    measured.note = f"{answers[0]['rows']:,} rows in {seconds:.1f} s; {anonymous:.0f} MB without mapped files"
+    benchmark.extra_info.update(measured.info())
+
+    assert {answer["rows"] for answer in answers} == {data.live_rows}

@@ -1,0 +1,70 @@
+"""The buffers of Arrow arrays as numpy: the form in which encoders and hash functions take columns."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import DataType
+
+WIDE_BYTES = 16
+WIDE_WORDS = 2
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Column: TypeAlias = pl.Series | pa.Array | pa.ChunkedArray
+
+
+def as_arrow(column: Column, kind: DataType) -> pa.Array:
+    """`column` as one Arrow array of the layout the encoders take: variable-length values as large binary, timestamps
+    in their own unit, everything else in the Arrow type of `kind`."""
+    array = column.to_arrow() if isinstance(column, pl.Series) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    target = kind.arrow()
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
+        return array
+    try:
+        if pa.types.is_string(target):
+            return array.cast(pa.large_string()).cast(pa.large_binary())
+        return array.cast(pa.large_binary() if pa.types.is_binary(target) else target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"a column of {array.type} does not fit {kind}: {error}") from error
+
+
+def fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
+    """The values of a fixed-width Arrow array, 0 where null."""
+    width = np.dtype(dtype).itemsize
+    _, data = array.buffers()
+    if data is None:
+        return np.zeros(len(array), dtype)
+    values = np.frombuffer(data, dtype, len(array), array.offset * width)
+    return values if array.null_count == 0 else np.where(validity(array), values, np.zeros(1, dtype))
+
+
+def wide_values(array: pa.Array) -> Ints:
+    """The values of a decimal128 array as little-endian pairs of words (n x 2), 0 where null."""
+    _, data = array.buffers()
+    if data is None:
+        return np.zeros((len(array), 2), np.int64)
+    words = np.frombuffer(data, np.int64, len(array) * WIDE_WORDS, array.offset * WIDE_BYTES).reshape(-1, WIDE_WORDS)
+    return words if array.null_count == 0 else np.where(validity(array)[:, None], words, 0)
+
+
+def byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
+    """The buffer, begins and lengths (0 for null) of a large binary array."""
+    _, offsets, data = array.buffers()
+    edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
+    buffer = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    return buffer, edges[:-1], np.where(validity(array), np.diff(edges), 0)
+
+
+def validity(array: pa.Array) -> Bools:
+    valid: Bools = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid

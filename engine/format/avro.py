@@ -1,0 +1,316 @@
+"""Avro object container files: manifests, manifest lists, index manifests, and row-wise data files.
+
+Layout (varint = zigzag-encoded long of the Avro specification)::
+
+    magic     4 bytes   "Obj" 0x01
+    metadata  map       {varint count, (string key, bytes value) * count}*, varint 0
+                        avro.schema (JSON), avro.codec (absent means "null")
+    sync     16 bytes
+    block*    varint    rows in the block
+              varint    bytes of the payload
+              payload   the rows, one after the other, compressed with the codec
+              sync      the same 16 bytes
+
+Polars decodes Avro in native code but knows neither zstd (Paimon's default) nor maps. So the container is *re-wrapped*:
+its blocks are decompressed here, joined, and put behind a header whose schema describes the same bytes in types
+that Polars reads (`morrow.engine.format.avro_schema`). No row is touched in Python.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+import cramjam
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.avro_schema import LoweredSchema, lower
+
+MAGIC = b"Obj\x01"
+SYNC_LENGTH = 16
+VARINT_MAX_BYTES = 10
+SNAPPY_CRC_LENGTH = 4
+SNAPPY_MAX_RATIO = 64
+"""No snappy stream expands more: its longest copy turns 3 bytes into 64."""
+
+MAX_BLOCK_BYTES = 1 << 30
+"""Largest decompressed block; Java writers close a block after 64 kB plus one row."""
+MAX_CONTAINER_BYTES = 1 << 32
+"""Largest decompressed file that is re-wrapped in one piece."""
+CHUNK_BYTES = 1 << 20
+
+Buffer = Union[bytes, memoryview]
+
+
+@dataclass(frozen=True)
+class AvroBlock:
+    """Where one block is: `rows` records in the `size` compressed bytes from `start`."""
+
+    rows: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class AvroContainer:
+    """A container taken apart down to its blocks; payloads are still compressed inside `data`."""
+
+    where: str
+    schema: bytes
+    codec: str
+    blocks: tuple[AvroBlock, ...]
+    data: bytes = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        return sum(block.rows for block in self.blocks)
+
+    @property
+    def lowered(self) -> LoweredSchema:
+        """The schema in types that Polars reads. Raises `CorruptFile` or `Unsupported`."""
+        return lower(self.schema, where=self.where)
+
+    def payload(self, block: AvroBlock) -> Buffer:
+        """The rows of one block, decompressed. Raises `CorruptFile`."""
+        raw = memoryview(self.data)[block.start : block.start + block.size]
+        try:
+            rows = CODECS[self.codec](raw)
+        except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, _BadBlock) as error:
+            raise CorruptFile(self.where, f"the {self.codec} block at byte {block.start} is damaged ({error})") from error
+        if block.rows > len(rows):
+            # A row takes at least a byte, so an absurd count is caught before anything is allocated for it.
+            raise CorruptFile(self.where, f"the block at byte {block.start} claims {block.rows} rows in {len(rows)} bytes")
+        return rows
+
+
+class _BadBlock(Exception):
+    """A payload that its codec does not explain."""
+
+
+def read_container(data: bytes, *, where: str) -> AvroContainer:
+    """Check the frame of a container and find its blocks, without decompressing any.
+
+    Raises:
+        CorruptFile: not a container, truncated, or a sync marker that does not match.
+        Unsupported: a codec that is none of `CODECS`.
+    """
+    if data[: len(MAGIC)] != MAGIC:
+        raise CorruptFile(where, f"not an Avro container: it starts with {data[: len(MAGIC)].hex() or 'nothing'}")
+    cursor = _Cursor(data, len(MAGIC), where)
+    metadata = cursor.metadata()
+    sync = cursor.take(SYNC_LENGTH)
+    schema = metadata.get("avro.schema")
+    if schema is None:
+        raise CorruptFile(where, "the Avro header has no schema")
+    codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+    if codec not in CODECS:
+        raise Unsupported(f"the Avro codec {codec!r}", where=where, hint=f"known are {', '.join(CODECS)}")
+    return AvroContainer(where, schema, codec, tuple(cursor.blocks(sync)), data)
+
+
+def rewrap_null(data: bytes, *, where: str) -> bytes:
+    """The same rows as one uncompressed block behind a schema that Polars reads.
+
+    Raises:
+        CorruptFile: truncated or damaged.
+        Unsupported: the codec, or a schema that has no Polars equivalent.
+    """
+    return rewrapped(read_container(data, where=where))
+
+
+def rewrapped(container: AvroContainer, blocks: Sequence[AvroBlock] | None = None) -> bytes:
+    """These blocks (default: all) as one uncompressed block behind a schema that Polars reads."""
+    chosen = container.blocks if blocks is None else blocks
+    payloads: list[Buffer] = []
+    total = 0
+    for block in chosen:
+        payloads.append(container.payload(block))
+        total += len(payloads[-1])
+        if total > MAX_CONTAINER_BYTES:
+            raise CorruptFile(container.where, f"decompresses to more than {MAX_CONTAINER_BYTES} bytes")
+    return _null_container(container, sum(block.rows for block in chosen), payloads)
+
+
+def decode_frame(data: bytes, *, where: str, columns: Iterable[str] | None = None) -> pl.DataFrame:
+    """All rows of a container as a frame: records become structs, arrays and maps lists (maps of struct{key, value}).
+
+    Raises:
+        CorruptFile: truncated, damaged, or without one of `columns`.
+        Unsupported: the codec, or a schema that has no Polars equivalent.
+    """
+    container = read_container(data, where=where)
+    return decode(container, rewrapped(container), container.rows, columns)
+
+
+def decode_batches(
+    container: AvroContainer, batch_bytes: int, columns: Iterable[str] | None = None
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Frames of some consecutive blocks each (about `batch_bytes` of decompressed rows), with their row counts."""
+    wanted = None if columns is None else tuple(columns)
+    payloads: list[Buffer] = []
+    rows = size = 0
+    for block in container.blocks:
+        payloads.append(container.payload(block))
+        rows, size = rows + block.rows, size + len(payloads[-1])
+        if size >= batch_bytes:
+            yield rows, decode(container, _null_container(container, rows, payloads), rows, wanted)
+            payloads, rows, size = [], 0, 0
+    if payloads:
+        yield rows, decode(container, _null_container(container, rows, payloads), rows, wanted)
+
+
+def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: Iterable[str] | None) -> pl.DataFrame:
+    """Decode re-wrapped blocks of `container` that hold `rows` rows; without `columns` all are decoded."""
+    lowered, where = container.lowered, container.where
+    wanted = lowered.names if columns is None else tuple(columns)
+    if missing := [name for name in wanted if name not in lowered.names]:
+        raise CorruptFile(where, f"has no column {missing[0]!r}; its columns are {', '.join(lowered.names)}")
+    # Polars counts rows only in columns, and a row's union branch must be looked at, so one column is always read.
+    decoded = [*wanted, *([lowered.branch] if lowered.branch else [])] or [lowered.names[0]]
+    try:
+        frame = pl.read_avro(io.BytesIO(rewrapped_data), columns=decoded)
+    except pl.exceptions.PanicException as error:
+        raise CorruptFile(where, f"its Avro rows do not follow the schema ({error})") from error
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise CorruptFile(where, f"its Avro rows do not follow the schema ({error})") from error
+    if frame.height != rows:
+        raise CorruptFile(where, f"its blocks claim {rows} rows but hold {frame.height}")
+    if lowered.branch and not (frame[lowered.branch] == lowered.row_branch).all():
+        raise CorruptFile(where, "has a row that is null")
+    return frame.select(wanted)
+
+
+# --- codecs: compressed block -> rows, never more than MAX_BLOCK_BYTES ---
+
+
+def _zstandard(raw: memoryview) -> Buffer:
+    # The frames of Java writers do not say how long they are, so the cap is held while reading.
+    stream = pa.CompressedInputStream(pa.py_buffer(raw), "zstd")
+    chunks: list[bytes] = []
+    while (chunk := stream.read(CHUNK_BYTES)) and len(chunks) * CHUNK_BYTES < MAX_BLOCK_BYTES:
+        chunks.append(chunk)
+    return _finished(chunks[0] if len(chunks) == 1 else b"".join(chunks), not chunk)
+
+
+def _snappy(raw: memoryview) -> Buffer:
+    body, crc = raw[:-SNAPPY_CRC_LENGTH], raw[-SNAPPY_CRC_LENGTH:]
+    if len(body) == 0:
+        raise _BadBlock("shorter than its checksum")
+    if cramjam.snappy.decompress_raw_len(body) > min(MAX_BLOCK_BYTES, SNAPPY_MAX_RATIO * len(body)):
+        raise _BadBlock("claims an impossible length")
+    rows = bytes(cramjam.snappy.decompress_raw(body))
+    if zlib.crc32(rows) != int.from_bytes(crc, "big"):
+        raise _BadBlock("wrong checksum")
+    return rows
+
+
+def _deflate(raw: memoryview) -> Buffer:
+    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    return _finished(inflater.decompress(raw, MAX_BLOCK_BYTES), inflater.eof)
+
+
+def _bzip2(raw: memoryview) -> Buffer:
+    decompressor = bz2.BZ2Decompressor()
+    return _finished(decompressor.decompress(raw, MAX_BLOCK_BYTES), decompressor.eof)
+
+
+def _xz(raw: memoryview) -> Buffer:
+    decompressor = lzma.LZMADecompressor(memlimit=MAX_BLOCK_BYTES)
+    return _finished(decompressor.decompress(raw, MAX_BLOCK_BYTES), decompressor.eof)
+
+
+def _finished(rows: bytes, complete: bool) -> bytes:
+    if not complete:
+        raise _BadBlock(f"incomplete, or more than {MAX_BLOCK_BYTES} bytes")
+    return rows
+
+
+CODECS: dict[str, Callable[[memoryview], Buffer]] = {
+    "null": lambda raw: raw,
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": _bzip2,
+    "xz": _xz,
+}
+
+# --- the frame of a container ---
+
+
+@dataclass
+class _Cursor:
+    """Reads the frame front to back; whatever does not fit is a `CorruptFile` with its byte."""
+
+    data: bytes
+    at: int
+    where: str
+
+    def varint(self) -> int:
+        value = shift = 0
+        for byte in self.data[self.at : self.at + VARINT_MAX_BYTES]:
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+        raise CorruptFile(self.where, f"truncated or damaged at byte {self.at}")
+
+    def take(self, length: int) -> bytes:
+        start, end = self.at, self.at + length
+        if length < 0 or end > len(self.data):
+            raise CorruptFile(self.where, f"truncated: {length} bytes at byte {start} of {len(self.data)}")
+        self.at = end
+        return self.data[start:end]
+
+    def metadata(self) -> dict[str, bytes]:
+        entries: dict[str, bytes] = {}
+        while count := self.varint():
+            if count < 0:  # then the size of the map's block follows, for readers that skip it
+                count = -count
+                self.varint()
+            if count > len(self.data):
+                raise CorruptFile(self.where, f"the Avro header claims {count} entries")
+            for _ in range(count):
+                key = self.take(self.varint()).decode("utf-8", "replace")
+                entries[key] = self.take(self.varint())
+        return entries
+
+    def blocks(self, sync: bytes) -> Iterator[AvroBlock]:
+        while self.at < len(self.data):
+            rows, size, start = self.varint(), self.varint(), self.at
+            self.at += size
+            if rows < 0 or size < 0 or self.at + SYNC_LENGTH > len(self.data):
+                raise CorruptFile(self.where, f"truncated: the block at byte {start} claims {rows} rows in {size} bytes")
+            if self.take(SYNC_LENGTH) != sync:
+                raise CorruptFile(self.where, f"the block at byte {start} does not end in the sync marker")
+            yield AvroBlock(rows, start, size)
+
+
+def _null_container(container: AvroContainer, rows: int, payloads: Sequence[Buffer]) -> bytes:
+    schema = container.lowered.json
+    sync = bytes(SYNC_LENGTH)  # Any value does: the length of the only block is given.
+    header = [MAGIC, _varint(1), _bytes(b"avro.schema"), _bytes(schema), _varint(0), sync]
+    if rows == 0:
+        return b"".join(header)
+    return b"".join([*header, _varint(rows), _varint(sum(map(len, payloads))), *payloads, sync])
+
+
+def _bytes(value: bytes) -> bytes:
+    return _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    value <<= 1  # zigzag of what is never negative here
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,41 @@
+"""The JSON files of a table (schema, snapshot, tag): parsing with errors that name the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from morrow.engine.errors import CorruptFile
+
+T = TypeVar("T")
+
+
+def parse_object(data: bytes, path: str) -> dict[str, Any]:
+    """The JSON object in `data`.
+
+    Raises:
+        CorruptFile: not JSON, or not an object.
+    """
+    try:
+        node = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptFile(path, f"not a JSON object ({error})") from error
+    if not isinstance(node, dict):
+        raise CorruptFile(path, f"a JSON object was expected, found {type(node).__name__}")
+    return node
+
+
+def built(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str, Any]) -> T:
+    """`build(node)`, with a missing or ill-typed member reported as a corrupt file.
+
+    Raises:
+        CorruptFile: a member that the format requires is absent or of the wrong type.
+    """
+    try:
+        return build(node)
+    except KeyError as error:
+        raise CorruptFile(path, f"the member {error} is missing") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(path, f"a member has the wrong type ({error})") from error

@@ -1,0 +1,59 @@
+"""32-bit Murmur3 over many byte strings of different lengths at once, as Paimon hashes rows.
+
+The loops run over the words of the longest string, never over strings. uint32 arithmetic wraps, as Java's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+SEED = 42
+WORD_WIDTH = 4
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+UInts: TypeAlias = npt.NDArray[np.uint32]
+
+
+def waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
+    """Walk ragged lists side by side: (0, lists with an element 0), (1, lists with an element 1) and so on.
+
+    The work is the sum of all sizes; lists that have ended are not visited again.
+    """
+    active = np.flatnonzero(sizes > 0)
+    wave = 0
+    while len(active):
+        yield wave, active
+        wave += 1
+        active = active[sizes[active] > wave]
+
+
+def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
+    """The hash of each string ``words[begin[i]:begin[i] + count[i]]`` of 4-byte little-endian words."""
+    hashes = np.full(len(begin), SEED, np.uint32)
+    for at, active in waves(count):
+        hashes[active] = _mix(hashes[active], words[begin[active] + at])
+    return _avalanche(hashes ^ (count * WORD_WIDTH).astype(np.uint32)).view(np.int32)
+
+
+def _mix(hashes: UInts, words: UInts) -> UInts:
+    """Take one word into each hash."""
+    scrambled: UInts = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    mixed: UInts = _rotate(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    return mixed
+
+
+def _avalanche(hashes: UInts) -> UInts:
+    """The final mix: every bit of a hash depends on every bit of its string."""
+    hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    mixed: UInts = hashes ^ hashes >> np.uint32(16)
+    return mixed
+
+
+def _rotate(words: UInts, bits: int) -> UInts:
+    rotated: UInts = words << np.uint32(bits) | words >> np.uint32(32 - bits)
+    return rotated

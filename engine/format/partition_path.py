@@ -1,0 +1,241 @@
+"""Partition folders: ``k1=v1/k2=v2`` under the table, and how each type is written in such a name.
+
+escaping      %XX, two upper-case hexadecimal digits, for control characters and " # % ' * / : = ? \\ { } [ ] ^ DEL
+default name  the option partition.default-name (__DEFAULT_PARTITION__), for null, empty and blank values
+legacy names  with partition.legacy-name=true values are written as the internal ones print (DATE as epoch days,
+              TIME as milliseconds of the day, TIMESTAMP as 2024-01-31T07:00), otherwise as SQL casts them to text
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.binary_row import EPOCH, Value
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
+
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_BLANK = re.compile("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
+"""Java's idea of white space, which leaves out the non-breaking spaces."""
+
+PLAIN_NOTATION_FROM = 1e-3
+PLAIN_NOTATION_BELOW = 1e7
+
+Text = Callable[[Any, DataType], str]
+
+
+def partition_path(
+    values: Sequence[Value],
+    types: Sequence[DataType],
+    names: Sequence[str],
+    *,
+    default_name: str = DEFAULT_PARTITION_NAME,
+    legacy_name: bool = True,
+    time_zone: dt.tzinfo = dt.timezone.utc,
+) -> str:
+    """The folder of a partition, relative to the table; "" for a table without partition keys.
+
+    Args:
+        values: partition values as `decode_row` gives them.
+        types: their types.
+        names: the partition keys.
+        default_name: the option ``partition.default-name``.
+        legacy_name: the option ``partition.legacy-name``.
+        time_zone: for TIMESTAMP_LTZ without legacy names: Java writes these in the time zone of the writing process.
+
+    Raises:
+        Unsupported: a type whose names cannot be known: BINARY with legacy names (Java writes an object's address),
+            bytes that are not UTF-8, nested types.
+    """
+    folders = []
+    for value, kind, name in zip(values, types, names, strict=True):
+        text = None if value is None else _to_text(value, kind, legacy_name, time_zone)
+        if text is None or _BLANK.fullmatch(text):
+            text = default_name
+        folders.append(f"{escape_path_name(name)}={escape_path_name(text)}")
+    return "/".join(folders)
+
+
+def escape_path_name(text: str) -> str:
+    """`text` with the characters that folder names may not have as %XX."""
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def unescape_path_name(text: str) -> str:
+    """The inverse of `escape_path_name`; a lone % stays."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzinfo) -> str:
+    text = (_LEGACY_TEXTS if legacy_name else _TEXTS).get(type(kind))
+    if text is None:
+        naming = f"partition.legacy-name={str(legacy_name).lower()}"
+        raise Unsupported(f"{kind} as a partition key with {naming}", hint="Paimon has no stable folder name for it")
+    if isinstance(kind, LocalZonedTimestampType) and not legacy_name and time_zone is not dt.timezone.utc:
+        value = _in_zone(value, time_zone)
+    return text(value, kind)
+
+
+def _boolean_text(value: bool, _: DataType) -> str:
+    return "true" if value else "false"
+
+
+def _string_text(value: str, _: DataType) -> str:
+    return value
+
+
+def _binary_text(value: bytes, kind: DataType) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Unsupported(f"a {kind} partition value that is not UTF-8") from error
+
+
+def _int_text(value: int, _: DataType) -> str:
+    return str(value)
+
+
+def _decimal_text(value: Decimal, _: DataType) -> str:
+    return f"{value:f}"
+
+
+def _float_text(value: float, _: DataType) -> str:
+    return _java_float(np.float32(value))
+
+
+def _double_text(value: float, _: DataType) -> str:
+    return _java_float(np.float64(value))
+
+
+def _java_float(value: np.float32 | np.float64) -> str:
+    """As Java prints it: plain from 0.001 to 10 million, else 1.5E10; fewest digits that read back, at least two."""
+    if np.isnan(value):
+        return "NaN"
+    if np.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if np.signbit(value) else "0.0"
+    if PLAIN_NOTATION_FROM <= abs(value) < PLAIN_NOTATION_BELOW:
+        return np.format_float_positional(value, unique=True, trim="0")
+    mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
+    if mantissa.endswith(".0"):  # of two digits Java takes those nearest to the value: 4.9E-324, where 5E-324 would do
+        two_digits = np.format_float_scientific(value, precision=1, unique=False)
+        if type(value)(two_digits) == value:
+            mantissa, exponent = two_digits.split("e")
+    return f"{mantissa}E{int(exponent)}"
+
+
+def _date_text(value: dt.date, _: DataType) -> str:
+    return value.isoformat()
+
+
+def _epoch_days_text(value: dt.date, _: DataType) -> str:
+    return str((value - EPOCH.date()).days)
+
+
+def _day_millis_text(value: dt.time, _: DataType) -> str:
+    return str(((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000)
+
+
+def _time_text(value: dt.time, kind: DataType) -> str:
+    """``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
+    assert isinstance(kind, TimeType)
+    text = value.strftime("%H:%M:%S")
+    if kind.precision == 0:
+        return text
+    fraction = f"{value.microsecond // 1000:03d}".rstrip("0")[: kind.precision]
+    return f"{text}.{fraction or '0'}"
+
+
+def _seconds_and_nanos(value: dt.datetime | np.datetime64) -> tuple[dt.datetime, int]:
+    """A timestamp as whole seconds (naive, UTC for an aware one) and nanoseconds."""
+    if isinstance(value, np.datetime64):
+        seconds, nanos = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1_000_000_000)
+        return EPOCH + dt.timedelta(seconds=seconds), nanos
+    wall = value.astimezone(dt.timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+    return wall.replace(microsecond=0), wall.microsecond * 1000
+
+
+def _in_zone(value: Value, time_zone: dt.tzinfo) -> Value:
+    assert isinstance(value, (dt.datetime, np.datetime64))
+    seconds, nanos = _seconds_and_nanos(value)
+    wall = seconds.replace(tzinfo=dt.timezone.utc).astimezone(time_zone).replace(tzinfo=None)
+    if nanos % 1000 == 0:
+        return wall.replace(microsecond=nanos // 1000)
+    return np.datetime64(wall, "ns") + np.timedelta64(nanos, "ns")
+
+
+def _timestamp_text(value: dt.datetime | np.datetime64, kind: DataType) -> str:
+    """``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
+    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+    seconds, nanos = _seconds_and_nanos(value)
+    digits = f"{nanos:09d}"
+    fraction = digits[: kind.precision] + digits[kind.precision :].rstrip("0")
+    text = seconds.isoformat(" ")
+    return f"{text}.{fraction}" if fraction else text
+
+
+def _local_date_time_text(value: dt.datetime | np.datetime64, _: DataType) -> str:
+    """``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
+    seconds, nanos = _seconds_and_nanos(value)
+    if not nanos:
+        return seconds.isoformat(timespec="seconds" if seconds.second else "minutes")
+    digits = f"{nanos:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{seconds.isoformat()}.{digits}"
+
+
+_TEXTS: dict[type[DataType], Text] = {
+    BooleanType: _boolean_text,
+    TinyIntType: _int_text,
+    SmallIntType: _int_text,
+    IntType: _int_text,
+    BigIntType: _int_text,
+    FloatType: _float_text,
+    DoubleType: _double_text,
+    DecimalType: _decimal_text,
+    CharType: _string_text,
+    VarCharType: _string_text,
+    BinaryType: _binary_text,
+    VarBinaryType: _binary_text,
+    DateType: _date_text,
+    TimeType: _time_text,
+    TimestampType: _timestamp_text,
+    LocalZonedTimestampType: _timestamp_text,
+}
+
+_LEGACY_TEXTS: dict[type[DataType], Text] = {
+    **{kind: text for kind, text in _TEXTS.items() if kind not in (BinaryType, VarBinaryType)},
+    DateType: _epoch_days_text,
+    TimeType: _day_millis_text,
+    TimestampType: _local_date_time_text,
+    LocalZonedTimestampType: _local_date_time_text,
+}

@@ -1,0 +1,107 @@
+"""Where things live under a table's folder, and the guard that keeps names from metadata inside it.
+
+    schema/schema-<id>   snapshot/snapshot-<id>, LATEST, EARLIEST   tag/tag-<name>   branch/branch-<name>/...
+    manifest/...         index/...   statistics/...                 [<data dir>/][k=v/...]bucket-<n>/<data file>
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from morrow.engine.errors import UnsafePath
+
+MAIN_BRANCH = "main"
+POSTPONE_BUCKET = -2
+INDEX_SUFFIX = ".index"
+
+
+@dataclass(frozen=True)
+class TablePaths:
+    """Paths of one table; `branch` moves schema, snapshot and tag folders, data files stay where they are."""
+
+    root: str
+    branch: str = MAIN_BRANCH
+
+    @property
+    def branch_root(self) -> str:
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{segment(self.branch, self.root)}"
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.branch_root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.branch_root}/snapshot"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.branch_root}/tag"
+
+    @property
+    def branches_dir(self) -> str:
+        return f"{self.root}/branch"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tag_dir}/tag-{segment(name, self.tag_dir)}"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest."""
+        return f"{self.root}/manifest/{segment(name, self.root)}"
+
+    def index(self, name: str) -> str:
+        return f"{self.root}/index/{segment(name, self.root)}"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.root}/statistics/{segment(name, self.root)}"
+
+
+def segment(name: str, where: str) -> str:
+    """`name` if it is a single path segment.
+
+    Raises:
+        UnsafePath: a separator, ``.``, ``..``, an empty name or a NUL byte.
+    """
+    if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
+        raise UnsafePath(f"{where}: metadata names the file {name!r}, which is not a single path segment; nothing was read")
+    return name
+
+
+def bucket_dir(root: str, partition: str, bucket: int, data_directory: str | None) -> str:
+    """The folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
+    name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+    return "/".join(part for part in (root, data_directory, partition, name) if part)
+
+
+def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
+    """`path` if it lies under one of the allowed roots, as the store's own path.
+
+    Raises:
+        UnsafePath: outside of every root, or with ``..`` in it.
+    """
+    location = normalised(path)
+    allowed = [normalised(root) for root in roots if root]
+    if ".." not in location.split("/") and any(location == r or location.startswith(r.rstrip("/") + "/") for r in allowed):
+        return location
+    listed = ", ".join(allowed) or "none"
+    raise UnsafePath(
+        f"{where}: metadata points to {path}, outside of the allowed roots ({listed}); if you trust it, name its folder in "
+        "the table option 'data-file.external-paths' or in morrow.open(..., allowed_roots=[...])"
+    )
+
+
+def normalised(path: str) -> str:
+    """``file:///a/b`` and ``file:/a/b`` become ``/a/b``; other URLs keep their scheme; ``.`` segments are removed."""
+    parts = urlsplit(path)
+    if parts.scheme == "file":
+        return posixpath.normpath("/" + parts.path.lstrip("/")) if ".." not in parts.path.split("/") else parts.path
+    return path if parts.scheme or ".." in path.split("/") else posixpath.normpath(path)

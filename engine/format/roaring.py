@@ -1,0 +1,414 @@
+"""Roaring bitmaps in the portable format <-> bits, 65,536 positions at a time and never one by one.
+
+A 32-bit bitmap (RoaringFormatSpec, little-endian throughout; `n` containers in ascending key order)::
+
+    without run containers                   with run containers
+    u32  12346                               u16  12347
+    u32  n                                   u16  n - 1
+                                             u8[(n + 7) / 8]  bit i set: container i is a run container
+    n x (u16 key, u16 cardinality - 1)       the same
+    n x  u32 offset of container             only if n >= 4
+    n x  container                           the same
+
+Container `key` holds the low 16 bits of the positions ``key * 65536 + low``:
+
+* array  (cardinality <= 4096): u16[cardinality], ascending
+* bitmap (cardinality > 4096): 8,192 bytes, bit `low & 7` of byte `low >> 3`
+* run: u16 number of runs, then (u16 first, u16 length - 1) each, ascending and apart
+
+A 64-bit bitmap is ``u64 count`` and then, in ascending key order, ``u32 key`` (the upper 32 bits) and a 32-bit bitmap.
+
+Here either is `Blocks`: the numbers of the containers that are present and their bits. A bitmap container *is* its
+bits, so dense vectors are copied at memory speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from morrow.engine.errors import CorruptFile
+
+U8 = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
+Buffer: TypeAlias = "bytes | memoryview"
+
+BLOCK_BITS = 1 << 16
+BLOCK_BYTES = BLOCK_BITS // 8
+COOKIE_NO_RUNS = 12346
+COOKIE_RUNS = 12347
+MIN_CONTAINERS_FOR_OFFSETS = 4
+"""Below this, a bitmap with run containers carries no offsets."""
+ARRAY_MAX_CARDINALITY = 4096
+MAX_KEYS_32 = 1 << 16
+KEY_WIDTH, COUNT_WIDTH = 4, 8
+BATCH = 256
+"""Blocks handled at once where temporary arrays are larger than the blocks: 2 MiB of bits stay in the cache."""
+DENSE_PER_BLOCK = BLOCK_BYTES // 8
+"""From this many positions a block, scattering bytes and packing them beats setting single bits (measured)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The present containers as bits.
+
+    Attributes:
+        keys: int64, ascending: the block holds positions ``key * 65536 .. key * 65536 + 65535``.
+        bits: uint8 of shape (number of blocks, 8192): position ``i`` of a block is bit ``i & 7`` of byte ``i >> 3``.
+        counts: int64: bits set in each block, never 0.
+    """
+
+    keys: I64
+    bits: U8
+    counts: I64
+
+    def __post_init__(self) -> None:
+        for array in (self.keys, self.bits, self.counts):
+            array.setflags(write=False)
+
+    @property
+    def end(self) -> int:
+        """One past the greatest position; 0 when there is none."""
+        if not self.keys.size:
+            return 0
+        last = int(np.flatnonzero(self.bits[-1])[-1])
+        return int(self.keys[-1]) * BLOCK_BITS + last * 8 + int(self.bits[-1, last]).bit_length()
+
+    def packed(self, length: int) -> U8:
+        """The bits of positions 0 .. length - 1, as `packbits(bitorder="little")` has them; may share memory."""
+        size = (length + 7) // 8
+        in_place = self.bits.reshape(-1)
+        if in_place.size >= size and (size == 0 or int(self.keys[-1]) == self.keys.size - 1):
+            return in_place[:size]
+        out = np.zeros((-(-length // BLOCK_BITS), BLOCK_BYTES), np.uint8)
+        out[self.keys] = self.bits
+        return out.reshape(-1)[:size]
+
+
+def bit_counts(bits: U8) -> I64:
+    """Bits set in each row of a uint8 matrix whose row length is a multiple of 8."""
+    counts: I64 = np.bitwise_count(bits.view(np.uint64)).sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def blocks_of(keys: I64, bits: U8) -> Blocks:
+    """Blocks with their counts; empty ones are left out."""
+    counts = bit_counts(bits)
+    if counts.all():
+        return Blocks(keys, bits, counts)
+    present = counts > 0
+    return Blocks(keys[present], bits[present], counts[present])
+
+
+def unpack(packed: U8, count: int) -> Bools:
+    """One boolean a bit, lowest first; numpy's unpacked bytes are 0 and 1, which is what its booleans are."""
+    return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
+
+
+def set_positions(bits: U8) -> I64:
+    """The ascending numbers of the set bits of a flat array; costs follow the bytes that are not zero."""
+    touched = np.flatnonzero(bits != 0)
+    if touched.size * 2 > bits.size:
+        return np.flatnonzero(unpack(bits, bits.size * 8))
+    hits = np.flatnonzero(np.unpackbits(bits[touched], bitorder="little").view(np.bool_))
+    positions: I64 = (touched[hits >> 3] << 3) | (hits & 7)
+    return positions
+
+
+def put_positions(bits: U8, positions: I64) -> None:
+    """Set these bits of a flat array whose length is a multiple of a block's."""
+    if positions.size > bits.size // BLOCK_BYTES * DENSE_PER_BLOCK:
+        mask = np.zeros(bits.size * 8, np.bool_)
+        mask[positions] = True
+        bits |= np.packbits(mask, bitorder="little")
+    else:
+        np.bitwise_or.at(bits, positions >> 3, np.left_shift(np.uint8(1), (positions & 7).astype(np.uint8)))
+
+
+def stretches(mask: Bools) -> Iterator[tuple[int, int]]:
+    """The (start, stop) of every maximal stretch of true values."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+@dataclass
+class _Reader:
+    """A payload and how far it has been read; every step is checked against its end."""
+
+    data: U8
+    where: str
+    at: int = 0
+
+    def corrupt(self, problem: str) -> CorruptFile:
+        return CorruptFile(self.where, f"roaring bitmap: {problem} (at byte {self.at})")
+
+    def take(self, size: int, what: str) -> U8:
+        if size > self.data.size - self.at:
+            raise self.corrupt(f"{what} needs {size} bytes, {self.data.size - self.at} are left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def integer(self, width: int, what: str) -> int:
+        return int.from_bytes(self.take(width, what).tobytes(), "little")
+
+    def u16s(self, count: int, what: str) -> I64:
+        return self.take(2 * count, what).view("<u2").astype(np.int64)
+
+
+def read32(data: U8, *, where: str, max_end: int) -> Blocks:
+    """Decode a 32-bit bitmap that fills `data`.
+
+    Args:
+        max_end: number of positions that may exist; a container beyond it is corrupt before anything is allocated.
+
+    Raises:
+        CorruptFile: the bytes are no roaring bitmap, or contradict their own cardinalities.
+    """
+    blocks, size = read32_prefix(data, where=where, max_end=max_end)
+    if size != data.size:
+        raise CorruptFile(where, f"roaring bitmap: {data.size - size} bytes follow its end")
+    return blocks
+
+
+def read32_prefix(data: U8, *, where: str, max_end: int) -> tuple[Blocks, int]:
+    """Decode the 32-bit bitmap at the beginning of `data`: the bitmap and its size in bytes. See `read32`."""
+    reader = _Reader(data, where)
+    return _read_containers(reader, max_end), reader.at
+
+
+def read64(data: U8, *, where: str, max_end: int) -> Blocks:
+    """Decode a 64-bit bitmap that fills `data`; see `read32`."""
+    reader = _Reader(data, where)
+    count = reader.integer(COUNT_WIDTH, "the number of bitmaps")
+    parts: list[Blocks] = []
+    last = -1
+    while count:  # no list of this length is ever made: a count that lies meets the end of the bytes
+        upper = reader.integer(KEY_WIDTH, "the key of a bitmap")
+        base = upper * BLOCK_BITS * MAX_KEYS_32
+        if upper <= last or base >= max_end:
+            raise reader.corrupt(f"key {upper} is not above {last}, or not below {max_end} positions")
+        part = _read_containers(reader, max_end - base)
+        parts.append(Blocks(part.keys + upper * MAX_KEYS_32, part.bits, part.counts))
+        last, count = upper, count - 1
+    if reader.at != data.size:
+        raise reader.corrupt(f"{data.size - reader.at} bytes follow its end")
+    return parts[0] if len(parts) == 1 else concatenate(parts)
+
+
+def concatenate(parts: list[Blocks]) -> Blocks:
+    """One after the other; keys must ascend across them."""
+    return Blocks(
+        np.concatenate([np.empty(0, np.int64), *(part.keys for part in parts)]),
+        np.concatenate([np.empty((0, BLOCK_BYTES), np.uint8), *(part.bits for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)]),
+    )
+
+
+def _read_containers(reader: _Reader, max_end: int) -> Blocks:
+    start = reader.at
+    keys, counts, is_run = _read_header(reader)
+    if keys.size and ((np.diff(keys) <= 0).any() or int(keys[-1]) * BLOCK_BITS >= max_end):
+        raise reader.corrupt(f"the container keys do not ascend, or reach beyond {max_end} positions")
+    offsets = None
+    if not is_run.any() or keys.size >= MIN_CONTAINERS_FOR_OFFSETS:
+        offsets = start + reader.take(4 * keys.size, "the container offsets").view("<u4").astype(np.int64)
+    is_bitmap = ~is_run & (counts > ARRAY_MAX_CARDINALITY)
+    sizes = np.where(is_bitmap, BLOCK_BYTES, 2 * counts)
+    _measure_runs(reader, is_run, sizes, offsets)
+    ends = reader.at + np.cumsum(sizes)
+    if offsets is not None and (offsets != ends - sizes).any():
+        raise reader.corrupt("the container offsets contradict the container sizes")
+    reader.take(int(sizes.sum()), "the containers")
+    bits = np.empty((keys.size, BLOCK_BYTES), np.uint8)
+    for fill, chosen in ((_fill_bitmaps, is_bitmap), (_fill_runs, is_run), (_fill_arrays, ~is_bitmap & ~is_run)):
+        for first, stop in stretches(chosen):
+            fill(reader, bits[first:stop], counts[first:stop], int(ends[first] - sizes[first]))
+    if (bit_counts(bits) != counts).any():
+        raise reader.corrupt("a container does not hold as many positions as its header says")
+    return Blocks(keys, bits, counts)
+
+
+def _read_header(reader: _Reader) -> tuple[I64, I64, Bools]:
+    cookie = reader.integer(4, "the cookie")
+    if cookie == COOKIE_NO_RUNS:
+        size = reader.integer(4, "the number of containers")
+        if size > MAX_KEYS_32:
+            raise reader.corrupt(f"{size} containers, at most {MAX_KEYS_32} can exist")
+        is_run = np.zeros(size, np.bool_)
+    elif cookie & 0xFFFF == COOKIE_RUNS:
+        size = (cookie >> 16) + 1
+        is_run = unpack(reader.take((size + 7) // 8, "the run container flags"), size)
+    else:
+        raise reader.corrupt(f"the cookie is {cookie}, not {COOKIE_NO_RUNS} or {COOKIE_RUNS}")
+    header = reader.u16s(2 * size, "the container keys")
+    return header[::2], header[1::2] + 1, is_run
+
+
+def _measure_runs(reader: _Reader, is_run: Bools, sizes: I64, offsets: I64 | None) -> None:
+    """Put the sizes of the run containers, which begin with their number of runs, into `sizes`."""
+    runs = np.flatnonzero(is_run)
+    if offsets is not None:
+        at = offsets[runs]
+        if (at + 2 > reader.data.size).any():
+            raise reader.corrupt("a container offset points beyond the end")
+        sizes[runs] = 2 + 4 * (reader.data[at].astype(np.int64) | reader.data[at + 1].astype(np.int64) << 8)
+        return
+    for index in runs.tolist():  # at most three containers
+        at_one = reader.at + int(sizes[:index].sum())
+        sizes[index] = 2 + 4 * int.from_bytes(reader.data[at_one : at_one + 2].tobytes(), "little")
+
+
+def _fill_bitmaps(reader: _Reader, bits: U8, counts: I64, at: int) -> None:
+    bits[:] = reader.data[at : at + counts.size * BLOCK_BYTES].reshape(bits.shape)
+
+
+def _fill_arrays(reader: _Reader, bits: U8, counts: I64, at: int) -> None:
+    bits[:] = 0
+    for first in range(0, counts.size, BATCH):
+        batch = counts[first : first + BATCH]
+        stop = at + 2 * int(batch.sum())
+        low = reader.data[at:stop].view("<u2").astype(np.int64)
+        put_positions(
+            bits[first : first + BATCH].reshape(-1), low + np.repeat(np.arange(batch.size) * BLOCK_BITS, batch)
+        )
+        at = stop
+
+
+def _fill_runs(reader: _Reader, bits: U8, counts: I64, at: int) -> None:
+    firsts, lasts = [], []
+    for index in range(counts.size):
+        stop = at + 2 + 4 * int.from_bytes(reader.data[at : at + 2].tobytes(), "little")
+        pairs = reader.data[at + 2 : stop].view("<u2").astype(np.int64)
+        first, last = pairs[::2], pairs[::2] + pairs[1::2]
+        if (first[1:] <= last[:-1]).any() or (last >= BLOCK_BITS).any():
+            raise reader.corrupt("the runs of a container overlap or leave it")
+        firsts.append(first + index * BLOCK_BITS)
+        lasts.append(last + index * BLOCK_BITS)
+        at = stop
+    _put_runs(bits.reshape(-1), np.concatenate(firsts), np.concatenate(lasts))
+
+
+def _put_runs(bits: U8, first: I64, last: I64) -> None:
+    """Overwrite all bits with these runs, ascending and apart, both ends included."""
+    from_byte, to_byte = first >> 3, last >> 3
+    head = np.left_shift(0xFF, first & 7) & 0xFF
+    tail = np.right_shift(0xFF, 7 - (last & 7))
+    # Bytes wholly inside a run: +1 after its first byte, -1 at its last one, summed up; nested or not, runs are apart.
+    steps = np.zeros(bits.size + 1, np.int8)
+    long = to_byte > from_byte
+    np.add.at(steps, from_byte[long] + 1, 1)
+    np.add.at(steps, to_byte[long], -1)
+    np.cumsum(steps[:-1], dtype=np.int8, out=bits.view(np.int8))
+    bits *= 0xFF
+    np.bitwise_or.at(bits, from_byte, np.where(long, head, head & tail).astype(np.uint8))
+    np.bitwise_or.at(bits, to_byte[long], tail[long].astype(np.uint8))
+
+
+def write32(blocks: Blocks) -> list[Buffer]:
+    """Encode as a 32-bit bitmap: buffers to be written one after the other.
+
+    A container is a run container where that is smaller, as Java's `runOptimize` has it: equal sets have equal bytes.
+    """
+    runs = _run_counts(blocks)
+    is_run = runs > 0
+    is_array = ~is_run & (blocks.counts <= ARRAY_MAX_CARDINALITY)
+    sizes = np.where(is_run, 2 + 4 * runs, np.where(is_array, 2 * blocks.counts, BLOCK_BYTES))
+    parts = _write_header(blocks, is_run, sizes)
+    kinds = is_run * 2 + is_array
+    edges = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), kinds.size] if kinds.size else []
+    for first, stop in pairwise(edges):
+        _WRITERS[int(kinds[first])](parts, blocks.bits[first:stop], runs[first:stop])
+    return parts
+
+
+def write64(blocks: Blocks) -> list[Buffer]:
+    """Encode as a 64-bit bitmap: buffers to be written one after the other."""
+    uppers, starts = np.unique(blocks.keys >> 16, return_index=True)
+    parts: list[Buffer] = [uppers.size.to_bytes(COUNT_WIDTH, "little")]
+    for upper, first, stop in zip(
+        uppers.tolist(), starts.tolist(), [*starts.tolist()[1:], blocks.keys.size], strict=True
+    ):
+        keys = blocks.keys[first:stop] & (MAX_KEYS_32 - 1)
+        parts += [
+            upper.to_bytes(KEY_WIDTH, "little"),
+            *write32(Blocks(keys, blocks.bits[first:stop], blocks.counts[first:stop])),
+        ]
+    return parts
+
+
+def _write_header(blocks: Blocks, is_run: Bools, sizes: I64) -> list[Buffer]:
+    size = blocks.keys.size
+    if is_run.any():
+        head = (COOKIE_RUNS | (size - 1) << 16).to_bytes(4, "little") + np.packbits(is_run, bitorder="little").tobytes()
+    else:
+        head = COOKIE_NO_RUNS.to_bytes(4, "little") + size.to_bytes(4, "little")
+    head += np.stack([blocks.keys, blocks.counts - 1], axis=1).astype("<u2").tobytes()
+    if not is_run.any() or size >= MIN_CONTAINERS_FOR_OFFSETS:
+        begin = len(head) + 4 * size
+        head += (begin + np.cumsum(sizes) - sizes).astype("<u4").tobytes()
+    return [head]
+
+
+def _write_bitmaps(parts: list[Buffer], bits: U8, _runs: I64) -> None:
+    parts.append(bits.reshape(-1).data)
+
+
+def _write_arrays(parts: list[Buffer], bits: U8, _runs: I64) -> None:
+    batches = (bits[first : first + BATCH].reshape(-1) for first in range(0, len(bits), BATCH))
+    parts.extend(set_positions(batch).astype("<u2").tobytes() for batch in batches)
+
+
+def _write_runs(parts: list[Buffer], bits: U8, runs: I64) -> None:
+    for first in range(0, len(bits), BATCH):
+        words = bits[first : first + BATCH].view(np.uint64)
+        starts = set_positions(_run_starts(words).view(np.uint8).reshape(-1))
+        lasts = set_positions(_run_lasts(words).view(np.uint8).reshape(-1))
+        pairs = np.stack([starts, lasts - starts], axis=1).astype("<u2")
+        stops = np.cumsum(runs[first : first + BATCH])
+        for count, run_pairs in zip(runs[first : first + BATCH].tolist(), np.split(pairs, stops[:-1]), strict=True):
+            parts.append(count.to_bytes(2, "little") + run_pairs.tobytes())
+
+
+_WRITERS = {0: _write_bitmaps, 1: _write_arrays, 2: _write_runs}
+
+
+def _run_starts(words: U64) -> U64:
+    """The set bits whose lower neighbour in the row is not set."""
+    carried: U64 = words << np.uint64(1)
+    carried[:, 1:] |= words[:, :-1] >> np.uint64(63)
+    np.bitwise_not(carried, out=carried)
+    np.bitwise_and(carried, words, out=carried)
+    return carried
+
+
+def _run_lasts(words: U64) -> U64:
+    """The set bits whose upper neighbour in the row is not set."""
+    carried: U64 = words >> np.uint64(1)
+    carried[:, :-1] |= words[:, 1:] << np.uint64(63)
+    np.bitwise_not(carried, out=carried)
+    np.bitwise_and(carried, words, out=carried)
+    return carried
+
+
+def _run_counts(blocks: Blocks) -> I64:
+    """Runs in each block where a run container is the smallest, 0 elsewhere.
+
+    Counting runs costs several passes over the bits; the first quarter of a block already rules out most.
+    """
+    limit = (np.minimum(2 * blocks.counts, BLOCK_BYTES) - 3) // 4  # most runs with 2 + 4 * runs < the other size
+    runs = np.zeros(blocks.keys.size, np.int64)
+    words = blocks.bits.view(np.uint64)
+    for first in range(0, runs.size, BATCH):
+        batch = slice(first, first + BATCH)
+        quarter = words[batch, : words.shape[1] // 4]
+        maybe = np.flatnonzero(np.bitwise_count(_run_starts(quarter)).sum(axis=1, dtype=np.int64) <= limit[batch])
+        whole = np.bitwise_count(_run_starts(words[batch][maybe])).sum(axis=1, dtype=np.int64)
+        runs[first + maybe] = np.where(whole <= limit[batch][maybe], whole, 0)
+    return runs

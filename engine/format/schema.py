@@ -1,0 +1,146 @@
+"""Schema files: ``schema/schema-<id>``, JSON, one per version of the table's schema.
+
+Source: the format specification, section Schema; versions 1-3 differ only in defaults for old tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from morrow.engine.errors import ColumnNotFound, Unsupported
+from morrow.engine.format.json_file import built, parse_object
+from morrow.engine.format.types import (
+    ArrayType,
+    BigIntType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TinyIntType,
+    arrow_schema,
+    field_from_json,
+)
+
+NEWEST_SCHEMA_VERSION = 3
+PAIMON_07_SCHEMA_VERSION = 1
+PAIMON_08_SCHEMA_VERSION = 2
+
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+LEVEL = "_LEVEL"
+ROW_ID = "_ROW_ID"
+
+KEY_FIELD_ID_START = (2**31 - 1) // 2
+"""Field ids of ``_KEY_x`` are this plus the id of x."""
+
+SEQUENCE_NUMBER_FIELD = DataField(2**31 - 2, SEQUENCE_NUMBER, BigIntType(nullable=False))
+VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
+ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a table's schema: columns, keys and options, immutable."""
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    comment: str | None = None
+    time_millis: int | None = None
+    version: int = NEWEST_SCHEMA_VERSION
+
+    @cached_property
+    def by_name(self) -> Mapping[str, DataField]:
+        return {f.name: f for f in self.fields}
+
+    @cached_property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Primary keys without partition keys: what orders rows within a bucket."""
+        trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
+        return trimmed or self.primary_keys
+
+    @property
+    def cross_partition(self) -> bool:
+        """Whether a key may move between partitions (the primary key lacks a partition key)."""
+        return bool(self.primary_keys) and any(key not in self.primary_keys for key in self.partition_keys)
+
+    def column(self, name: str) -> DataField:
+        """Raises `ColumnNotFound` for a column that this schema does not have."""
+        try:
+            return self.by_name[name]
+        except KeyError:
+            raise ColumnNotFound(f"there is no column {name!r}; the columns are {', '.join(self.by_name)}") from None
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """The ``_KEY_x`` columns that primary-key data files carry (unless in thin mode)."""
+        return tuple(key_field(self.by_name[name]) for name in self.trimmed_primary_keys)
+
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of the table's columns; comments travel as field metadata."""
+        return arrow_schema(self.fields)
+
+
+def key_field(column: DataField) -> DataField:
+    """The ``_KEY_`` copy of a primary-key column in a data file."""
+    return DataField(column.id + KEY_FIELD_ID_START, KEY_PREFIX + column.name, column.type.with_nullable(False))
+
+
+def parse_schema(data: bytes, path: str) -> TableSchema:
+    """Read a schema file.
+
+    Raises:
+        CorruptFile: not JSON, or a required member is missing or ill-typed.
+        Unsupported: a schema version or a type that Morrow does not know.
+    """
+    node = parse_object(data, path)
+    version = node.get("version", PAIMON_07_SCHEMA_VERSION)
+    if not isinstance(version, int) or version > NEWEST_SCHEMA_VERSION:
+        raise Unsupported(f"schema version {version}", where=path, hint="upgrade Morrow")
+    return built(path, lambda n: _schema(n, version, path), node)
+
+
+def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
+    fields = tuple(field_from_json(f, where=path) for f in node["fields"])
+    options = {str(key): str(value) for key, value in dict(node.get("options") or {}).items()}
+    # Before version 2 an absent bucket meant 1, before version 3 an absent format meant ORC.
+    if version <= PAIMON_07_SCHEMA_VERSION:
+        options.setdefault("bucket", "1")
+    if version <= PAIMON_08_SCHEMA_VERSION:
+        options.setdefault("file.format", "orc")
+    schema = TableSchema(
+        id=int(node["id"]),
+        fields=fields,
+        highest_field_id=int(node.get("highestFieldId", max((f.id for f in fields), default=-1))),
+        partition_keys=tuple(map(str, node.get("partitionKeys") or ())),
+        primary_keys=tuple(map(str, node.get("primaryKeys") or ())),
+        options=options,
+        comment=node.get("comment"),
+        time_millis=node.get("timeMillis"),
+        version=version,
+    )
+    for name in (*schema.partition_keys, *schema.primary_keys):
+        if name not in schema.by_name:
+            raise ValueError(f"the key column {name!r} is not among the fields")
+    return schema
+
+
+def nested_field_ids(data_type: DataType) -> tuple[int, ...]:
+    """Field ids of all ROW members inside a type, depth first."""
+    if isinstance(data_type, RowType):
+        return tuple(i for f in data_type.fields for i in (f.id, *nested_field_ids(f.type)))
+    if isinstance(data_type, (ArrayType, MultisetType)):
+        return nested_field_ids(data_type.element)
+    if isinstance(data_type, MapType):
+        return nested_field_ids(data_type.key) + nested_field_ids(data_type.value)
+    return ()

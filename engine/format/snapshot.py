@@ -1,0 +1,171 @@
+"""Snapshot and tag files: ``snapshot/snapshot-<id>`` and ``tag/tag-<name>``, JSON.
+
+A tag file is the snapshot file plus ``tagCreateTime`` and ``tagTimeRetained``. Members that Morrow does not know are
+kept in `extra`, so nothing is lost when a snapshot is copied. Source: the format specification, section Snapshot.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.json_file import built, parse_object
+
+NEWEST_SNAPSHOT_VERSION = 3
+FIRST_SNAPSHOT_ID = 1
+NANOS_PER_MICRO = 1000
+
+_KNOWN = {
+    "version",
+    "id",
+    "schemaId",
+    "baseManifestList",
+    "baseManifestListSize",
+    "deltaManifestList",
+    "deltaManifestListSize",
+    "changelogManifestList",
+    "changelogManifestListSize",
+    "indexManifest",
+    "commitUser",
+    "commitIdentifier",
+    "commitKind",
+    "timeMillis",
+    "logOffsets",
+    "totalRecordCount",
+    "deltaRecordCount",
+    "changelogRecordCount",
+    "watermark",
+    "statistics",
+    "properties",
+    "nextRowId",
+    "operation",
+    "tagCreateTime",
+    "tagTimeRetained",
+}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One committed state of the table: the root of all its metadata.
+
+    Counts are rows before merging (null in snapshots of old versions); `time_millis` is the commit time in epoch
+    milliseconds; sizes are bytes and null where the writer did not record them.
+    """
+
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    commit_user: str
+    commit_identifier: int
+    commit_kind: str
+    time_millis: int
+    version: int = NEWEST_SNAPSHOT_VERSION
+    base_manifest_list_size: int | None = None
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
+    total_record_count: int | None = None
+    delta_record_count: int | None = None
+    changelog_record_count: int | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    next_row_id: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    log_offsets: Mapping[str, int] = field(default_factory=dict, hash=False)
+    operation: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    @property
+    def time(self) -> dt.datetime:
+        """Commit time as an aware datetime in UTC."""
+        return dt.datetime.fromtimestamp(self.time_millis / 1000, tz=dt.timezone.utc)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A named snapshot that expiry leaves alone until `time_retained` has passed since `create_time`."""
+
+    name: str
+    snapshot: Snapshot
+    create_time: dt.datetime | None = None
+    time_retained: dt.timedelta | None = None
+
+
+def parse_snapshot(data: bytes, path: str) -> Snapshot:
+    """Read a snapshot file.
+
+    Raises:
+        CorruptFile: not JSON, or a required member is missing or ill-typed.
+        Unsupported: a snapshot version newer than Morrow.
+    """
+    return built(path, lambda n: _snapshot(n, path), parse_object(data, path))
+
+
+def parse_tag(data: bytes, name: str, path: str) -> Tag:
+    """Read a tag file; the same errors as `parse_snapshot`."""
+
+    def build(node: Mapping[str, Any]) -> Tag:
+        created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")
+        return Tag(
+            name,
+            _snapshot(node, path),
+            create_time=_local_time(created) if created is not None else None,
+            time_retained=dt.timedelta(seconds=float(retained)) if retained is not None else None,
+        )
+
+    return built(path, build, parse_object(data, path))
+
+
+def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
+    version = int(node.get("version") or 1)
+    if version > NEWEST_SNAPSHOT_VERSION:
+        raise Unsupported(f"snapshot version {version}", where=path, hint="upgrade Morrow")
+    return Snapshot(
+        version=version,
+        id=int(node["id"]),
+        schema_id=int(node["schemaId"]),
+        base_manifest_list=str(node["baseManifestList"]),
+        base_manifest_list_size=_optional_int(node, "baseManifestListSize"),
+        delta_manifest_list=str(node["deltaManifestList"]),
+        delta_manifest_list_size=_optional_int(node, "deltaManifestListSize"),
+        changelog_manifest_list=_optional_text(node, "changelogManifestList"),
+        changelog_manifest_list_size=_optional_int(node, "changelogManifestListSize"),
+        index_manifest=_optional_text(node, "indexManifest"),
+        commit_user=str(node["commitUser"]),
+        commit_identifier=int(node["commitIdentifier"]),
+        commit_kind=str(node["commitKind"]),
+        time_millis=int(node["timeMillis"]),
+        log_offsets=dict(node.get("logOffsets") or {}),
+        total_record_count=_optional_int(node, "totalRecordCount"),
+        delta_record_count=_optional_int(node, "deltaRecordCount"),
+        changelog_record_count=_optional_int(node, "changelogRecordCount"),
+        watermark=_optional_int(node, "watermark"),
+        statistics=_optional_text(node, "statistics"),
+        properties={str(k): str(v) for k, v in dict(node.get("properties") or {}).items()},
+        next_row_id=_optional_int(node, "nextRowId"),
+        operation=_optional_text(node, "operation"),
+        extra={key: value for key, value in node.items() if key not in _KNOWN},
+    )
+
+
+def _optional_int(node: Mapping[str, Any], name: str) -> int | None:
+    value = node.get(name)
+    return None if value is None else int(value)
+
+
+def _optional_text(node: Mapping[str, Any], name: str) -> str | None:
+    value = node.get(name)
+    return None if value is None else str(value)
+
+
+def _local_time(parts: Any) -> dt.datetime:
+    """``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text."""
+    if isinstance(parts, str):
+        return dt.datetime.fromisoformat(parts)
+    year, month, day, hour, minute, second, nanos = (list(parts) + [0] * 7)[:7]
+    return dt.datetime(year, month, day, hour, minute, second, nanos // NANOS_PER_MICRO)

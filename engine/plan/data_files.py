@@ -1,0 +1,165 @@
+"""From live entries to the files of a plan: paths, formats, partition values, deletion vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from morrow.engine.errors import CorruptFile, UnsafePath, Unsupported
+from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.partition_path import partition_path
+from morrow.engine.format.paths import bucket_dir, external_path, segment
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options import TableOptions
+from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import Value
+from morrow.engine.plan.scan_plan import DataFile, DeletionRef
+
+FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
+COMPRESSION_SUFFIXES = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
+UNSAFE_NAME = r"[/\\\x00]|^\.{0,2}$"
+
+
+def data_files(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    options: TableOptions,
+    snapshot: Snapshot | None,
+    frame: pl.DataFrame,
+) -> list[DataFile]:
+    """One `DataFile` per entry, in the order of `frame`.
+
+    Raises:
+        UnsafePath: a name with a separator, or an external path outside of the allowed roots.
+        Unsupported: a file format that Morrow does not read.
+    """
+    if not frame.height:
+        return []
+    named = frame.with_columns(
+        file_paths(metadata, schema, options, frame).alias("__path"), file_formats(frame, metadata.where).alias("__format")
+    )
+    deletions = _deletions(metadata, schema, options, snapshot, named)
+    columns = (
+        *("__path", "__format", "_FILE_SIZE", "_ROW_COUNT", "_LEVEL", "_SCHEMA_ID"),
+        *("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID", "_WRITE_COLS"),
+    )
+    rows = zip(*(named[column].to_list() for column in columns))
+    return [
+        DataFile(*row[:-1], write_columns=None if row[-1] is None else tuple(row[-1]), deletion=deletions.get(index))
+        for index, row in enumerate(rows)
+    ]
+
+
+def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
+    """The path of each entry's data file within the store."""
+    bad = frame["_FILE_NAME"].str.contains(UNSAFE_NAME)
+    if bad.any():
+        segment(frame["_FILE_NAME"].filter(bad)[0], metadata.where)
+    folders = bucket_folders(metadata, schema, options, frame)
+    paths = frame.join(folders, on=["_PARTITION", "_BUCKET"], how="left", maintain_order="left").select(
+        pl.concat_str(pl.col("__folder"), pl.lit("/"), pl.col("_FILE_NAME"))
+    ).to_series()
+    outside = frame["_EXTERNAL_PATH"]
+    if outside.null_count() == frame.height:
+        return paths
+    roots = (metadata.root, *options.external_roots, *metadata.allowed_roots)
+    checked = [None if path is None else external_path(path, roots, where=metadata.where) for path in outside]
+    return pl.Series(checked, dtype=pl.String).fill_null(paths)
+
+
+def bucket_folders(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.DataFrame:
+    """The folder of each distinct partition and bucket: columns _PARTITION, _BUCKET, __folder."""
+    distinct = frame.select("_PARTITION", "_BUCKET").unique(maintain_order=True)
+    values = partition_values(schema, distinct, where=metadata.where)
+    types = [schema.by_name[name].type for name in schema.partition_keys]
+    folders = [
+        bucket_dir(
+            metadata.root,
+            partition_path(
+                value,
+                types,
+                schema.partition_keys,
+                default_name=options.partition_default_name,
+                legacy_name=options.legacy_partition_name,
+            ),
+            bucket,
+            options.data_directory,
+        )
+        for value, bucket in zip(values, distinct["_BUCKET"])
+    ]
+    return distinct.with_columns(pl.Series("__folder", folders, dtype=pl.String))
+
+
+def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:
+    """The partition of each entry as Python values in the order of the partition keys."""
+    if not schema.partition_keys:
+        return [()] * frame.height
+    distinct = frame["_PARTITION"].unique(maintain_order=True)
+    types = [schema.by_name[name].type for name in schema.partition_keys]
+    columns = decode_columns(distinct, types, where=where)
+    known = dict(zip(distinct, zip(*(column.to_list() for column in columns))))
+    return [known[partition] for partition in frame["_PARTITION"]]
+
+
+def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
+    """The format of each file, by the ending of its name (``.json.gz`` is json).
+
+    Raises:
+        Unsupported: a format that Morrow does not read.
+    """
+    names = frame["_FILE_NAME"].str.replace(rf"\.({'|'.join(COMPRESSION_SUFFIXES)})$", "")
+    formats = names.str.extract(r"\.([A-Za-z0-9]+)$").str.to_lowercase()
+    for file_format in formats.unique():
+        if file_format not in FORMATS:
+            name = frame["_FILE_NAME"].filter(formats.eq_missing(pl.lit(file_format) if file_format else None))[0]
+            raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(FORMATS)}")
+    return formats
+
+
+def _deletions(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, frame: pl.DataFrame
+) -> dict[int, DeletionRef]:
+    """The deletion vector of each row of `frame` that has one, by row number."""
+    indexes = index_entries(metadata, snapshot) if options.deletion_vectors and snapshot else None
+    if indexes is None:
+        return {}
+    vectors = indexes.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX).join(
+        frame.select("_PARTITION", "_BUCKET").unique(), on=["_PARTITION", "_BUCKET"], how="semi"
+    )
+    if not vectors.height:
+        return {}
+    vectors = vectors.with_columns(_index_paths(metadata, schema, options, vectors).alias("__index_path"))
+    ranges = vectors.select("_PARTITION", "_BUCKET", "__index_path", "_DELETIONS_VECTORS_RANGES")
+    ranges = ranges.explode("_DELETIONS_VECTORS_RANGES").unnest("_DELETIONS_VECTORS_RANGES").drop_nulls("f0")
+    identity = ["_PARTITION", "_BUCKET", "f0"]
+    if ranges.select(identity).is_duplicated().any():
+        raise CorruptFile(metadata.where, "two deletion vectors for one data file in the index manifest")
+    matched = (
+        frame.select("_PARTITION", "_BUCKET", f0="_FILE_NAME")
+        .with_row_index("__row")
+        .join(ranges, on=identity, how="inner")
+        .select("__row", "__index_path", "f1", "f2", "_CARDINALITY")
+    )
+    return {row: DeletionRef(path, offset, length, count) for row, path, offset, length, count in matched.iter_rows()}
+
+
+def _index_paths(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, vectors: pl.DataFrame
+) -> Sequence[str] | pl.Series:
+    if options.index_in_data_dir:
+        return file_paths(metadata, schema, options, vectors)
+    roots = (metadata.root, *options.external_roots, *metadata.allowed_roots)
+    return pl.Series(
+        [
+            metadata.paths.index(name) if path is None else external_path(path, roots, where=metadata.where)
+            for name, path in zip(vectors["_FILE_NAME"], vectors["_EXTERNAL_PATH"])
+        ],
+        dtype=pl.String,
+    )
+
+
+__all__ = ["UnsafePath", "data_files", "partition_values"]

@@ -1,0 +1,85 @@
+"""A plan as text: what will be read, and why the rest will not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from morrow.engine.plan.predicate import ALWAYS, conjuncts
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+
+MOST_SECTIONS = 10
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+UNIT_STEP = 1024
+
+
+def explain(plan: ScanPlan) -> str:
+    """The plan, one fact a line."""
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: ScanPlan) -> Iterator[str]:
+    yield f"Scan of {plan.table}"
+    if plan.snapshot is None:
+        yield "  snapshot   none: the table has no committed data"
+        return
+    yield f"  snapshot   {plan.snapshot.id} ({plan.snapshot.commit_kind}, {plan.snapshot.time.isoformat()}), schema {plan.schema.id}"
+    yield f"  columns    {', '.join(plan.columns) or '(none)'}"
+    yield from _filter_lines(plan)
+    if plan.limit is not None:
+        yield f"  limit      {plan.limit}"
+    yield f"  merge      {plan.merge or 'none: an append table'}"
+    for step in plan.steps:
+        yield f"  pruned     {step.name}: kept {step.kept:,} of {step.of:,}"
+    files = plan.files
+    size, rows = sum(f.size for f in files), sum(f.row_count for f in files)
+    yield f"  files      {len(files):,} files, {_bytes(size)}, {rows:,} rows stored"
+    yield f"  masks      {_masks(plan)}"
+    yield f"  sections   {_kinds(plan)}"
+    for section in plan.sections[:MOST_SECTIONS]:
+        yield f"    {_section(plan, section)}"
+    if len(plan.sections) > MOST_SECTIONS:
+        yield f"    ... and {len(plan.sections) - MOST_SECTIONS:,} more"
+
+
+def _filter_lines(plan: ScanPlan) -> Iterator[str]:
+    if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
+        yield "  filter     none"
+        return
+    if plan.filter.predicate != ALWAYS:
+        for part in conjuncts(plan.filter.predicate):
+            yield f"  pushed     {part}"
+    for residual in plan.filter.residuals:
+        yield f"  after      {residual.text} ({residual.kind} expression on the rows read)"
+
+
+def _masks(plan: ScanPlan) -> str:
+    vectors = sum(file.deletion is not None for file in plan.files)
+    merged = sum(len(s.files) for s in plan.sections if s.kind is SectionKind.MERGE)
+    dead = [f.deletion.cardinality for f in plan.files if f.deletion is not None]
+    known = "" if None in dead else f" ({sum(d for d in dead if d is not None):,} dead rows)"
+    return f"{vectors:,} deletion vectors{known if vectors else ''}, {merged:,} files masked by their keys"
+
+
+def _kinds(plan: ScanPlan) -> str:
+    counts = Counter(section.kind for section in plan.sections)
+    return ", ".join(f"{counts[kind]:,} {kind.value}" for kind in SectionKind if counts[kind]) or "none"
+
+
+def _section(plan: ScanPlan, section: Section) -> str:
+    values = ", ".join(f"{k}={v}" for k, v in zip(plan.schema.partition_keys, section.partition))
+    where = f"{values}, bucket {section.bucket}" if values else f"bucket {section.bucket}"
+    levels = ",".join(map(str, sorted({file.level for file in section.files})))
+    formats = ",".join(sorted({file.format for file in section.files}))
+    return (
+        f"{section.kind.value:6} {where}: {len(section.files):,} {formats} files at level {levels}, "
+        f"{section.row_count:,} rows, {_bytes(section.size)}"
+    )
+
+
+def _bytes(count: float) -> str:
+    for unit in UNITS[:-1]:
+        if count < UNIT_STEP:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= UNIT_STEP
+    return f"{count:.1f} {UNITS[-1]}"

@@ -1,0 +1,250 @@
+"""Comparisons of a column with any literal, rewritten exactly to literals in the column's own type.
+
+A column type is a grid of values on a line: integers, multiples of 10^-scale, milliseconds, float32. A literal
+either lies on that grid, or between two of its points, or beyond its ends: ``x > 10.5`` on an INT column is
+``x > 10``, ``x = 10.5`` is never true, ``x < 1e9`` is true for every non-null SMALLINT. Nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Any, Union
+
+import numpy as np
+
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataField,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    arrow_time_unit,
+)
+from morrow.engine.plan.predicate import NEVER, Leaf, Op, Predicate, Value
+
+Real = Union[int, float, Decimal]
+
+INTEGER_BITS: dict[type[DataType], int] = {TinyIntType: 8, SmallIntType: 16, IntType: 32, BigIntType: 64}
+STRING_TYPES = (CharType, VarCharType)
+BINARY_TYPES = (BinaryType, VarBinaryType)
+TIMESTAMP_TYPES = (TimestampType, LocalZonedTimestampType)
+FLOAT_TYPES = (FloatType, DoubleType)
+
+MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+EPOCH = dt.datetime(1970, 1, 1)
+NANOS_RANGE = (
+    EPOCH - dt.timedelta(microseconds=2**63 // 1000),
+    EPOCH + dt.timedelta(microseconds=(2**63 - 1) // 1000),
+)
+"""The microseconds that fit int64 nanoseconds: the years 1677 to 2262."""
+
+
+@dataclass(frozen=True)
+class Snap:
+    """Where a literal lies on a column's grid: `below` is the greatest value not above it, None if all are above."""
+
+    below: Value | None
+    exact: bool = False
+    above_all: bool = False
+    """The literal is greater than every value of the type (and `below` is the greatest)."""
+
+
+def comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
+    """``column op value`` as a predicate with the same truth for every value of the column, null included.
+
+    `op` is one of ``= != < <= > >=``. Floats are ordered as in Polars and DuckDB: NaN equals itself and is greatest.
+    Returns None when the column's type and the literal's are not comparable without a cast of the column.
+    """
+    snap = snapped(column.type, value)
+    if snap is None:
+        return None
+    if isinstance(column.type, BooleanType):
+        return _boolean(column.name, op, bool(value))
+    if snap.exact and snap.below is not None:
+        return Leaf(column.name, op, (snap.below,))
+    return _between_points(column.name, op, snap)
+
+
+def membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
+    """``column [NOT] IN (values)`` as a predicate; None as in `comparison`. No value may be null."""
+    snaps = [snapped(column.type, value) for value in values]
+    if any(snap is None for snap in snaps):
+        return None
+    kept = tuple(dict.fromkeys(s.below for s in snaps if s is not None and s.exact and s.below is not None))
+    if not kept:
+        return not_null(column) if negated else NEVER
+    if len(kept) == 1:
+        return comparison(column, Op.NE if negated else Op.EQ, kept[0])
+    return Leaf(column.name, Op.NOT_IN if negated else Op.IN, kept)
+
+
+def is_null(column: DataField) -> Predicate:
+    return Leaf(column.name, Op.IS_NULL)
+
+
+def not_null(column: DataField) -> Predicate:
+    return Leaf(column.name, Op.IS_NOT_NULL)
+
+
+def snapped(kind: DataType, value: Value) -> Snap | None:
+    """Where `value` lies on the grid of a type, None when the two are not comparable."""
+    snap = _SNAPS.get(type(kind))
+    return snap(kind, value) if snap else None
+
+
+def _between_points(name: str, op: Op, snap: Snap) -> Predicate:
+    everything = Leaf(name, Op.IS_NOT_NULL)
+    if op in (Op.EQ, Op.NE):
+        return NEVER if op is Op.EQ else everything
+    if op in (Op.GT, Op.GE):
+        if snap.above_all:
+            return NEVER
+        return everything if snap.below is None else Leaf(name, Op.GT, (snap.below,))
+    if snap.above_all:
+        return everything
+    return NEVER if snap.below is None else Leaf(name, Op.LE, (snap.below,))
+
+
+def _boolean(name: str, op: Op, value: bool) -> Predicate:
+    """false < true, so every comparison says: one of the two, both, or neither."""
+    ordered: dict[Op, Callable[[bool], bool]] = {
+        Op.EQ: lambda x: x == value,
+        Op.NE: lambda x: x != value,
+        Op.LT: lambda x: x < value,
+        Op.LE: lambda x: x <= value,
+        Op.GT: lambda x: x > value,
+        Op.GE: lambda x: x >= value,
+    }
+    matching = [x for x in (False, True) if ordered[op](x)]
+    if len(matching) == 1:
+        return Leaf(name, Op.EQ, (matching[0],))
+    return Leaf(name, Op.IS_NOT_NULL) if matching else NEVER
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _grid(value: Any, lowest: int, highest: int, step: Fraction, build: Callable[[int], Value]) -> Snap:
+    """Snap a real number to the multiples ``lowest*step .. highest*step``."""
+    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+        beyond = not value < 0 if value == value else True
+        return Snap(build(highest), above_all=True) if beyond else Snap(None)
+    steps = Fraction(value) / step
+    index = math.floor(steps)
+    if index < lowest:
+        return Snap(None)
+    if index > highest or (index == highest and steps != index):
+        return Snap(build(highest), above_all=True)
+    return Snap(build(index), exact=steps == index)
+
+
+def _snap_integer(kind: DataType, value: Value) -> Snap | None:
+    if not _is_real(value):
+        return None
+    half = 1 << (INTEGER_BITS[type(kind)] - 1)
+    return _grid(value, -half, half - 1, Fraction(1), int)
+
+
+def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
+    assert isinstance(kind, DecimalType)
+    if not _is_real(value):
+        return None
+    scale, limit = kind.scale, 10**kind.precision - 1
+    exact = Context(prec=kind.precision + 1, rounding=ROUND_FLOOR)
+    return _grid(value, -limit, limit, Fraction(1, 10**scale), lambda i: Decimal(i).scaleb(-scale, context=exact))
+
+
+def _snap_float(kind: DataType, value: Value) -> Snap | None:
+    """The grid of IEEE numbers: -inf, the finite ones, +inf, NaN."""
+    if not _is_real(value):
+        return None
+    assert isinstance(value, (int, float, Decimal))
+    if value != value or value in (math.inf, -math.inf):
+        return Snap(float(value), exact=True)
+    if value == 0:
+        return Snap(0.0, exact=True)
+    dtype: Any = np.float32 if isinstance(kind, FloatType) else np.float64
+    wanted = Fraction(value)
+    largest = float(np.finfo(dtype).max)
+    if abs(wanted) > Fraction(largest):
+        return Snap(largest if wanted > 0 else -math.inf)
+    near = float(dtype(float(value)))
+    near = math.copysign(largest, near) if math.isinf(near) else near
+    if Fraction(near) > wanted:
+        near = float(np.nextafter(dtype(near), dtype(-math.inf)))
+    return Snap(near + 0.0, exact=Fraction(near) == wanted)
+
+
+def _snap_date(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - same signature as the others
+    if isinstance(value, dt.datetime):
+        return Snap(value.date(), exact=value.time() == dt.time()) if value.tzinfo is None else None
+    return Snap(value, exact=True) if isinstance(value, dt.date) else None
+
+
+def _snap_time(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - Paimon keeps milliseconds in any TIME(p)
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        return None
+    fraction = value.microsecond % MICROS_PER_UNIT["ms"]
+    return Snap(value.replace(microsecond=value.microsecond - fraction), exact=fraction == 0)
+
+
+def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
+    """TIMESTAMP takes naive values, TIMESTAMP_LTZ aware ones; a DATE is its midnight (UTC for LTZ)."""
+    assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
+    zoned = isinstance(kind, LocalZonedTimestampType)
+    if not isinstance(value, dt.date):
+        return None
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    if moment.tzinfo is not None:
+        if not zoned:
+            return None
+        moment = moment.astimezone(dt.timezone.utc).replace(tzinfo=None)
+
+    def build(naive: dt.datetime) -> Value:
+        return naive.replace(tzinfo=dt.timezone.utc) if zoned else naive
+
+    unit = arrow_time_unit(kind.precision)
+    if unit == "ns":
+        lowest, highest = NANOS_RANGE
+        if moment < lowest:
+            return Snap(None)
+        return Snap(build(highest), above_all=True) if moment > highest else Snap(build(moment), exact=True)
+    fraction = (moment - EPOCH) // dt.timedelta(microseconds=1) % MICROS_PER_UNIT[unit]
+    return Snap(build(moment - dt.timedelta(microseconds=fraction)), exact=fraction == 0)
+
+
+def _snap_only(kind: type) -> Callable[[DataType, Value], Snap | None]:
+    """Types that compare with literals of one Python type only."""
+    return lambda _type, value: Snap(value, exact=True) if type(value) is kind else None
+
+
+_SNAPS: dict[type[DataType], Callable[[DataType, Value], Snap | None]] = {
+    **dict.fromkeys(INTEGER_BITS, _snap_integer),
+    **dict.fromkeys(FLOAT_TYPES, _snap_float),
+    **dict.fromkeys(TIMESTAMP_TYPES, _snap_timestamp),
+    **dict.fromkeys(STRING_TYPES, _snap_only(str)),
+    **dict.fromkeys(BINARY_TYPES, _snap_only(bytes)),
+    BooleanType: _snap_only(bool),
+    DecimalType: _snap_decimal,
+    DateType: _snap_date,
+    TimeType: _snap_time,
+}

@@ -1,0 +1,304 @@
+"""SQL text as predicates: the body of a WHERE clause in DuckDB's dialect.
+
+The text is cut at its top-level ANDs by tokens, so a part that is no predicate is handed on exactly as it was
+written. A part becomes a predicate by asking each node for the rows where it is true, or where it is false: with
+both questions NOT needs no operator of its own and NULL stays unknown on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import BooleanType, DataField
+from morrow.engine.plan.filter_literals import STRING_TYPES, comparison, is_null, membership, not_null
+from morrow.engine.plan.filter_sql_literals import NULL, constant, typed
+from morrow.engine.plan.filter_terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
+
+
+class _Dialect(DuckDB):
+    """DuckDB with the hexadecimal strings it has learned: ``x'00ff'``."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the form sqlglot's tokenizer reads
+
+
+FORBIDDEN: dict[type[exp.Expression], str] = {
+    exp.AggFunc: "an aggregate function",
+    exp.Window: "a window function",
+    exp.Query: "a subquery",
+    exp.Exists: "a subquery",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a parameter",
+    exp.Star: "a star",
+    exp.Unnest: "UNNEST",
+    exp.Explode: "UNNEST",
+}
+
+OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+
+
+def split_sql(text: str, columns: Columns) -> list[Part]:
+    """The conditions that must all be true.
+
+    Raises:
+        InvalidArgument, ColumnNotFound: see `parse_filter`.
+    """
+    try:
+        whole = _parsed(text)
+        _check(whole, text)
+        tokens = list(_Dialect().tokenize(text))
+        return [_part(piece, columns) for piece in _conjuncts(text, tokens)]
+    except RecursionError:
+        raise InvalidArgument("filter: the SQL is nested too deeply; split it with AND, or use IN for long lists") from None
+
+
+def _part(text: str, columns: Columns) -> Part:
+    tree = _parsed(text)
+    reads = frozenset(columns.find(name).name for name in _roots(tree))
+    predicate = _Translator(columns).rows(tree, True)
+    return Residual("sql", text, reads, text) if predicate is None else predicate
+
+
+def _parsed(text: str) -> exp.Expression:
+    try:
+        tree = sqlglot.parse_one(text, into=exp.Condition, dialect=_Dialect)
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        where = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
+        near = f", near {first['highlight']!r}" if first.get("highlight") else ""
+        reason = str(first.get("description") or error)
+        raise InvalidArgument(f"filter: the SQL does not parse{where}{near}: {reason}; it is the body of a WHERE clause: {text!r}") from None
+    except SqlglotError as error:
+        raise InvalidArgument(f"filter: the SQL does not parse: {error}; it is the body of a WHERE clause: {text!r}") from None
+    if not isinstance(tree, exp.Expression) or type(tree).__name__ in ("Block", "Command"):
+        raise InvalidArgument(f"filter: one condition is expected, not statements: {text!r}")
+    return tree
+
+
+def _check(tree: exp.Expression, text: str) -> None:
+    for node in tree.walk():
+        for kind, name in FORBIDDEN.items():
+            if isinstance(node, kind):
+                raise InvalidArgument(f"filter: {name} ({node.sql('duckdb')}) cannot be used in a filter: {text!r}")
+
+
+def _roots(tree: exp.Expression) -> Iterator[str]:
+    """Names of top-level columns: ``a`` of ``a.b.c``; the variables of lambdas and comprehensions are none."""
+    bound = {
+        name.name
+        for node in tree.find_all(exp.Comprehension, exp.Lambda)
+        for name in [*node.expressions, node.expression]
+        if isinstance(name, exp.Identifier)
+    }
+    for column in tree.find_all(exp.Column):
+        root = column.parts[0].name
+        if root not in bound:
+            yield root
+
+
+def _conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
+    """The text between its top-level ANDs, parentheses around the whole taken off."""
+    while len(tokens) > 1 and _wraps_all(tokens):
+        tokens = tokens[1:-1]
+    cuts = _top_level_ands(tokens)
+    if not cuts:
+        yield text[tokens[0].start : tokens[-1].end + 1]
+        return
+    for start, end in zip([-1, *cuts], [*cuts, len(tokens)]):
+        yield from _conjuncts(text, tokens[start + 1 : end])
+
+
+def _top_level_ands(tokens: list[Token]) -> list[int]:
+    """Positions of the ANDs that join the whole; none when an OR does. The AND of a BETWEEN joins nothing."""
+    depth = betweens = 0
+    cuts = []
+    for position, token in enumerate(tokens):
+        kind = token.token_type
+        depth += (kind in OPENING) - (kind in CLOSING)
+        if depth:
+            continue
+        if kind is TokenType.OR:
+            return []
+        if kind is TokenType.BETWEEN:
+            betweens += 1
+        elif kind is TokenType.AND:
+            if betweens:
+                betweens -= 1
+            else:
+                cuts.append(position)
+    return cuts
+
+
+def _wraps_all(tokens: list[Token]) -> bool:
+    if tokens[0].token_type is not TokenType.L_PAREN or tokens[-1].token_type is not TokenType.R_PAREN:
+        return False
+    depth = 0
+    for position, token in enumerate(tokens):
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        if depth == 0:
+            return position == len(tokens) - 1
+    return False
+
+
+COMPARISONS: dict[type[exp.Expression], Op] = {
+    exp.EQ: Op.EQ,
+    exp.NEQ: Op.NE,
+    exp.LT: Op.LT,
+    exp.LTE: Op.LE,
+    exp.GT: Op.GT,
+    exp.GTE: Op.GE,
+}
+MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+
+
+class _Translator:
+    """Answers "for which rows is this node true (or false)?"; None when no predicate says it exactly."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._rules: dict[type[exp.Expression], Callable[[exp.Expression, bool], Predicate | None]] = {
+            exp.And: self._connective,
+            exp.Or: self._connective,
+            exp.Not: lambda node, want: self.rows(node.this, not want),
+            exp.Paren: lambda node, want: self.rows(node.this, want),
+            exp.Column: self._bare_column,
+            exp.Boolean: lambda node, want: ALWAYS if bool(node.this) is want else NEVER,
+            exp.Null: lambda _node, _want: NEVER,
+            exp.In: self._in,
+            exp.Between: self._between,
+            exp.Is: self._is,
+            exp.NullSafeEQ: self._null_safe,
+            exp.NullSafeNEQ: self._null_safe,
+            exp.Like: self._like,
+            exp.StartsWith: self._starts_with,
+            **dict.fromkeys(COMPARISONS, self._comparison),
+        }
+
+    def rows(self, node: exp.Expression, want: bool) -> Predicate | None:
+        """The rows for which `node` is `want`: not null, not the other."""
+        rule = self._rules.get(type(node))
+        if rule is None or not _plain(node):
+            return None
+        return rule(node, want is not bool(node.args.get("negate")))
+
+    def _column(self, node: exp.Expression) -> DataField | None:
+        node = node.unnest()
+        if not isinstance(node, exp.Column) or len(node.parts) > 1:
+            return None
+        return self._columns.find(node.name)
+
+    def _connective(self, node: exp.Expression, want: bool) -> Predicate | None:
+        assert isinstance(node, exp.Connector)
+        children = [self.rows(child, want) for child in node.flatten()]
+        return all_true(children) if isinstance(node, exp.And) is want else any_true(children)
+
+    def _bare_column(self, node: exp.Expression, want: bool) -> Predicate | None:
+        column = self._column(node)
+        return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
+
+    def _comparison(self, node: exp.Expression, want: bool) -> Predicate | None:
+        op = COMPARISONS[type(node)] if want else NEGATED[COMPARISONS[type(node)]]
+        return self._compared(node.this, op, node.expression) or self._compared(node.expression, MIRRORED[op], node.this)
+
+    def _compared(self, left: exp.Expression, op: Op, right: exp.Expression) -> Predicate | None:
+        column, literal = self._column(left), constant(right)
+        if column is None or literal is None:
+            return None
+        if literal is NULL:
+            return NEVER
+        value = typed(literal, column)
+        return None if value is None else comparison(column, op, value)
+
+    def _between(self, node: exp.Expression, want: bool) -> Predicate | None:
+        if node.args.get("symmetric"):
+            return None
+        low, high = node.args["low"], node.args["high"]
+        if want:
+            return all_true([self._compared(node.this, Op.GE, low), self._compared(node.this, Op.LE, high)])
+        return any_true([self._compared(node.this, Op.LT, low), self._compared(node.this, Op.GT, high)])
+
+    def _in(self, node: exp.Expression, want: bool) -> Predicate | None:
+        column = self._column(node.this)
+        literals = [constant(item) for item in node.expressions]
+        if column is None or not literals or any(literal is None for literal in literals):
+            return None
+        if len({literal.family for literal in literals if literal is not None and literal is not NULL}) > 1:
+            return None  # DuckDB would first bring the list to one type
+        values = [typed(literal, column) for literal in literals if literal is not None and literal is not NULL]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        if NULL in literals and not want:
+            return NEVER
+        return membership(column, known, negated=not want) if known else NEVER
+
+    def _is(self, node: exp.Expression, want: bool) -> Predicate | None:
+        operand, right = node.this, node.expression
+        column = self._column(operand)
+        if isinstance(right, exp.Null):
+            if column is None:
+                return None
+            return is_null(column) if want else not_null(column)
+        if not isinstance(right, exp.Boolean):
+            return None
+        value = bool(right.this)
+        if want:
+            return self.rows(operand, value)
+        other = self.rows(operand, not value)
+        return any_true([other, is_null(column)]) if column else None
+
+    def _null_safe(self, node: exp.Expression, want: bool) -> Predicate | None:
+        equal = isinstance(node, exp.NullSafeEQ) is want
+        for left, right in ((node.this, node.expression), (node.expression, node.this)):
+            column, literal = self._column(left), constant(right)
+            if column is None or literal is None:
+                continue
+            if literal is NULL:
+                return is_null(column) if equal else not_null(column)
+            same = self._compared(left, Op.EQ if equal else Op.NE, right)
+            return same if equal else any_true([same, is_null(column)])
+        return None
+
+    def _like(self, node: exp.Expression, want: bool) -> Predicate | None:
+        literal = constant(node.expression)
+        if literal is NULL:
+            return NEVER if self._string_column(node.this) else None
+        if literal is None or not isinstance(literal.value, str):
+            return None
+        pattern: str = literal.value
+        prefix = pattern[:-1] if pattern.endswith("%") else pattern
+        if "%" in prefix or "_" in prefix:
+            return None
+        return self._text(node.this, Op.STARTS_WITH if prefix != pattern else Op.EQ, prefix, want)
+
+    def _starts_with(self, node: exp.Expression, want: bool) -> Predicate | None:
+        literal = constant(node.expression)
+        if literal is None or not isinstance(literal.value, str):
+            return None
+        return self._text(node.this, Op.STARTS_WITH, literal.value, want)
+
+    def _text(self, operand: exp.Expression, op: Op, literal: str, want: bool) -> Predicate | None:
+        column = self._string_column(operand)
+        return Leaf(column.name, op if want else NEGATED[op], (literal,)) if column else None
+
+    def _string_column(self, node: exp.Expression) -> DataField | None:
+        column = self._column(node)
+        return column if column and isinstance(column.type, STRING_TYPES) else None
+
+
+KNOWN_ARGUMENTS = frozenset({"this", "expression", "expressions", "low", "high", "symmetric", "negate"})
+
+
+def _plain(node: exp.Expression) -> bool:
+    """The node says nothing more than the rules look at (a column's table, a subquery of IN, an option)."""
+    return all(name in KNOWN_ARGUMENTS or value in (None, False, []) for name, value in node.args.items())
+

@@ -1,0 +1,212 @@
+"""One table's metadata on disk: schemas, snapshots, tags and branches, found and read on demand.
+
+LATEST and EARLIEST are hints only: a snapshot file that exists is committed, whatever the hints say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from morrow.engine.errors import (
+    BranchNotFound,
+    FileMissing,
+    SnapshotExpired,
+    SnapshotNotFound,
+    TableNotFound,
+    TagNotFound,
+)
+from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
+from morrow.engine.format.schema import TableSchema, parse_schema
+from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.store import FileStore
+from morrow.engine.options import TableOptions, parse_options
+
+SCHEMA_PREFIX = "schema-"
+SNAPSHOT_PREFIX = "snapshot-"
+TAG_PREFIX = "tag-"
+BRANCH_PREFIX = "branch-"
+HINT_DIGITS = 20
+
+METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20)
+"""Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """Reads metadata of the table at `root` in `store`, on `branch`.
+
+    Nothing about the newest state is kept between calls: each question is answered from the store.
+    """
+
+    store: FileStore
+    root: str
+    branch: str = MAIN_BRANCH
+    allowed_roots: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        return TablePaths(self.root, self.branch)
+
+    def on_branch(self, branch: str) -> TableMetadata:
+        """The same table on another branch.
+
+        Raises:
+            BranchNotFound: the table has no such branch.
+        """
+        other = TableMetadata(self.store, self.root, branch, self.allowed_roots)
+        if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
+            known = ", ".join([MAIN_BRANCH, *self.branch_names()])
+            raise BranchNotFound(f"{self.root}: there is no branch {branch!r}; the branches are {known}")
+        return other
+
+    # Schemas
+
+    def schema_ids(self) -> list[int]:
+        """Ids of all schema files, ascending."""
+        return _ids(self.store, self.paths.schema_dir, SCHEMA_PREFIX)
+
+    def schema(self, schema_id: int) -> TableSchema:
+        """The schema with this id; schemas never change, so it is read once.
+
+        Raises:
+            FileMissing: no such schema file. CorruptFile, Unsupported: as `parse_schema`.
+        """
+        return self._parsed(self.paths.schema(schema_id), parse_schema)
+
+    def latest_schema(self) -> TableSchema:
+        """The newest schema.
+
+        Raises:
+            TableNotFound: the folder does not exist or holds no schema.
+        """
+        ids = self.schema_ids()
+        if not ids:
+            what = "holds no Paimon schema (schema/schema-<id>)" if self.store.is_dir(self.root) else "does not exist"
+            raise TableNotFound(f"{self.root}: the folder {what}; give the folder of a table, such as warehouse/db.db/table")
+        return self.schema(ids[-1])
+
+    def schemas(self) -> list[TableSchema]:
+        """All schemas, oldest first."""
+        return [self.schema(schema_id) for schema_id in self.schema_ids()]
+
+    @cached_property
+    def where(self) -> str:
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root} (branch {self.branch})"
+
+    def options(self, schema: TableSchema) -> TableOptions:
+        """The options of this schema, parsed and checked."""
+        return parse_options(schema.options, where=self.where)
+
+    # Snapshots
+
+    def snapshot_ids(self) -> list[int]:
+        """Ids of all snapshot files, ascending."""
+        return _ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """The snapshot with this id.
+
+        Raises:
+            SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never was.
+        """
+        found = self._snapshot_or_none(snapshot_id)
+        if found is not None:
+            return found
+        ids = self.snapshot_ids()
+        if not ids:
+            raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}; the table has no snapshots")
+        if 1 <= snapshot_id < ids[0]:
+            raise SnapshotExpired(
+                f"{self.where}: snapshot {snapshot_id} has expired; the snapshots are {ids[0]} to {ids[-1]}, "
+                "tags keep older states (see .tags)"
+            )
+        raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}")
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest committed snapshot, None when nothing was committed."""
+        hint = self._hint("LATEST")
+        # The hint is right when its snapshot exists and no newer one does; otherwise the folder decides.
+        if hint is not None and not self.store.exists(self.paths.snapshot(hint + 1)):
+            if (found := self._snapshot_or_none(hint)) is not None:
+                return found
+        for snapshot_id in reversed(self.snapshot_ids()):
+            if (found := self._snapshot_or_none(snapshot_id)) is not None:
+                return found
+        return None
+
+    def earliest_snapshot_id(self) -> int | None:
+        """The oldest snapshot that still exists, None when there is none."""
+        hint = self._hint("EARLIEST")
+        if hint is not None and self.store.exists(self.paths.snapshot(hint)):
+            # The hint may lag behind an expiry that failed half way, never run ahead of one: look one below.
+            if hint == 1 or not self.store.exists(self.paths.snapshot(hint - 1)):
+                return hint
+        ids = self.snapshot_ids()
+        return ids[0] if ids else None
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """All snapshots, oldest first; those that expire while this runs are left out."""
+        for snapshot_id in self.snapshot_ids():
+            if (found := self._snapshot_or_none(snapshot_id)) is not None:
+                yield found
+
+    def _snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
+        path = self.paths.snapshot(snapshot_id)
+        try:
+            return parse_snapshot(self.store.read(path), path)
+        except FileMissing:
+            return None
+
+    def _hint(self, name: str) -> int | None:
+        """The id in a hint file, None when it is absent or no plausible id."""
+        try:
+            text = self.store.read(f"{self.paths.snapshot_dir}/{name}").strip()
+        except FileMissing:
+            return None
+        return int(text) if text.isdigit() and len(text) < HINT_DIGITS else None
+
+    # Tags and branches
+
+    def tag_names(self) -> list[str]:
+        """Names of all tags, sorted."""
+        listed = self.store.list(self.paths.tag_dir)
+        return sorted(
+            status.name.removeprefix(TAG_PREFIX)
+            for status in listed
+            if status.name.startswith(TAG_PREFIX) and not status.is_dir
+        )
+
+    def tag(self, name: str) -> Tag:
+        """Raises `TagNotFound`."""
+        path = self.paths.tag(name)
+        try:
+            return parse_tag(self.store.read(path), name, path)
+        except FileMissing:
+            known = ", ".join(self.tag_names()) or "none"
+            raise TagNotFound(f"{self.where}: there is no tag {name!r}; the tags are: {known}") from None
+
+    def tags(self) -> list[Tag]:
+        """All tags by the id of their snapshot, then by name."""
+        return sorted((self.tag(name) for name in self.tag_names()), key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def branch_names(self) -> list[str]:
+        """Names of all branches except main, sorted."""
+        listed = self.store.list(self.paths.branches_dir)
+        return sorted(s.name.removeprefix(BRANCH_PREFIX) for s in listed if s.name.startswith(BRANCH_PREFIX) and s.is_dir)
+
+    def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
+        """Parse a small immutable file once; the size guards against a table dropped and made anew."""
+        data = self.store.read(path)
+        key = (self.store.url(path), data)
+        return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache
+
+
+def _ids(store: FileStore, folder: str, prefix: str) -> list[int]:
+    suffixes = (s.name.removeprefix(prefix) for s in store.list(folder) if s.name.startswith(prefix) and not s.is_dir)
+    return sorted(int(suffix) for suffix in suffixes if suffix.isdigit())

@@ -1,0 +1,203 @@
+"""Which files a filter cannot match: by bucket hash, key statistics, value statistics and file indexes.
+
+Every mask here is conservative: true where the file may hold a matching row, and true wherever statistics are absent,
+truncated or of another type than today's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
+
+from morrow.engine.format.bucket import bucket_of
+from morrow.engine.format.file_index import FileIndex, IndexResult, read_file_index
+from morrow.engine.format.paths import INDEX_SUFFIX, segment
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.stats import column_stats
+from morrow.engine.format.types import DataField, DataType
+from morrow.engine.options import TableOptions
+from morrow.engine.plan.data_files import file_paths
+from morrow.engine.plan.evolution import translate_predicate
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import (
+    ALWAYS,
+    And,
+    Leaf,
+    Op,
+    Or,
+    Predicate,
+    Value,
+    columns,
+    conjunction,
+    conjuncts,
+)
+from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
+
+MOST_BUCKET_KEYS = 1000
+"""Combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
+
+INDEX_READERS = 4
+
+
+def projected(predicate: Predicate, kept: frozenset[str]) -> Predicate:
+    """What `predicate` says about the columns `kept` alone: every row that satisfies it satisfies this too."""
+    if isinstance(predicate, Leaf):
+        return predicate if predicate.column in kept else ALWAYS
+    parts = tuple(projected(child, kept) for child in predicate.children)
+    if isinstance(predicate, And):
+        return conjunction(*parts)
+    return ALWAYS if ALWAYS in parts else Or(parts)
+
+
+def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
+    """Entries whose bucket may hold a matching row: the filter pins all bucket keys to values (``=`` or ``IN``)."""
+    everything = pl.repeat(True, entries.height, eager=True)
+    keys = options.bucket_key or schema.trimmed_primary_keys
+    if options.bucket <= 0 or not keys:
+        return everything
+    values = _pinned(predicate, keys)
+    if values is None:
+        return everything
+    types = [schema.by_name[name].type for name in keys]
+    combinations = list(zip(*itertools.product(*values)))
+    literals = [pl.Series(list(column), dtype=_literal_dtype(kind)) for column, kind in zip(combinations, types)]
+    mask = everything
+    # A partition keeps the bucket count it was written with until it is overwritten (rescale).
+    for total in entries["_TOTAL_BUCKETS"].unique().to_list():
+        if total < 1:
+            continue
+        buckets = pl.Series(bucket_of(literals, types, total, options.bucket_function))
+        mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(buckets.unique().implode())
+    return mask
+
+
+def _literal_dtype(kind: DataType) -> pl.DataType:
+    series = pl.from_arrow(kind.arrow().wrap_array if False else _empty(kind))
+    assert isinstance(series, pl.Series)
+    return series.dtype
+
+
+def _pinned(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
+    """The values each key may have, None when one is not pinned or there are too many combinations."""
+    pinned = {
+        part.column: part.literals
+        for part in conjuncts(predicate)
+        if isinstance(part, Leaf) and part.op in (Op.EQ, Op.IN) and part.literals
+    }
+    values = [pinned[key] for key in keys if key in pinned]
+    if len(values) < len(keys) or math.prod(map(len, values)) > MOST_BUCKET_KEYS:
+        return None
+    return values
+
+
+def key_mask(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
+    """Entries whose key statistics may match; sound for files that merge, since versions share their key."""
+    keys = schema.trimmed_primary_keys
+    part = projected(predicate, frozenset(keys))
+    if part == ALWAYS:
+        return pl.repeat(True, entries.height, eager=True)
+    types = {name: schema.by_name[name].type for name in keys}
+    stats = entries["_KEY_STATS"].struct
+    found = column_stats(
+        stats.field("_MIN_VALUES"),
+        stats.field("_MAX_VALUES"),
+        stats.field("_NULL_COUNTS"),
+        None,
+        types,
+        [name for name in keys if name in columns(part)],
+        where=metadata.where,
+    )
+    return pl.Series(keep_mask(part, StatsFrame(entries["_ROW_COUNT"], found)))
+
+
+def value_mask(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
+) -> pl.Series | None:
+    """Entries whose value statistics may match; only for files that nothing is merged with."""
+    del options
+    return _by_schema(metadata, schema, predicate, entries, _value_mask)
+
+
+def index_mask(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
+) -> pl.Series | None:
+    """Entries whose file index may match, None when there is no index to ask."""
+    embedded = entries["_EMBEDDED_FILE_INDEX"].is_not_null()
+    beside = entries["_EXTRA_FILES"].list.eval(pl.element().str.ends_with(INDEX_SUFFIX)).list.any().fill_null(False)
+    if not options.file_index_enabled or not (embedded | beside).any():
+        return None
+    paths = file_paths(metadata, schema, options, entries)
+    numbered = entries.with_columns(paths.alias("__path"))
+    return _by_schema(metadata, schema, predicate, numbered, _index_mask)
+
+
+def _by_schema(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test) -> pl.Series:
+    """`test` for the files of each schema, with the filter in the columns that those files have."""
+    rows = entries.with_row_index("__row")
+    parts = []
+    for (schema_id,), group in rows.group_by(["_SCHEMA_ID"], maintain_order=True):
+        written = metadata.schema(int(str(schema_id)))
+        translated = translate_predicate(predicate, written.fields, schema.fields)
+        kept = test(metadata, written.fields, translated, group)
+        parts.append(group.select("__row", pl.Series("__keep", kept)))
+    return pl.concat(parts).sort("__row")["__keep"]
+
+
+def _value_mask(
+    metadata: TableMetadata, fields: Sequence[DataField], predicate: Predicate, entries: pl.DataFrame
+) -> pl.Series:
+    types = {field.name: field.type for field in fields}
+    wanted = [name for name in types if name in columns(predicate)]
+    stats = entries["_VALUE_STATS"].struct
+    found = column_stats(
+        stats.field("_MIN_VALUES"),
+        stats.field("_MAX_VALUES"),
+        stats.field("_NULL_COUNTS"),
+        entries.select(pl.coalesce("_VALUE_STATS_COLS", "_WRITE_COLS")).to_series(),
+        types,
+        wanted,
+        where=metadata.where,
+    )
+    return pl.Series(keep_mask(predicate, StatsFrame(entries["_ROW_COUNT"], found)))
+
+
+def _index_mask(
+    metadata: TableMetadata, fields: Sequence[DataField], predicate: Predicate, entries: pl.DataFrame
+) -> pl.Series:
+    types = {field.name: field.type for field in fields}
+
+    def may_match(row: tuple[str, bytes | None, list[str] | None]) -> bool:
+        index = _file_index(metadata, *row)
+        return index is None or _index_says(predicate, index, types)
+
+    columns_of = entries.select("__path", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES")
+    with ThreadPoolExecutor(INDEX_READERS) as pool:
+        return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
+
+
+def _file_index(metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None) -> FileIndex | None:
+    if embedded is not None:
+        return read_file_index(embedded, where=f"{path} (embedded index)")
+    names = [name for name in extra or () if name.endswith(INDEX_SUFFIX)]
+    if not names:
+        return None
+    beside = f"{path.rsplit('/', 1)[0]}/{segment(names[0], metadata.where)}"
+    return read_file_index(metadata.store.read(beside), where=beside)
+
+
+def _index_says(predicate: Predicate, index: FileIndex, types: dict[str, DataType]) -> bool:
+    """Whether any row may match: rows of AND are those of all parts, rows of OR those of any."""
+    return not _index_rows(predicate, index, types).is_none
+
+
+def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataType]) -> IndexResult:
+    if isinstance(predicate, Leaf):
+        return index.evaluate(predicate.column, types[predicate.column], predicate.op.value, predicate.literals)
+    results = [_index_rows(child, index, types) for child in predicate.children]
+    if isinstance(predicate, And):
+        return IndexResult.all_of(results)
+    return IndexResult.any_of(results)

@@ -1,0 +1,204 @@
+"""Which snapshot a read sees: by id, tag, time, watermark or version text; the newest one by default.
+
+Source: the tags seed document and ``scan.*`` options of the specification. A time before all living snapshots falls
+back to the newest tag at or before it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.metadata import TableMetadata
+
+SNAPSHOT_VERSION_PREFIX = "snapshot."
+WATERMARK_VERSION_PREFIX = "watermark-"
+
+AsOf = Union[int, str, dt.datetime, dt.date]
+Time = Union[int, str, dt.datetime, dt.date]
+
+
+@dataclass(frozen=True)
+class Travel:
+    """At most one of the members is set; all None means the newest snapshot.
+
+    Times are epoch milliseconds in UTC; a snapshot is seen when it was committed at or before the time.
+    """
+
+    snapshot: int | None = None
+    tag: str | None = None
+    millis: int | None = None
+    watermark: int | None = None
+
+    @property
+    def is_latest(self) -> bool:
+        return self == Travel()
+
+
+def travel_of(
+    as_of: AsOf | None = None,
+    *,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: Time | None = None,
+    watermark: int | None = None,
+) -> Travel:
+    """What the arguments of a scan ask for.
+
+    `as_of` is a snapshot id, a tag name (or ``snapshot.<id>``, ``watermark-<millis>``), or a time.
+
+    Raises:
+        InvalidArgument: more than one is given, or a value of the wrong kind.
+    """
+    given = {"as_of": as_of, "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "watermark": watermark}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InvalidArgument(f"give only one of {', '.join(named)}")
+    if as_of is not None:
+        return _as_of(as_of)
+    if timestamp is not None:
+        return Travel(millis=to_millis(timestamp))
+    for name, value in (("snapshot", snapshot), ("watermark", watermark)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise InvalidArgument(f"{name} must be an int, not {value!r}")
+    return Travel(snapshot=snapshot, tag=tag, watermark=watermark)
+
+
+def _as_of(value: AsOf) -> Travel:
+    if isinstance(value, bool):
+        raise InvalidArgument("as_of must be a snapshot id, a tag name or a time, not a bool")
+    if isinstance(value, int):
+        return Travel(snapshot=value)
+    if isinstance(value, str):
+        return Travel(tag=value)
+    return Travel(millis=to_millis(value))
+
+
+def travel_of_options(options: Mapping[str, str]) -> Travel:
+    """What the ``scan.*`` options stored with a table ask for.
+
+    Raises:
+        InvalidArgument: several of them, or a value that is not a number where one is needed.
+    """
+    if len(options) > 1:
+        raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")
+    for key, value in options.items():
+        if key in ("scan.tag-name", "scan.version"):
+            return Travel(tag=value)
+        if key == "scan.timestamp":
+            return Travel(millis=to_millis(value))
+        if not value.strip().lstrip("-").isdigit():
+            raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
+        member = {"scan.snapshot-id": "snapshot", "scan.timestamp-millis": "millis", "scan.watermark": "watermark"}[key]
+        return Travel(**{member: int(value)})
+    return Travel()
+
+
+def to_millis(value: Time) -> int:
+    """Epoch milliseconds of a time: an int is that already; text is ISO 8601; what has no zone is in UTC.
+
+    Raises:
+        InvalidArgument: text that is no ISO 8601 time.
+    """
+    if isinstance(value, bool):
+        raise InvalidArgument("a time must be milliseconds, ISO text, a datetime or a date, not a bool")
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        if value.strip().lstrip("-").isdigit():
+            return int(value)
+        try:
+            value = dt.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        except ValueError as error:
+            raise InvalidArgument(f"{value!r} is no time; give ISO text such as '2024-05-14 12:00:00'") from error
+    elif not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time())
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=dt.timezone.utc)
+    return (value - dt.datetime.fromtimestamp(0, tz=dt.timezone.utc)) // dt.timedelta(milliseconds=1)
+
+
+def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
+    """The snapshot to read; None when the table has none and no particular one is asked for.
+
+    Raises:
+        SnapshotNotFound, SnapshotExpired, TagNotFound: what was asked for is not there.
+    """
+    if travel.tag is not None:
+        return _version(metadata, travel.tag)
+    if travel.snapshot is not None:
+        return _snapshot_or_tag(metadata, travel.snapshot)
+    if travel.millis is not None:
+        return at_time(metadata, travel.millis)
+    if travel.watermark is not None:
+        return at_watermark(metadata, travel.watermark)
+    return metadata.latest_snapshot()
+
+
+def _version(metadata: TableMetadata, version: str) -> Snapshot:
+    """A tag name first (numeric tags exist), then ``snapshot.<id>``, a plain id, or ``watermark-<millis>``."""
+    try:
+        return metadata.tag(version).snapshot
+    except TagNotFound:
+        number = version.removeprefix(SNAPSHOT_VERSION_PREFIX)
+        if number.isdigit():
+            return _snapshot_or_tag(metadata, int(number))
+        number = version.removeprefix(WATERMARK_VERSION_PREFIX)
+        if number != version and number.isdigit():
+            return at_watermark(metadata, int(number))
+        raise
+
+
+def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
+    """An expired snapshot is still whole when a tag holds it."""
+    try:
+        return metadata.snapshot(snapshot_id)
+    except SnapshotExpired:
+        for tag in metadata.tags():
+            if tag.snapshot.id == snapshot_id:
+                return tag.snapshot
+        raise
+
+
+def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
+    """The newest snapshot committed at or before `millis`, else the newest such tag.
+
+    Snapshot times grow with their ids, so the search is binary: it reads log2(n) snapshot files.
+
+    Raises:
+        SnapshotNotFound: neither a snapshot nor a tag is that old.
+    """
+    ids = metadata.snapshot_ids()
+    low, high = 0, len(ids)
+    found: Snapshot | None = None
+    while low < high:
+        middle = (low + high) // 2
+        candidate = metadata.snapshot(ids[middle])
+        if candidate.time_millis <= millis:
+            found, low = candidate, middle + 1
+        else:
+            high = middle
+    if found is not None:
+        return found
+    tagged = [tag.snapshot for tag in metadata.tags() if tag.snapshot.time_millis <= millis]
+    if tagged:
+        return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
+    time = dt.datetime.fromtimestamp(0, tz=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
+    since = f"the oldest snapshot is of {metadata.snapshot(ids[0]).time.isoformat()}" if ids else "the table has no snapshots"
+    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {time.isoformat()}; {since}")
+
+
+def at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
+    """The oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
+
+    Raises:
+        SnapshotNotFound: no snapshot has come that far.
+    """
+    for snapshot in metadata.snapshots():
+        if snapshot.watermark is not None and snapshot.watermark >= watermark:
+            return snapshot
+    raise SnapshotNotFound(f"{metadata.where}: no snapshot has a watermark at or after {watermark}")

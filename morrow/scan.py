@@ -1,0 +1,185 @@
+"""A scan: what to read of a table, and the forms its rows come in."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.explain import explain
+from morrow.engine.plan.filter import FilterLike, both, parse_filter
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.plan.time_travel import AsOf, Time, resolve, travel_of, travel_of_options
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame as SparkDataFrame
+    from pyspark.sql import SparkSession
+
+    from morrow.readers.dataset import PaimonDataset
+
+
+
+def make_scan(
+    metadata: TableMetadata,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: FilterLike | None = None,  # noqa: A002
+    limit: int | None = None,
+    as_of: AsOf | None = None,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: Time | None = None,
+    watermark: int | None = None,
+) -> Scan:
+    """Resolve snapshot and schema, and check columns, filter and limit against them; see `Table.scan`."""
+    newest = metadata.latest_schema()
+    options = metadata.options(newest)
+    travel = travel_of(as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
+    if travel.is_latest:
+        travel = travel_of_options(options.travel)
+    found = resolve(metadata, travel)
+    # Time travel reads with that snapshot's columns; options are those of today, as in Java.
+    schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
+    names = tuple(schema.by_name) if columns is None else _checked(columns)
+    for name in names:
+        schema.column(name)
+    request = ScanRequest(schema, options, found, names, parse_filter(filter, schema.fields), limit)
+    return Scan(metadata, request)
+
+
+def _checked(columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
+    if len(set(columns)) != len(columns):
+        raise InvalidArgument(f"columns names a column twice: {list(columns)}")
+    return tuple(columns)
+
+
+class Scan:
+    """A planned read. Rows come as Arrow, Polars, pandas, DuckDB or Spark; the plan is made once, on first use."""
+
+    def __init__(self, metadata: TableMetadata, request: ScanRequest) -> None:
+        self._metadata = metadata
+        self._request = request
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """The immutable plan: files, sections, what pruning kept."""
+        return make_plan(self._metadata, self._request)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        from morrow.engine.format.types import arrow_schema
+
+        return arrow_schema([self._request.schema.by_name[name] for name in self._request.columns])
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read, None for a table without one."""
+        return None if self._request.snapshot is None else self._request.snapshot.id
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table with exactly `schema`."""
+        from morrow.readers import execute
+
+        return execute.to_arrow(self.plan, self._metadata.store)
+
+    def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows as record batches, in bounded memory whatever the table's size."""
+        from morrow.readers import execute
+
+        return execute.to_batches(self.plan, self._metadata.store, batch_rows or execute.BATCH_ROWS)
+
+    def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
+        """`to_batches` as an Arrow record batch reader."""
+        from morrow.readers import execute
+
+        return execute.batch_reader(self.plan, self._metadata.store, batch_rows or execute.BATCH_ROWS)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        from morrow.readers import execute
+
+        return execute.to_polars(self.plan, self._metadata.store)
+
+    def lazy(self) -> pl.LazyFrame:
+        """A Polars LazyFrame: what is done to it later still reaches the file scans."""
+        from morrow.readers import execute
+
+        return execute.lazy(self.plan, self._metadata.store)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls."""
+        import pandas as pd
+
+        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+
+    def dataset(self) -> PaimonDataset:
+        """The scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
+        from morrow.readers.dataset import PaimonDataset
+
+        return PaimonDataset(self.schema, lambda columns, filter: self.narrowed(columns, filter).to_reader())
+
+    def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:  # noqa: A002
+        """The same snapshot with fewer columns and rows: both must be of this scan's output.
+
+        Raises:
+            InvalidArgument: this scan has a limit, which a later filter would change the meaning of.
+        """
+        request = self._request
+        if request.limit is not None and filter is not None:
+            raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
+        names = request.columns if columns is None else _checked(columns)
+        narrower = parse_filter(filter, [request.schema.column(name) for name in request.columns])
+        return Scan(self._metadata, replace(request, columns=names, filter=both(request.filter, narrower)))
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        from morrow.readers import duckdb_relation
+
+        # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
+        source = self.dataset() if self._request.limit is None else self.to_arrow()
+        return duckdb_relation.relation(source, connection)
+
+    def to_spark(self, spark: SparkSession) -> SparkDataFrame:
+        """A Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver."""
+        from morrow.readers import spark_handoff
+
+        return spark_handoff.to_spark(self.to_arrow(), spark)
+
+    def count(self) -> int:
+        """The number of rows, from metadata where that suffices."""
+        from morrow.readers import execute
+
+        return execute.count(self.plan, self._metadata.store)
+
+    def explain(self) -> str:
+        """What will be read and why: files, sections, masks, bytes, pushed predicates."""
+        return explain(self.plan)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        request = self._request
+        parts = [repr(self._metadata.where), f"columns={list(request.columns)}"]
+        if request.filter.text:
+            parts.append(f"filter={request.filter.text!r}")
+        if request.limit is not None:
+            parts.append(f"limit={request.limit}")
+        return f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.explain())}</pre>"

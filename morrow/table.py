@@ -1,0 +1,196 @@
+"""A Paimon table as an object: its schema, history, and scans."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import AsOf, Time
+from morrow.scan import Scan, make_scan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from morrow.engine.format.schema import TableSchema
+    from morrow.readers.dataset import PaimonDataset
+
+
+class Table:
+    """One Paimon table, on one branch.
+
+    Nothing is cached about the newest state: every scan sees the newest snapshot at the time it is planned.
+    Make one with `morrow.open` or `morrow.Catalog.table`.
+    """
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+        self._metadata.latest_schema()
+
+    @property
+    def path(self) -> str:
+        """Where the table lies: a folder, or a URL."""
+        return self._metadata.store.url(self._metadata.root)
+
+    @property
+    def name(self) -> str:
+        """The last segment of the path."""
+        return self._metadata.root.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def branch(self) -> str:
+        """The branch this object reads; ``main`` unless another was asked for."""
+        return self._metadata.branch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The newest schema as an Arrow schema; column comments are field metadata ``comment``."""
+        return self._newest.arrow()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The table's options as stored."""
+        return dict(self._newest.options)
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        """Primary key columns, empty for append tables."""
+        return self._newest.primary_keys
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Partition columns, empty for unpartitioned tables."""
+        return self._newest.partition_keys
+
+    @property
+    def comment(self) -> str | None:
+        """The table's comment."""
+        return self._newest.comment
+
+    @property
+    def _newest(self) -> TableSchema:
+        return self._metadata.latest_schema()
+
+    def schemas(self) -> list[TableSchema]:
+        """All versions of the schema, oldest first."""
+        return self._metadata.schemas()
+
+    def snapshots(self) -> SnapshotList:
+        """Living snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
+        return SnapshotList(self._metadata.snapshots())
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002  # the name users know from Arrow and Iceberg
+        limit: int | None = None,
+        *,
+        as_of: AsOf | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Time | None = None,
+        watermark: int | None = None,
+        branch: str | None = None,
+    ) -> Scan:
+        """A read of the table, planned when its rows are asked for.
+
+        Args:
+            columns: output columns in order; None for all.
+            filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
+            limit: rows at most; reading stops there.
+            as_of: a snapshot id, a tag name, or a time: the newest snapshot at or before it.
+            snapshot, tag, timestamp, watermark: the same, one meaning each. Times are epoch milliseconds, ISO text,
+                or datetimes; what has no zone is in UTC.
+            branch: read another branch.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: the call is wrong.
+            SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: there is nothing to travel to.
+        """
+        metadata = self._metadata if branch is None else self._metadata.on_branch(branch)
+        return make_scan(
+            metadata,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            as_of=as_of,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp=timestamp,
+            watermark=watermark,
+        )
+
+    def dataset(
+        self,
+        *,
+        as_of: AsOf | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Time | None = None,
+        branch: str | None = None,
+    ) -> PaimonDataset:
+        """The table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
+
+        The arguments choose a snapshot as in `scan`; the newest one is fixed when this is called.
+        """
+        return self.scan(as_of=as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, branch=branch).dataset()
+
+    def on_branch(self, branch: str) -> Table:
+        """The same table on another branch. Raises `BranchNotFound`."""
+        return Table(self._metadata.on_branch(branch))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        schema = self._newest
+        keys = [f"primary key ({', '.join(schema.primary_keys)})"] if schema.primary_keys else ["append"]
+        if schema.partition_keys:
+            keys.append(f"partitioned by ({', '.join(schema.partition_keys)})")
+        branch = "" if self.branch == MAIN_BRANCH else f", branch {self.branch}"
+        columns = "\n".join(f"  {f.name}: {f.type}" for f in schema.fields)
+        return f"Table({self.path!r}{branch}, {', '.join(keys)})\n{columns}"
+
+    def _repr_html_(self) -> str:
+        schema = self._newest
+        rows = [(f.name, str(f.type), f.description or "") for f in schema.fields]
+        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.path)}</p>" + html_table(("column", "type", "comment"), rows)
+
+
+class SnapshotList(list[Snapshot]):
+    """Snapshots, oldest first, with a readable form in notebooks."""
+
+    HEADERS = ("id", "time", "kind", "schema", "records", "added")
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(s.id),
+                s.time.isoformat(sep=" ", timespec="milliseconds"),
+                s.commit_kind,
+                str(s.schema_id),
+                str(s.total_record_count),
+                str(s.delta_record_count),
+            )
+            for s in self
+        ]
+
+    def __repr__(self) -> str:
+        rows = [self.HEADERS, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.HEADERS))]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.HEADERS, self._rows())
+
+
+def html_table(headers: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """A plain HTML table; every cell is escaped."""
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+

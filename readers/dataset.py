@@ -1,0 +1,50 @@
+"""A table as a `pyarrow.dataset.Dataset`: hosts that know datasets push their columns and filters into it.
+
+DuckDB calls `scanner(columns, filter)` when the object is registered or found by name; Polars does so through
+`scan_pyarrow_dataset`. Each scan is planned anew with what was pushed down, so it prunes like any other scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordBatchReader]
+"""Opens a stream of the named columns (None: all), of the rows for which the expression is true."""
+
+
+class PaimonDataset(pads.Dataset):
+    """A scan of a Paimon table, as a dataset that can be read any number of times."""
+
+    def __init__(self, schema: pa.Schema, read: ReadFunction) -> None:
+        # The base class has no Python constructor; only the methods below are ever called.
+        self._schema = schema
+        self._read = read
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of all columns."""
+        return self._schema
+
+    def scanner(
+        self,
+        columns: Sequence[str] | dict[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  # pyarrow's name
+        **_options: Any,
+    ) -> pads.Scanner:
+        """A scanner over the rows; `columns` and `filter` reach the file scans.
+
+        Keyword options of pyarrow that steer its own readers (batch size, readahead, threads) have no meaning here.
+        """
+        if isinstance(columns, dict):
+            reader = self._read(None, filter)
+            return pads.Scanner.from_batches(reader, columns=columns)
+        reader = self._read(columns, filter)
+        return pads.Scanner.from_batches(reader)
+
+    def __repr__(self) -> str:
+        return f"PaimonDataset({', '.join(self._schema.names)})"

@@ -1,0 +1,212 @@
+"""Paimon types in Polars, and the way from Polars frames to the exact Arrow types of `arrow_schema`.
+
+Polars has fewer types than Arrow, so some are represented:
+
+================  ==========================================  ===============================================
+Paimon            Polars                                      Arrow
+================  ==========================================  ===============================================
+CHAR, VARCHAR     String                                      string
+BINARY, BYTES     Binary                                      binary (BLOB: large_binary)
+TIME              Time (nanoseconds)                          time32[ms]
+TIMESTAMP(0)      Datetime("ms")                              timestamp[s]
+TIMESTAMP_LTZ     Datetime(unit, "UTC")                       timestamp[unit, UTC]
+MAP, MULTISET     List(Struct{key, value})                    map<key, value>
+ROW               Struct                                      struct, with the members' NOT NULL flags
+VECTOR            Array(element, length)                      fixed_size_list
+VARIANT           Struct{value: Binary, metadata: Binary}     struct<value: binary, metadata: binary>
+================  ==========================================  ===============================================
+
+Fixed-width columns cross without a copy; text and lists change from 64-bit to 32-bit offsets, their bytes stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
+
+MAX_CHUNK_BYTES = 2**31 - 1
+"""What 32-bit offsets can address: a larger chunk is split, as Arrow's string and list types require."""
+
+_ATOMIC: dict[type[t.DataType], pl.DataType] = {
+    t.BooleanType: pl.Boolean(),
+    t.TinyIntType: pl.Int8(),
+    t.SmallIntType: pl.Int16(),
+    t.IntType: pl.Int32(),
+    t.BigIntType: pl.Int64(),
+    t.FloatType: pl.Float32(),
+    t.DoubleType: pl.Float64(),
+    t.DateType: pl.Date(),
+    t.TimeType: pl.Time(),
+    t.CharType: pl.String(),
+    t.VarCharType: pl.String(),
+    t.BinaryType: pl.Binary(),
+    t.VarBinaryType: pl.Binary(),
+    t.BlobType: pl.Binary(),
+    t.VariantType: pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()}),
+}
+
+
+def _entries(key: t.DataType, value: t.DataType) -> pl.DataType:
+    return pl.List(pl.Struct({"key": polars_dtype(key), "value": polars_dtype(value)}))
+
+
+def _time_unit(precision: int) -> Any:
+    unit = t.arrow_time_unit(precision)
+    return "ms" if unit == "s" else unit
+
+
+_PARAMETRIC: dict[type[t.DataType], Callable[[Any], pl.DataType]] = {
+    t.DecimalType: lambda d: pl.Decimal(d.precision, d.scale),
+    t.TimestampType: lambda d: pl.Datetime(_time_unit(d.precision)),
+    t.LocalZonedTimestampType: lambda d: pl.Datetime(_time_unit(d.precision), "UTC"),
+    t.ArrayType: lambda d: pl.List(polars_dtype(d.element)),
+    t.VectorType: lambda d: pl.Array(polars_dtype(d.element), d.length),
+    t.MapType: lambda d: _entries(d.key, d.value),
+    t.MultisetType: lambda d: _entries(d.element, t.IntType()),
+    t.RowType: lambda d: pl.Struct({field.name: polars_dtype(field.type) for field in d.fields}),
+}
+
+
+def polars_dtype(type: t.DataType) -> pl.DataType:
+    """The Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
+
+    Raises:
+        Unsupported: a type without Polars representation.
+    """
+    kind = type.__class__
+    if kind in _ATOMIC:
+        return _ATOMIC[kind]
+    if kind in _PARAMETRIC:
+        return _PARAMETRIC[kind](type)
+    raise Unsupported(f"the type {type} in a Polars frame")
+
+
+def polars_schema(fields: Sequence[t.DataField]) -> pl.Schema:
+    """The Polars schema of a frame with these columns."""
+    return pl.Schema({field.name: polars_dtype(field.type) for field in fields})
+
+
+def to_arrow_table(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Table:
+    """A frame in Morrow's representation as an Arrow table whose schema is exactly `arrow_schema(fields)`.
+
+    Columns are taken by name, in the order of `fields`. Nulls in a NOT NULL column are not looked for.
+
+    Raises:
+        InvalidArgument: a column is missing or holds values that are not of the type.
+    """
+    schema = t.arrow_schema(tuple(fields))
+    missing = [name for name in schema.names if name not in frame.columns]
+    if missing:
+        raise InvalidArgument(f"the frame has no column {missing[0]!r}; its columns are {frame.columns}")
+    return _table(frame.select(schema.names), schema)
+
+
+def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
+    """Like `to_arrow_table`, in one record batch; chunks are joined.
+
+    Raises:
+        InvalidArgument: as `to_arrow_table`, and text or binary of more than 2 GiB in one column.
+    """
+    table = to_arrow_table(frame.rechunk(), fields)
+    if any(column.num_chunks > 1 for column in table.columns):
+        raise InvalidArgument(f"{frame.height} rows exceed 2 GiB in one column; make smaller batches")
+    columns = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def _table(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if frame.height > 1 and any(chunk.nbytes > MAX_CHUNK_BYTES for column in table.columns for chunk in column.chunks):
+        middle = frame.height // 2
+        return pa.concat_tables([_table(frame[:middle], schema), _table(frame[middle:], schema)])
+    columns = [
+        pa.chunked_array([_named(field, chunk) for chunk in column.chunks], field.type)
+        for field, column in zip(schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _named(field: pa.Field, chunk: pa.Array) -> pa.Array:
+    try:
+        return conform(chunk, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidArgument(f"column {field.name!r} of type {chunk.type} is not {field.type}: {error}") from error
+
+
+def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """The same values in another Arrow layout of the same logical type, nested types included.
+
+    Lists, large lists and maps become what `type` says, struct members are taken in order and renamed, offsets
+    narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are floored.
+
+    Raises:
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or another logical type.
+    """
+    if array.type.equals(type, check_metadata=True):
+        return array
+    if pa.types.is_map(type):
+        return _conform_map(array, type)
+    if pa.types.is_list(type):
+        return pa.ListArray.from_arrays(
+            _offsets(array), conform(array.values, type.value_type), type, mask=_mask(array)
+        )
+    if pa.types.is_fixed_size_list(type):
+        values = array.values[array.offset * type.list_size : (array.offset + len(array)) * type.list_size]
+        return pa.FixedSizeListArray.from_arrays(conform(values, type.value_type), type=type, mask=_mask(array))
+    if pa.types.is_struct(type):
+        return _conform_struct(array, type)
+    return _conform_atomic(array, type)
+
+
+def _conform_map(array: pa.Array, type: pa.MapType) -> pa.Array:
+    if pa.types.is_map(array.type):
+        key, value = array.keys, array.items
+    else:
+        key, value = array.values.field(0), array.values.field(1)
+    key, value = conform(key, type.key_type), conform(value, type.item_type)
+    return pa.MapArray.from_arrays(_offsets(array), key, value, type=type, mask=_mask(array))
+
+
+def _conform_struct(array: pa.StructArray, type: pa.StructType) -> pa.Array:
+    if array.type.num_fields != type.num_fields:
+        raise pa.ArrowInvalid(f"{array.type.num_fields} members where {type.num_fields} are expected")
+    members = [conform(array.field(i), type.field(i).type) for i in range(type.num_fields)]
+    if not members:
+        return array.cast(type)
+    return pa.StructArray.from_arrays(members, fields=list(type), mask=_mask(array))
+
+
+def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(type) and pa.types.is_timestamp(array.type):
+        try:
+            return array.cast(type)
+        except pa.ArrowInvalid:
+            # The writer kept digits that the declared precision has not.
+            unit = {"s": "second", "ms": "millisecond", "us": "microsecond"}[type.unit]
+            return pc.floor_temporal(array, unit=unit).cast(type)
+    return array.cast(type)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    return array.offsets.cast(pa.int32())
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def to_arrow_array(series: pl.Series, type: t.DataType) -> pa.Array:
+    """One column in Morrow's Polars representation as an Arrow array of exactly `type.arrow()`."""
+    return conform(series.to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
+
+
+def to_series(name: str, array: pa.Array | pa.ChunkedArray, type: t.DataType) -> pl.Series:
+    """An Arrow column of `type` as a Polars series in Morrow's representation."""
+    return pl.Series(name, pl.from_arrow(array), dtype=polars_dtype(type))

@@ -1,0 +1,113 @@
+"""Runs a plan: as a lazy frame, a table, a stream of batches, a count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.format.types import arrow_schema
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
+from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files import reading
+from morrow.readers.masks import Mask, live_masks
+from morrow.readers.section_frames import empty_frame, section_frame
+
+MASK_WORKERS = 4
+BATCH_ROWS = 131_072
+"""Rows of a batch at most, unless the caller says otherwise."""
+
+
+def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
+    """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected."""
+    return finished(plan, [section_frame(plan, s, m, store) for s, m in zip(plan.sections, all_masks(plan, store))])
+
+
+def all_masks(plan: ScanPlan, store: FileStore) -> list[tuple[Mask, ...]]:
+    """Masks of all sections, computed in parallel."""
+    if len(plan.sections) <= 1:
+        return [live_masks(plan, section, store) for section in plan.sections]
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        return list(pool.map(lambda section: live_masks(plan, section, store), plan.sections))
+
+
+def finished(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+    """The frames of sections as one result: residual filters, output columns, limit."""
+    read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
+    for residual in plan.filter.residuals:
+        frame = expressions.residual(residual, read)(frame)
+    if plan.read_columns != plan.columns:
+        frame = frame.select(plan.columns)
+    return frame if plan.limit is None else frame.head(plan.limit)
+
+
+def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
+    """All rows as a Polars DataFrame.
+
+    Raises:
+        CorruptFile, FileMissing, Unsupported: as planning and reading do.
+    """
+    with reading(plan.table):
+        return lazy(plan, store).collect()
+
+
+def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
+    """All rows as an Arrow table with exactly the schema of the plan's output fields."""
+    return to_arrow_table(to_polars(plan, store), plan.fields)
+
+
+def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Rows as record batches of at most `batch_rows`, section by section in bounded memory.
+
+    A limit stops reading as soon as it is reached.
+    """
+    left = plan.limit
+    for section in plan.sections:
+        if left == 0:
+            return
+        with reading(plan.table):
+            frame = finished(plan, [section_frame(plan, section, live_masks(plan, section, store), store)])
+            for chunk in frame.collect_batches(chunk_size=batch_rows, maintain_order=True, lazy=True, engine="streaming"):
+                chunk = chunk if left is None else chunk.head(left)
+                left = None if left is None else left - chunk.height
+                yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
+                if left == 0:
+                    break
+
+
+def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+    """`to_batches` as an Arrow stream."""
+    return pa.RecordBatchReader.from_batches(arrow_schema(plan.fields), to_batches(plan, store, batch_rows))
+
+
+def count(plan: ScanPlan, store: FileStore) -> int:
+    """How many rows `to_arrow` would return; from metadata and masks alone where no filter asks for data."""
+    if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
+        rows = sum(_section_rows(plan, section, store) for section in plan.sections)
+        return rows if plan.limit is None else min(rows, plan.limit)
+    with reading(plan.table):
+        return int(lazy(plan, store).select(pl.len()).collect().item())
+
+
+def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    """Live rows of one section, reading as little as possible."""
+    if section.kind is SectionKind.MERGE:
+        masks = live_masks(plan, section, store)
+        return sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
+    retractions = bool(plan.schema.primary_keys) and any(file.may_hold_retractions for file in section.files)
+    if section.kind is SectionKind.RAW and not retractions:
+        if all(f.deletion is None or f.deletion.cardinality is not None for f in section.files):
+            return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
+    with reading(plan.table):
+        frame = section_frame(plan, section, live_masks(plan, section, store), store)
+        return int(frame.select(pl.len()).collect().item())
+
+
+def _dead_rows(deletion: DeletionRef | None) -> int:
+    return 0 if deletion is None or deletion.cardinality is None else deletion.cardinality

@@ -1,0 +1,1 @@
+"""Predicates and residuals in the language of each engine: Polars, Arrow, DuckDB's SQL."""

@@ -1,0 +1,211 @@
+"""Predicates as DuckDB SQL text, the only place that quotes names, literals and paths; and SQL residuals as masks.
+
+Everything that comes from a table or a user passes through `quote_identifier`, `quote_literal` or `quote_path`;
+literals carry their type, so DuckDB casts no column.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataField,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    arrow_time_unit,
+)
+from morrow.engine.plan.filter_terms import Residual
+from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
+
+if TYPE_CHECKING:
+    import duckdb
+
+SESSION = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+"""A filter computes on the rows it is given: it reads no file, no network and no Python variable."""
+
+
+def quote_identifier(name: str) -> str:
+    """A column or table name as SQL: always in double quotes.
+
+    Raises:
+        InvalidArgument: DuckDB has no way to spell the name (it is empty or holds a NUL character).
+    """
+    if not name or "\0" in name:
+        raise InvalidArgument(f"the name {name!r} cannot be written in SQL; read the table with Polars or Arrow instead")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_text(text: str) -> str:
+    """A string literal; NUL characters, which end SQL text, are spelled ``chr(0)``."""
+    parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
+    return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
+
+
+def quote_path(path: str) -> str:
+    """A file path for `read_parquet` and its like: a string literal in which glob characters stand for themselves."""
+    return quote_text("".join(f"[{char}]" if char in "*?[" else char for char in path))
+
+
+def quote_literal(value: Value, kind: DataType) -> str:
+    """A literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
+
+    Raises:
+        Unsupported: literals of this type are not compared (nested types, VARIANT, BLOB).
+    """
+    write = _LITERALS.get(type(kind))
+    if write is None:
+        raise Unsupported(f"a literal of type {kind.text()} in a filter")
+    return write(value, kind)
+
+
+def compile(predicate: Predicate, fields: Sequence[DataField]) -> str:
+    """A WHERE clause body, true exactly for the rows that `predicate` keeps.
+
+    Raises:
+        ColumnNotFound: the predicate names a column that `fields` lacks.
+    """
+    return _compiled(predicate, {field.name: field.type for field in fields})
+
+
+def _compiled(predicate: Predicate, kinds: dict[str, DataType]) -> str:
+    if isinstance(predicate, Leaf):
+        if predicate.column not in kinds:
+            raise ColumnNotFound(f"filter: column {predicate.column!r} is not among the columns read: {', '.join(kinds)}")
+        kind = kinds[predicate.column]
+        literals = [quote_literal(value, kind) for value in predicate.literals]
+        return _LEAVES[predicate.op](quote_identifier(predicate.column), literals)
+    parts = [_compiled(child, kinds) for child in predicate.children]
+    joint = " AND " if isinstance(predicate, And) else " OR "
+    while len(parts) > 1:  # in pairs: DuckDB limits how deep an expression nests
+        pairs = [f"({joint.join(parts[i : i + 2])})" for i in range(0, len(parts) - 1, 2)]
+        parts = pairs + parts[len(pairs) * 2 :]
+    return parts[0] if parts else str(isinstance(predicate, And)).upper()
+
+
+def _comparison(op: Op) -> Callable[[str, list[str]], str]:
+    return lambda column, literals: f"{column} {op.value} {literals[0]}"
+
+
+_LEAVES: dict[Op, Callable[[str, list[str]], str]] = {
+    **{op: _comparison(op) for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)},
+    Op.IN: lambda column, literals: f"{column} IN ({', '.join(literals)})" if literals else "FALSE",
+    Op.NOT_IN: lambda column, literals: f"{column} NOT IN ({', '.join(literals)})" if literals else f"{column} IS NOT NULL",
+    Op.IS_NULL: lambda column, _literals: f"{column} IS NULL",
+    Op.IS_NOT_NULL: lambda column, _literals: f"{column} IS NOT NULL",
+    Op.STARTS_WITH: lambda column, literals: f"starts_with({column}, {literals[0]})",
+    Op.NOT_STARTS_WITH: lambda column, literals: f"NOT starts_with({column}, {literals[0]})",
+}
+
+
+def _cast_to(name: str) -> Callable[[Any, DataType], str]:
+    return lambda value, _kind: f"CAST('{value!r}' AS {name})"
+
+
+def _decimal(value: Decimal, kind: DataType) -> str:
+    return f"CAST('{value:f}' AS {kind.text()})"
+
+
+def _binary(value: bytes, _kind: DataType) -> str:
+    return "CAST('" + "".join(f"\\x{byte:02X}" for byte in value) + "' AS BLOB)"
+
+
+TIMESTAMP_KEYWORDS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+
+
+def _timestamp(value: dt.datetime, kind: DataType) -> str:
+    assert isinstance(kind, TimestampType)
+    return f"{TIMESTAMP_KEYWORDS[arrow_time_unit(kind.precision)]} '{value.isoformat(sep=' ')}'"
+
+
+def _instant(value: dt.datetime, kind: DataType) -> str:
+    """Nanosecond columns get an untyped string: DuckDB has them as one of two types that do not compare."""
+    assert isinstance(kind, LocalZonedTimestampType)
+    text = f"'{value.astimezone(dt.timezone.utc).isoformat(sep=' ')}'"
+    return text if arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
+
+
+_LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
+    BooleanType: lambda value, _kind: str(bool(value)).upper(),
+    TinyIntType: _cast_to("TINYINT"),
+    SmallIntType: _cast_to("SMALLINT"),
+    IntType: _cast_to("INTEGER"),
+    BigIntType: _cast_to("BIGINT"),
+    FloatType: _cast_to("FLOAT"),
+    DoubleType: _cast_to("DOUBLE"),
+    DecimalType: _decimal,
+    CharType: lambda value, _kind: quote_text(value),
+    VarCharType: lambda value, _kind: quote_text(value),
+    BinaryType: _binary,
+    VarBinaryType: _binary,
+    DateType: lambda value, _kind: f"DATE '{value.isoformat()}'",
+    TimeType: lambda value, _kind: f"TIME '{value.isoformat()}'",
+    TimestampType: _timestamp,
+    LocalZonedTimestampType: _instant,
+}
+
+
+def residual_mask(residual: Residual, rows: pa.Table) -> pa.ChunkedArray:
+    """True where the SQL condition is true (not null), one bool per row, in order. `rows` has the columns it reads.
+
+    Raises:
+        InvalidArgument: DuckDB refuses the condition, or cannot compute it for one of the rows.
+    """
+    import duckdb
+
+    _check_spelling(residual)
+    cursor = _session().cursor()
+    # A constant condition reads no column, but rows have to be counted.
+    source = rows if rows.num_columns else pa.table({"rows": pa.nulls(rows.num_rows, pa.bool_())})
+    try:
+        cursor.register("rows", source)
+        query = f"SELECT coalesce(CAST((\n{residual.expression}\n) AS BOOLEAN), FALSE) AS keep FROM rows"
+        return cursor.sql(query).to_arrow_table().column("keep")
+    except duckdb.Error as error:
+        raise InvalidArgument(f"filter: DuckDB cannot evaluate {residual.text!r}: {str(error).splitlines()[0]}") from error
+    finally:
+        cursor.close()
+
+
+def _check_spelling(residual: Residual) -> None:
+    if len({name.casefold() for name in residual.columns}) < len(residual.columns):
+        names = ", ".join(sorted(residual.columns))
+        raise Unsupported(
+            f"a SQL condition on columns that differ only in case ({names})", hint="write it as a Polars or Arrow expression"
+        )
+
+
+@cache
+def _session() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config=SESSION)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL lock_configuration = true")
+    return connection

@@ -1,0 +1,67 @@
+"""Data files as lazy frames in the columns of the plan's schema: scan, evolve, add the partition's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from morrow.engine.format.types import BigIntType, DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.dtypes import polars_dtype
+from morrow.readers.evolution import file_columns, project
+from morrow.readers.files import FileSource, scan
+
+POSITION = "__morrow_position"
+"""The row's 0-based position in its data file, where a mask is to be applied."""
+
+_POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
+
+
+def file_frame(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    store: FileStore,
+    *,
+    position: bool = False,
+) -> pl.LazyFrame:
+    """Rows of `files` (all of one schema, format and set of written columns) with exactly `fields`, as stored.
+
+    Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
+    With `position` (a single file only) the column `POSITION` is added.
+    """
+    constants = dict(zip(plan.schema.partition_keys, section.partition))
+    wanted = tuple(field for field in fields if field.name not in constants)
+    written = _written_fields(plan, files[0])
+    read = file_columns(written, wanted)
+    # A scan of no columns still has to know how many rows there are: their positions say so.
+    counted = position or not read
+    frames = [
+        scan([_source(file, plan, store) for file in group], read, position=POSITION if counted else None)
+        for group in ([[file] for file in files] if counted else [list(files)])
+    ]
+    frame = frames[0] if len(frames) == 1 else pl.concat(frames)
+    kept = (*wanted, _POSITION_FIELD) if counted else wanted
+    frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)
+    literals = [
+        pl.lit(constants[field.name], dtype=polars_dtype(field.type)).alias(field.name)
+        for field in fields
+        if field.name in constants
+    ]
+    names = [*(field.name for field in fields), *([POSITION] if position else [])]
+    return frame.with_columns(literals).select(names) if literals or counted else frame
+
+
+def _source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
+    return FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options)
+
+
+def _written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
+    """The columns the file holds: those of its schema, or the subset that its writer wrote."""
+    fields = plan.file_fields[file.schema_id]
+    if file.write_columns is None:
+        return fields
+    return tuple(field for field in fields if field.name in file.write_columns)

@@ -1,0 +1,58 @@
+"""Data files as lazy frames: one module per file format behind one function, `scan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.types import DataField
+from morrow.readers.files.avro import decode_avro
+from morrow.readers.files.orc import decode_orc
+from morrow.readers.files.parquet import scan_parquet
+from morrow.readers.files.source import Decoder, FileSource, reading, streamed, verify
+
+__all__ = ["DECODERS", "FileSource", "reading", "scan", "verify"]
+
+DECODERS: dict[str, Decoder] = {
+    "avro": decode_avro,
+    "orc": decode_orc,
+}
+"""Formats that are decoded chunk by chunk; Parquet is scanned by Polars itself."""
+
+
+def scan(
+    sources: Sequence[FileSource],
+    fields: Sequence[DataField],
+    *,
+    position: str | None = None,
+    row_groups: Sequence[int] | None = None,
+) -> pl.LazyFrame:
+    """Files of one format and schema as a lazy frame with exactly `fields`, in their order.
+
+    `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps and multisets
+    are lists of struct{key, value}. With `position` (one source only) a last column of that name holds the
+    row's 0-based position in the file as an unsigned integer. `row_groups` restricts a Parquet file to some of its row groups.
+
+    Collect inside `reading(...)`, which turns what Polars raises for a bad file into Morrow's errors.
+
+    Raises:
+        InvalidArgument: no source, several formats, or positions of several files.
+        Unsupported: a format that Morrow does not read.
+        CorruptFile, FileMissing, StorageError: when the frame is collected.
+    """
+    formats = {source.format for source in sources}
+    if len(formats) != 1:
+        raise InvalidArgument(f"a scan reads files of one format, not {sorted(formats)}")
+    if position is not None and len(sources) > 1:
+        raise InvalidArgument(f"positions are those of one file, not of {len(sources)}")
+    (format_,) = formats
+    if format_ == "parquet":
+        return scan_parquet(sources, fields, position, row_groups)
+    if row_groups is not None:
+        raise InvalidArgument(f"row groups are a thing of Parquet, not of {format_}")
+    if format_ not in DECODERS:
+        known = ", ".join(["parquet", *DECODERS])
+        raise Unsupported(f"the file format {format_!r}", where=sources[0].path, hint=f"known are {known}")
+    return streamed(DECODERS[format_], sources, fields, position)

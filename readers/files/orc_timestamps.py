@@ -1,0 +1,112 @@
+"""ORC timestamps of all years: Arrow's reader stops at what nanoseconds in 64 bits can hold, 1677 to 2262.
+
+A timestamp column is two integer streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as a LONG column
+has its values, and nanoseconds. So the file's footer is rewritten to call timestamps LONG: Arrow then returns the
+seconds, with nulls and nesting. The nanoseconds are taken from their stream (`morrow.readers.files.orc_rle`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.orc as orc
+
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.types import DataType, LocalZonedTimestampType, TimestampType
+from morrow.readers.files.orc_layout import (
+    DIRECT_V2,
+    LONG,
+    SECONDARY,
+    TIMESTAMP,
+    TIMESTAMP_INSTANT,
+    OrcLayout,
+    Stripe,
+)
+from morrow.readers.files.orc_rle import decode_unsigned
+
+UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+NANOS_PER_SECOND = 1_000_000_000
+NANOS_PER_MILLI = 1_000_000
+ZEROS_BITS = 3
+"""Low bits of a nanosecond value: how many decimal zeros were cut off, less one (0 = none)."""
+EPOCH = dt.datetime(2015, 1, 1)
+UTC_NAMES = frozenset({"", "UTC", "GMT", "Etc/UTC", "Etc/GMT"})
+
+Integers = npt.NDArray[np.int64]
+
+
+class ExactTimestamps:
+    """A second reader of the same file in which timestamps are seconds; `leaf` makes timestamps of them."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self.where = where
+        self.layout = OrcLayout(data, where)
+        relabelled = self.layout.relabelled(frozenset({TIMESTAMP, TIMESTAMP_INSTANT}), LONG)
+        self.file = orc.ORCFile(pa.BufferReader(relabelled))
+
+    def read_stripe(self, number: int, columns: Sequence[int]) -> pa.RecordBatch:
+        """The stripe with timestamps as int64 seconds."""
+        self.stripe: Stripe = self.layout.stripe(number)
+        return self.file.read_stripe(number, columns=list(columns))
+
+    def leaf(self, seconds: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
+        """Timestamps from their seconds; `path` leads from the root of the type tree to the column.
+
+        Raises:
+            CorruptFile: the nanoseconds do not match.
+            Unsupported: an old encoding, or a value that the Arrow type cannot hold.
+        """
+        assert isinstance(type_, (TimestampType, LocalZonedTimestampType))
+        column = self._column(path)
+        valid = seconds.is_valid().to_numpy(zero_copy_only=False)
+        nanos = np.zeros(len(seconds), np.int64)
+        nanos[valid] = self._nanos(column, int(valid.sum()))
+        whole = self._epoch_seconds(np.asarray(seconds.fill_null(0)), self.layout.types[column].kind)
+        # Seconds are cut towards zero by writers, and every reader undoes it where there is a fraction to see.
+        whole -= (whole < 0) & (nanos > NANOS_PER_MILLI - 1)
+        arrow = type_.arrow()
+        per_second = UNITS_PER_SECOND[arrow.unit]
+        bound = (2**63 - 1) // per_second - 1
+        if (np.abs(whole[valid]) > bound).any():
+            raise Unsupported(
+                f"a {type_} before 1677 or after 2262",
+                where=self.where,
+                hint="Arrow counts nanoseconds in 64 bits; lower the column's precision to 6 and rewrite the file",
+            )
+        values = whole * per_second + nanos // (NANOS_PER_SECOND // per_second)
+        return pa.array(values, mask=~valid).cast(arrow)
+
+    def _column(self, path: tuple[int, ...]) -> int:
+        column = 0
+        for step in path:
+            column = self.layout.types[column].children[step]
+        return column
+
+    def _nanos(self, column: int, count: int) -> Integers:
+        if self.stripe.encodings[column] != DIRECT_V2:
+            raise Unsupported("ORC timestamps in the encoding of Hive 0.11", where=self.where)
+        packed = self.stripe.streams.get((column, SECONDARY), b"")
+        raw = decode_unsigned(self.layout.unpacked(packed), count, self.where)
+        zeros = (raw & np.uint64((1 << ZEROS_BITS) - 1)).astype(np.int64)
+        nanos = (raw >> np.uint64(ZEROS_BITS)).astype(np.int64) * 10 ** np.where(zeros > 0, zeros + 1, 0)
+        if nanos.size and (int(nanos.max()) >= NANOS_PER_SECOND or int(nanos.min()) < 0):
+            raise CorruptFile(self.where, "a timestamp with more nanoseconds than a second has")
+        return nanos
+
+    def _epoch_seconds(self, seconds: Integers, kind: int) -> Integers:
+        """Seconds since 1970 on the wall clock of the writer (TIMESTAMP) or in UTC (TIMESTAMP_INSTANT)."""
+        if kind == TIMESTAMP_INSTANT or self.stripe.zone in UTC_NAMES:
+            return seconds + int(EPOCH.replace(tzinfo=dt.timezone.utc).timestamp())
+        try:
+            zone = zoneinfo.ZoneInfo(self.stripe.zone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+            raise Unsupported(f"the time zone {self.stripe.zone!r} of an ORC file", where=self.where) from error
+        instants = pl.Series(seconds + int(EPOCH.replace(tzinfo=zone).timestamp()))
+        clock = (instants * 1_000).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(self.stripe.zone)
+        return (clock.dt.replace_time_zone(None).to_physical() // 1_000).to_numpy()

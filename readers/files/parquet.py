@@ -1,0 +1,133 @@
+"""Parquet data files, scanned by Polars.
+
+The dtypes that the columns must have go into the scan itself: it converts while decoding (INT96 and other units of
+timestamps, zones, maps to lists of key and value, narrow to wide integers) and refuses what would lose something. No
+cast expression stands between a filter and the file, so filters reach row groups and pages.
+
+One type needs a look at values. TIMESTAMP above precision 6 is INT96 in Paimon's Parquet files, days and nanoseconds
+of a day, while Arrow and Polars count nanoseconds from 1970 in 64 bits: 1677-09-21 to 2262-04-11. Polars pins whatever is
+outside to the largest value; finding that value is an error here, not a wrong row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.types import (
+    ArrayType,
+    DataField,
+    DataType,
+    LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    VectorType,
+)
+from morrow.readers.dtypes import polars_dtype
+from morrow.readers.files.source import FileSource, reading
+
+CONVERSIONS = pl.ScanCastOptions(
+    integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
+)
+MICROS_PRECISION = 6
+PINNED_NANOS = 2**63 - 1
+"""What Polars makes of an INT96 timestamp that 64 bits of nanoseconds cannot hold."""
+
+
+def scan_parquet(
+    sources: Sequence[FileSource],
+    fields: Sequence[DataField],
+    position: str | None = None,
+    row_groups: Sequence[int] | None = None,
+) -> pl.LazyFrame:
+    """Parquet files of one schema as one scan; see `morrow.readers.files.scan`.
+
+    `row_groups` (of a single file) reads only those, positions stay those in the file.
+    """
+    store = sources[0].store
+    frame = pl.scan_parquet(
+        [store.url(source.path) for source in sources],
+        schema={each.name: polars_dtype(each.type) for each in fields},
+        cast_options=CONVERSIONS,
+        extra_columns="ignore",
+        row_index_name=position,
+        hive_partitioning=False,
+        glob=False,
+        storage_options=dict(store.storage_options) or None,
+    )
+    if row_groups is not None:
+        frame = pl.concat([frame.slice(start, length) for start, length in _row_ranges(sources[0], row_groups)])
+    names = [each.name for each in fields] + ([] if position is None else [position])
+    if position is not None:
+        frame = frame.select(names)
+    where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
+    checked = [_checked(each, where) for each in fields if _has_nanos(each.type)]
+    return frame.with_columns(checked) if checked else frame
+
+
+def parquet_row_count(source: FileSource) -> int:
+    """Rows according to the footer."""
+    with reading(source.path), source.store.open(source.path) as stream:
+        return int(pq.ParquetFile(stream).metadata.num_rows)
+
+
+def _row_ranges(source: FileSource, row_groups: Sequence[int]) -> list[tuple[int, int]]:
+    """First row and number of rows of each run of neighbouring row groups."""
+    with reading(source.path), source.store.open(source.path) as stream:
+        metadata = pq.ParquetFile(stream).metadata
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    starts = [0, *itertools.accumulate(sizes)]
+    ranges: list[tuple[int, int]] = []
+    for group in row_groups:
+        start, size = starts[group], sizes[group]
+        if ranges and sum(ranges[-1]) == start:
+            start, size = ranges[-1][0], ranges[-1][1] + size
+            ranges.pop()
+        ranges.append((start, size))
+    return ranges or [(0, 0)]
+
+
+# --- timestamps that 64 bits of nanoseconds cannot hold ---
+
+
+def _has_nanos(type_: DataType) -> bool:
+    if isinstance(type_, (TimestampType, LocalZonedTimestampType)):
+        return type_.precision > MICROS_PRECISION
+    return any(map(_has_nanos, _members(type_)))
+
+
+def _members(type_: DataType) -> tuple[DataType, ...]:
+    if isinstance(type_, RowType):
+        return tuple(member.type for member in type_.fields)
+    if isinstance(type_, MapType):
+        return (type_.key, type_.value)
+    return (type_.element,) if isinstance(type_, (ArrayType, VectorType, MultisetType)) else ()
+
+
+def _checked(field: DataField, where: str) -> pl.Expr:
+    def check(column: pl.Series) -> pl.Series:
+        if _holds_pinned(column):
+            raise Unsupported(
+                f"a {field.type} before 1677 or after 2262 in column {field.name!r}",
+                where=where,
+                hint="Arrow counts nanoseconds in 64 bits; lower the column's precision to 6 and rewrite the file",
+            )
+        return column
+
+    dtype = polars_dtype(field.type)
+    return pl.col(field.name).map_batches(check, return_dtype=dtype, is_elementwise=True)
+
+
+def _holds_pinned(column: pl.Series) -> bool:
+    dtype = column.dtype
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_pinned(column.struct.field(name)) for name in column.struct.fields)
+    if isinstance(dtype, (pl.List, pl.Array)):
+        return _holds_pinned(column.explode())
+    return isinstance(dtype, pl.Datetime) and bool((column.to_physical() == PINNED_NANOS).any())

@@ -1,0 +1,162 @@
+"""What a format reader is given, the errors it raises, and the lazy frame around a decoder.
+
+Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks; `streamed`
+turns it into a LazyFrame that asks for no more columns and rows than the query needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import polars as pl
+import pyarrow as pa
+from polars.io.plugins import register_io_source
+
+from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageError, Unsupported
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.readers.dtypes import polars_dtype
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """One data file: where it is, and what metadata says about it.
+
+    `path` is absolute within `store`; `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks;
+    `options` are those of the table that a format needs (``csv.field-delimiter``).
+    """
+
+    store: FileStore
+    path: str
+    size: int
+    row_count: int
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Decoded columns of `rows` consecutive rows; the frame may have no columns at all."""
+
+    rows: int
+    frame: pl.DataFrame
+
+
+Decoder = Callable[[FileSource, Sequence[DataField]], Iterator[Chunk]]
+"""Reads the given columns of a whole file, in file order, in chunks of bounded size."""
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Maps what Polars and Arrow raise for bad data files to Morrow's errors; wrap it around every collect.
+
+    `where` names the file, or the table when a frame reads several.
+
+    Raises:
+        CorruptFile, Unsupported, FileMissing, StorageError.
+    """
+    try:
+        yield
+    except MorrowError:
+        raise
+    except FileNotFoundError as error:
+        raise FileMissing(error.filename or where) from error
+    except pa.ArrowNotImplementedError as error:
+        raise Unsupported(first_line(error), where=where) from error
+    except CORRUPTION as error:
+        raise CorruptFile(where, first_line(error)) from error
+    except OSError as error:
+        raise StorageError(f"{where}: {first_line(error)}; check the path and its permissions") from error
+
+
+CORRUPTION = (
+    pl.exceptions.ComputeError,
+    pl.exceptions.SchemaError,
+    pl.exceptions.InvalidOperationError,
+    pl.exceptions.ColumnNotFoundError,
+    pl.exceptions.StructFieldNotFoundError,
+    pl.exceptions.OutOfBoundsError,
+    pl.exceptions.ShapeError,
+    pl.exceptions.PanicException,
+    pa.ArrowInvalid,
+    pa.ArrowKeyError,
+    pa.ArrowTypeError,
+)
+
+
+def first_line(error: BaseException) -> str:
+    """The message without the plan that Polars appends to it."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def verify(source: FileSource) -> None:
+    """Check that the file is there with the size that metadata gives; reads no data.
+
+    Raises:
+        FileMissing, CorruptFile.
+    """
+    size = source.store.size(source.path)
+    if size is None:
+        raise FileMissing(source.path)
+    if source.size and size != source.size:
+        raise CorruptFile(source.path, f"has {size} bytes where metadata says {source.size}")
+
+
+def streamed(
+    decode: Decoder, sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None
+) -> pl.LazyFrame:
+    """A lazy frame over a decoder: reads the columns that are asked for and stops at the last row needed.
+
+    Raises (when collected):
+        CorruptFile: the decoder failed, or a file has another number of rows than metadata says.
+    """
+    schema = {each.name: polars_dtype(each.type) for each in fields}
+    if position is not None:
+        schema[position] = pl.UInt64()
+
+    def generate(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        names = list(schema) if with_columns is None else with_columns
+        wanted = [each for each in fields if each.name in names]
+        left = n_rows
+        for source in sources:
+            for frame in _frames(decode, source, wanted, schema, position if position in names else None):
+                if left is not None:
+                    frame = frame.head(left)
+                    left -= frame.height
+                frame = frame.select(names)
+                yield frame if predicate is None else frame.filter(predicate)
+                if left == 0:
+                    return
+
+    paths = ", ".join(source.path for source in sources)
+    return register_io_source(generate, schema=schema, explain_name=f"{sources[0].format} {paths}")
+
+
+def _frames(
+    decode: Decoder,
+    source: FileSource,
+    wanted: Sequence[DataField],
+    schema: Mapping[str, pl.DataType],
+    position: str | None,
+) -> Iterator[pl.DataFrame]:
+    rows = 0
+    with reading(source.path):
+        for chunk in decode(source, wanted):
+            frame = chunk.frame.with_columns(casts(chunk.frame, schema))
+            if position is not None:
+                numbers = pl.int_range(rows, rows + chunk.rows, dtype=pl.UInt64, eager=True).alias(position)
+                frame = numbers.to_frame() if not wanted else frame.with_columns(numbers)
+            yield frame if frame.width else pl.DataFrame(height=chunk.rows)
+            rows += chunk.rows
+    if source.row_count >= 0 and rows != source.row_count:
+        raise CorruptFile(source.path, f"has {rows} rows where metadata says {source.row_count}")
+
+
+def casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+    """Casts for the columns of `frame` that do not have the dtype of `schema` yet."""
+    return [pl.col(name).cast(schema[name]) for name, dtype in frame.schema.items() if dtype != schema[name]]

@@ -1,0 +1,13 @@
+"""Position masks: which rows of each data file are rows of the table.
+
+A deletion vector says which positions are dead. In a merge-on-read section the superseded versions of a key are dead
+positions too, only nobody has written them down: they are computed from the key columns. Either way the read becomes
+the same masked scan.
+"""
+
+from __future__ import annotations
+
+from morrow.readers.masks.cache import MASK_CACHE, clear_mask_cache
+from morrow.readers.masks.live import Mask, live_masks
+
+__all__ = ["MASK_CACHE", "Mask", "clear_mask_cache", "live_masks"]

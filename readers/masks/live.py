@@ -1,0 +1,64 @@
+"""The live masks of a section's files, from deletion vectors or from the merge of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Union
+
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.deletion_vector import read_entry
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.masks.cache import MASK_CACHE, mask_bytes
+from morrow.readers.masks.superseded import superseded_masks
+
+Mask = Union[pl.Series, None]
+"""Boolean Series, one value per row of the file, true = live; None = every row is live."""
+
+
+def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
+    """One mask per file of `section`, in the order of its files.
+
+    Retractions of RAW sections are not in the masks: the scan filters them by ``_VALUE_KIND``.
+
+    Raises:
+        CorruptFile: a deletion vector or data file that contradicts its metadata.
+    """
+    if section.kind is SectionKind.MERGE:
+        assert plan.merge is not None
+        key: Hashable = ("merge", store.url(plan.table), plan.merge, plan.schema.id, section)
+        return MASK_CACHE.get_or_make(key, lambda: _sized(superseded_masks(plan, section, store)))
+    return tuple(_deletion_mask(file, store) for file in section.files)
+
+
+def _sized(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:
+    return masks, mask_bytes(masks)
+
+
+def _deletion_mask(file: DataFile, store: FileStore) -> Mask:
+    if file.deletion is None:
+        return None
+    key: Hashable = ("deletion", store.url(file.deletion.path), file.deletion.offset, file.row_count)
+    return MASK_CACHE.get_or_make(key, lambda: _sized((_read_deletion(file, store),)))[0]
+
+
+def _read_deletion(file: DataFile, store: FileStore) -> pl.Series:
+    reference = file.deletion
+    assert reference is not None
+    # The length field before and the checksum after the payload are read along, to be checked.
+    start, total = reference.offset, reference.length + LENGTH_WIDTH + CRC_WIDTH
+    data = store.read_range(reference.path, start, total)
+    vector = read_entry(data, 0, reference.length, where=f"{reference.path} at {start}")
+    if reference.cardinality is not None and vector.cardinality != reference.cardinality:
+        raise CorruptFile(
+            reference.path,
+            f"the deletion vector of {file.path} holds {vector.cardinality} positions, the index manifest says "
+            f"{reference.cardinality}",
+        )
+    return pl.Series(vector.live(file.row_count))
+
+
+LENGTH_WIDTH = 4
+CRC_WIDTH = 4

@@ -1,0 +1,65 @@
+"""Orders versions of keys as Java Paimon does, column-wise.
+
+Strings and binaries compare by unsigned bytes, nulls (possible in sequence fields only) come first whatever the sort
+order, and floats follow Java's total order: -0.0 before 0.0, NaN last and equal to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+SIGN_BITS = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
+
+
+def sortable(series: pl.Series) -> pl.Series:
+    """The series, floats replaced by integers that sort and compare as Java's Float.compare does."""
+    if series.dtype not in SIGN_BITS:
+        return series
+    integer, sign_bit = SIGN_BITS[type(series.dtype)]
+    values = series.fill_null(0.0).fill_nan(float("nan")).to_numpy()
+    bits = np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(integer)
+    # Negative floats order backwards by their bits: flip all but the sign.
+    ordered = bits ^ ((bits >> sign_bit) & np.iinfo(integer).max)
+    integers = pl.Series(series.name, ordered)
+    return pl.select(pl.when(series.is_not_null()).then(integers).alias(series.name)).to_series()
+
+
+def last_of_each_key(keys: pl.DataFrame, order: pl.DataFrame, descending: Sequence[bool]) -> npt.NDArray[np.integer]:
+    """Row numbers of the newest version of every key.
+
+    Args:
+        keys: key columns, rows of older files first.
+        order: columns that decide before the position does (may be empty).
+        descending: sort order of each column of `order`.
+    """
+    if not order.width and keys.width == 1 and keys.dtypes[0].is_integer():
+        return _last_of_integers(keys.to_series().to_numpy())
+    keys = keys.select(sortable(column) for column in keys.iter_columns())
+    order = order.select(sortable(column) for column in order.iter_columns())
+    names = [f"k{i}" for i in range(keys.width)]
+    keys.columns = names
+    frame = keys.with_columns(column.alias(f"s{i}") for i, column in enumerate(order.iter_columns()))
+    sort_order = frame.select(
+        pl.arg_sort_by(
+            *frame.columns,
+            descending=[*[False] * keys.width, *descending],
+            nulls_last=False,
+            maintain_order=True,
+        )
+    ).to_series()
+    ordered = keys[sort_order]
+    last = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift(-1)) for n in names)).to_series()
+    return sort_order.filter(last).to_numpy()
+
+
+def _last_of_integers(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    # The files are sorted runs, which a stable merge sort only has to merge.
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    last = np.ones(len(keys), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
+    return order[last]

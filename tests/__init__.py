@@ -1,0 +1,1 @@
+"""The tests of Morrow; they mirror its source."""

@@ -1,0 +1,25 @@
+"""Fixtures and settings for all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support import golden
+
+PROJECT = Path(__file__).parents[1]
+
+settings.register_profile(
+    "default", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.register_profile("long", settings.get_profile("default"), max_examples=2_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def golden_root() -> Path:
+    """The unpacked golden tables: ``public/<case>/`` and ``versions/<version>/<case>/``. Read-only."""
+    return golden.unpack(PROJECT / ".cache")

@@ -1,0 +1,17 @@
+"""Ragged lists walked side by side, and the hash of Paimon's rows over them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from morrow.engine.format.murmur import hash_words, waves
+
+
+def test_waves_visit_every_element_once() -> None:
+    sizes = np.array([2, 0, 3, 1])
+    assert [(wave, lists.tolist()) for wave, lists in waves(sizes)] == [(0, [0, 2, 3]), (1, [0, 2]), (2, [2])]
+
+
+def test_java_hash_codes() -> None:
+    words = np.array([0, 0, 1, 0, 0, 0, 0xFFFFFFFF, 0], np.uint32)  # the BinaryRows of (true) and of (-1)
+    assert hash_words(words, np.array([0, 4]), np.array([4, 4])).tolist() == [1465514398, 1133687267]

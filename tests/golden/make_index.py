@@ -1,0 +1,79 @@
+"""Write ``index.json``, the list of golden reads: ``python tests/golden/make_index.py TREE``.
+
+The index is committed, so that pytest knows every read without unpacking 140 MB. One entry a case::
+
+    {"case": "public/branches", "engine": "deduplicate", "reads": [
+        {"id": "branch-dev-snapshot-1", "scan": {"branch": "dev", "snapshot": 1}, "schema": 0}, ...]}
+
+`scan` holds the arguments of ``Table.scan``; `schema` the id of the schema that the rows have (of the branch, if any).
+The rows are in ``expected/<id>.jsonl`` unless the read says otherwise: `file` names another file, `inputs` lists what
+was written where Java failed to read its own append table, and `error` is what Java says about a table that nobody
+can tell the rows of.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+INDEX = Path(__file__).with_name("index.json")
+MISREAD = frozenset({"versions/0.9.0/types_multiset"})
+"""Cases whose rows Java got wrong in silence: its Parquet files are right and the rows written are expected."""
+
+SET_LIKE_FUNCTIONS = ("nested_update", "nested_partial_update")
+"""Aggregate functions whose result is an array in no particular order."""
+
+
+def entries(tree: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(tree.glob("public/*/case.json")) + sorted(tree.glob("versions/*/*/case.json")):
+        case = json.loads(path.read_text())
+        options = case["options"]
+        entry: dict[str, Any] = {
+            "case": str(path.parent.relative_to(tree)),
+            "engine": options.get("merge-engine", "deduplicate") if case["primary_keys"] else "append",
+            "reads": [*main_reads(case), *branch_reads(case, path.parent / case["table_path"] / "branch")],
+        }
+        if sets := [f for _, f, _ in case["fields"] if options.get(f"fields.{f}.aggregate-function") in SET_LIKE_FUNCTIONS]:
+            entry["set_columns"] = sets
+        yield entry
+
+
+def main_reads(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    latest = case["latest"]
+    if "spec_latest_snapshot" in case:
+        # The hint points past the end: Java gives up, the specification says to look for the latest snapshot.
+        latest = next(s for s in case["snapshots"] if s["id"] == case["spec_latest_snapshot"])
+    yield read("latest", {}, case["schema_id"], latest, case)
+    for snapshot in case["snapshots"]:
+        yield read(f"snapshot-{snapshot['id']}", {"snapshot": snapshot["id"]}, snapshot["schema_id"], snapshot, case)
+    for tag in case.get("tags", ()):
+        yield read(f"tag-{tag['name']}", {"tag": tag["name"]}, tag["schema_id"], tag, case)
+
+
+def branch_reads(case: dict[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
+    for branch in case.get("branches", ()):
+        name = branch["name"]
+        schema = max(int(p.name.rpartition("-")[2]) for p in (folder / f"branch-{name}" / "schema").iterdir())
+        yield read(f"branch-{name}", {"branch": name}, schema, branch, case)
+        for snapshot in branch["snapshots"]:
+            scan = {"branch": name, "snapshot": snapshot["id"]}
+            yield read(f"branch-{name}-snapshot-{snapshot['id']}", scan, snapshot["schema_id"], snapshot, case)
+
+
+def read(id: str, scan: dict[str, Any], schema: int, source: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
+    entry = {"id": id, "scan": scan, "schema": schema}
+    misread = f"versions/{case['paimon_version']}/{case['name']}" in MISREAD
+    if "error" not in source and not misread:
+        return entry if source["file"] == f"expected/{id}.jsonl" else entry | {"file": source["file"]}
+    last = source.get("id", source.get("snapshot"))
+    if not case["primary_keys"] and all(op["op"] == "write" for op in case["inputs"]):
+        return entry | {"inputs": [op["file"] for op in case["inputs"] if op["latest_snapshot_after"] <= last]}
+    return entry | {"error": source["error"]}
+
+
+if __name__ == "__main__":
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries(Path(sys.argv[1])))
+    INDEX.write_text(f"[\n{lines}\n]\n")

@@ -1,0 +1,126 @@
+"""The golden reads as data: which table, how it is scanned, and the rows that must come back."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from morrow.engine.format.types import DataField, field_from_json
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+ARCHIVE = GOLDEN / "tables.tar.xz"
+INDEX = GOLDEN / "index.json"
+
+
+@dataclass(frozen=True)
+class Read:
+    """One read of a case.
+
+    `scan` holds the arguments of ``Table.scan``. Exactly one of `rows_file`, `inputs` and `error` is given: the file
+    with the expected rows, the files that were written (each row led by its kind) where Java could not read them
+    back, or Java's message where nobody knows the rows.
+    """
+
+    case: str
+    id: str
+    engine: str
+    scan: Mapping[str, Any]
+    schema_id: int
+    rows_file: str | None = None
+    inputs: tuple[str, ...] = ()
+    error: str | None = None
+    set_columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.case}/{self.id}"
+
+    def table(self, root: Path) -> Path:
+        return root / self.case / "warehouse" / "db.db" / "t"
+
+    def fields(self, root: Path) -> tuple[DataField, ...]:
+        """The columns of the rows, in their order."""
+        folder = self.table(root)
+        if branch := self.scan.get("branch"):
+            folder = folder / "branch" / f"branch-{branch}"
+        schema = json.loads((folder / "schema" / f"schema-{self.schema_id}").read_text())
+        return tuple(field_from_json(node) for node in schema["fields"])
+
+    def rows(self, root: Path) -> list[list[Any]]:
+        """The expected rows as parsed JSON."""
+        folder = root / self.case
+        if self.rows_file is not None:
+            return jsonl(folder / self.rows_file)
+        return [row[1:] for name in self.inputs for row in jsonl(folder / name)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A golden table: ``public/pk_dedup_b1``."""
+
+    name: str
+    engine: str
+    reads: tuple[Read, ...] = field(default=())
+
+
+@functools.cache
+def cases() -> tuple[Case, ...]:
+    """Every case of the index, in its order; cheap, since nothing is unpacked."""
+    return tuple(_case(entry) for entry in json.loads(INDEX.read_text()))
+
+
+def reads() -> list[Read]:
+    return [read for case in cases() for read in case.reads]
+
+
+def _case(entry: dict[str, Any]) -> Case:
+    name, engine = entry["case"], entry["engine"]
+    return Case(name, engine, tuple(_read(name, engine, tuple(entry.get("set_columns", ())), r) for r in entry["reads"]))
+
+
+def _read(case: str, engine: str, set_columns: tuple[str, ...], entry: dict[str, Any]) -> Read:
+    untold = not {"inputs", "error"} & entry.keys()
+    return Read(
+        case=case,
+        id=entry["id"],
+        engine=engine,
+        scan=entry["scan"],
+        schema_id=entry["schema"],
+        rows_file=entry.get("file", f"expected/{entry['id']}.jsonl") if untold else None,
+        inputs=tuple(entry.get("inputs", ())),
+        error=entry.get("error"),
+        set_columns=set_columns,
+    )
+
+
+def jsonl(path: Path) -> list[list[Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def unpack(cache: Path) -> Path:
+    """The folder ``<cache>/golden-<hash>`` with the archive's content, unpacked unless it is there already.
+
+    Safe when several processes ask at once: each unpacks into a folder of its own and the first rename wins.
+    """
+    target = cache / f"golden-{sha256(ARCHIVE.read_bytes()).hexdigest()[:12]}"
+    if target.is_dir():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="golden-draft-", dir=cache))
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(draft, filter="data")
+    try:
+        os.rename(draft, target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        shutil.rmtree(draft)
+    return target

@@ -1,0 +1,138 @@
+"""The documents keep their promises: blocks of the README run, `make` targets exist, links lead somewhere.
+
+The README's ```python blocks and the `morrow ...` lines of its ```sh blocks run in order, the Python ones in one
+namespace, in a folder that holds `warehouse/` with the tables of TABLES. A block that cannot run (an installation,
+a server that is not there) is exempted by a line above it: `<!-- no-test: reason -->`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")
+
+TABLES = {
+    "warehouse/db.db/people": "pk_big",
+    "warehouse/db.db/events": "append_partitioned",
+    "warehouse/db.db/tagged": "tags_expired_snapshots",
+}
+"""Table of the README -> the golden case it is a copy of.
+
+people: id BIGINT primary key, name STRING, x DOUBLE, n INT; merge-on-read, snapshots 1 to 7.
+events: id BIGINT, v STRING, w INT, partitioned by dt DATE and region STRING; no primary key.
+tagged: k0 BIGINT primary key, v0 to v4; tags t1 and t2, whose snapshots have expired.
+"""
+
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+EXEMPT = re.compile(r"<!-- no-test: \S.*-->\n+\Z")
+SHELLS = {"sh", "bash", "shell", "console"}
+
+
+@dataclass(frozen=True)
+class Block:
+    document: str
+    line: int
+    """Of its first line of text, counted from 1."""
+    language: str
+    text: str
+    exempt: bool
+
+    def commands(self) -> Iterator[str]:
+        """The shell lines, without prompts and comments; a line that ends in a backslash goes on in the next."""
+        for line in self.text.replace("\\\n", " ").splitlines():
+            command = line.strip().removeprefix("$ ")
+            if command and not command.startswith("#"):
+                yield command
+
+
+def blocks(document: str) -> list[Block]:
+    text = (ROOT / document).read_text()
+    return [
+        Block(
+            document,
+            text.count("\n", 0, fence.start("text")) + 1,
+            fence["language"],
+            fence["text"],
+            EXEMPT.search(text, 0, fence.start()) is not None,
+        )
+        for fence in FENCE.finditer(text)
+    ]
+
+
+def run_python(block: Block, namespace: dict[str, Any]) -> None:
+    """Executed at its own line number, so that a traceback points into the document."""
+    exec(compile("\n" * (block.line - 1) + block.text, block.document, "exec"), namespace)
+
+
+def run_command(block: Block, command: str) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command, shell=True, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{block.document}:{block.line}: {command}\n{done.stdout}{done.stderr}"
+
+
+def test_the_readme_runs(golden_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table, case in TABLES.items():
+        shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", tmp_path / table)
+    monkeypatch.chdir(tmp_path)
+    runnable = [block for block in blocks("README.md") if not block.exempt]
+    namespace: dict[str, Any] = {"__name__": "readme"}
+
+    for block in runnable:
+        if block.language == "python":
+            run_python(block, namespace)
+        elif block.language in SHELLS:
+            for command in block.commands():
+                if command.startswith("morrow "):
+                    run_command(block, command)
+
+    assert "python" in {block.language for block in runnable}, "the README shows no Python"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_that_a_document_names_exists(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = [command for block in blocks(document) if block.language in SHELLS for command in block.commands()]
+    named = {
+        word
+        for command in commands
+        if command.startswith("make ")
+        for word in command.split("#")[0].split()[1:]
+        if re.fullmatch(r"[a-z-]+", word)
+    }
+
+    assert named <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_relative_link_of_a_document_leads_to_a_file(document: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / document).read_text())
+
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "exempt"),
+    [
+        ("<!-- no-test: installs -->\n```sh\npip install morrow\n```\n", True),
+        ("<!-- no-test: installs -->\n\n```sh\npip install morrow\n```\n", True),
+        ("<!-- no-test: -->\n```sh\npip install morrow\n```\n", False),  # a reason is demanded
+        ("<!-- no-test: installs -->\ntext\n```sh\npip install morrow\n```\n", False),
+    ],
+)
+def test_an_exemption_gives_its_reason_and_stands_above_its_block(text: str, exempt: bool) -> None:
+    (fence,) = FENCE.finditer(text)
+
+    assert (EXEMPT.search(text, 0, fence.start()) is not None) is exempt

@@ -1,0 +1,94 @@
+"""Every batch read of every table written by Java Paimon gives the rows that Java reads, in Arrow, Polars and DuckDB."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import MorrowError, Unsupported
+from tests.support.canonical import assert_same_rows, normal_rows, rows_of
+from tests.support.golden import Read, reads
+
+pytestmark = pytest.mark.golden
+
+REFUSED_ENGINES = frozenset({"partial-update", "aggregation"})
+"""Merge engines that are not there yet: their tables must be refused by name, never read as something else."""
+
+
+def in_duckdb(scan: Any) -> pa.Table:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        return scan.to_duckdb(connection).to_arrow_table()
+
+
+OUTPUTS: dict[str, Callable[[Any], pa.Table]] = {
+    "arrow": lambda scan: scan.to_arrow(),
+    "polars": lambda scan: scan.to_polars().to_arrow(),
+    "duckdb": in_duckdb,
+}
+
+
+@functools.lru_cache(maxsize=8)
+def opened(path: str) -> Any:
+    return morrow.open(path)
+
+
+@functools.lru_cache(maxsize=8)
+def expected(read: str, root: Path) -> tuple[Any, list[list[Any]]]:
+    entry = READS[read]
+    fields = entry.fields(root)
+    return fields, normal_rows(entry.rows(root), fields)
+
+
+READS: dict[str, Read] = {str(read): read for read in reads()}
+OPEN_READS = [name for name, read in READS.items() if read.engine not in REFUSED_ENGINES and read.error is None]
+REFUSED_READS = [name for name, read in READS.items() if read.engine in REFUSED_ENGINES]
+UNTOLD_READS = [name for name, read in READS.items() if read.engine not in REFUSED_ENGINES and read.error is not None]
+
+
+def result(name: str, root: Path, output: str) -> pa.Table:
+    read = READS[name]
+    return OUTPUTS[output](opened(str(read.table(root))).scan(**read.scan))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("name", OPEN_READS)
+def test_rows_are_those_of_java(name: str, output: str, golden_root: Path) -> None:
+    fields, rows = expected(name, golden_root)
+    actual = rows_of(result(name, golden_root, output), fields)
+    assert_same_rows(actual, rows, fields, READS[name].set_columns)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("name", REFUSED_READS)
+def test_a_merge_engine_that_is_missing_is_refused_by_name(name: str, output: str, golden_root: Path) -> None:
+    with pytest.raises(Unsupported, match=READS[name].engine):
+        result(name, golden_root, output)
+
+
+def test_reads_that_java_cannot_do_fail_as_morrow_errors_or_give_rows(golden_root: Path) -> None:
+    for name in UNTOLD_READS:
+        try:
+            table = result(name, golden_root, "arrow")
+        except MorrowError as error:
+            assert str(error)  # noqa: PT017
+        else:
+            assert table.column_names == [f.name for f in READS[name].fields(golden_root)]
+
+
+def test_the_index_lists_every_read_of_the_archive(golden_root: Path) -> None:
+    """A case whose files were packed but which nobody reads would be a hole in the net."""
+    packed = {str(p.parent.relative_to(golden_root)) for p in golden_root.glob("**/case.json")}
+    assert packed == {read.case for read in READS.values()}
+    batch = ("latest", "snapshot-", "tag-", "branch-")
+    for case in packed:
+        files = {p.name for p in (golden_root / case / "expected").glob("*.jsonl") if p.name.startswith(batch)}
+        named = {Path(r.rows_file).name for r in READS.values() if r.case == case and r.rows_file}
+        assert files <= named | {"latest.jsonl"}, case

@@ -1,0 +1,89 @@
+"""What is shipped: the linked top-level folders arrive as real packages under `morrow`, typed, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LINKED = ("engine", "readers", "writers")
+SHIPPED = ("morrow", *LINKED, "pyproject.toml", "README.md", "LICENSE")
+
+BUILD = "from setuptools import build_meta; import sys; build_meta.build_{kind}(sys.argv[1])"
+
+
+def build(kind: str, source: Path, into: Path) -> Path:
+    """Build `source` with the backend that is installed: no network, no temporary environment."""
+    into.mkdir()
+    command = [sys.executable, "-c", BUILD.format(kind=kind), str(into)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = into.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree is built, so that no build folder appears in the tree and none that is there leaks in."""
+    scratch = tmp_path_factory.mktemp("sdist")
+    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+    for name in SHIPPED:
+        source, target = ROOT / name, scratch / "tree" / name
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, ignore=ignore)
+        else:
+            shutil.copy(source, target)
+    return build("sdist", scratch / "tree", scratch / "out")
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as pip makes it from the sdist: so the sdist is complete too."""
+    scratch = tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(scratch, filter="data")
+    (unpacked,) = scratch.iterdir()
+    return build("wheel", unpacked, scratch / "out")
+
+
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def sources() -> Iterator[str]:
+    """Every module of the tree, by its path in the wheel."""
+    for folder in LINKED:
+        for path in (ROOT / folder).rglob("*.py"):
+            yield f"morrow/{path.relative_to(ROOT).as_posix()}"
+    for path in (ROOT / "morrow").rglob("*.py"):
+        if path.relative_to(ROOT / "morrow").parts[0] not in LINKED:
+            yield path.relative_to(ROOT).as_posix()
+
+
+def test_the_wheel_holds_every_module_and_the_typing_marker(wheel: Path) -> None:
+    assert names(wheel) == {*sources(), "morrow/py.typed"}
+
+
+@pytest.mark.parametrize("folder", LINKED)
+def test_a_linked_folder_is_a_package_of_real_files(wheel: Path, folder: str) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = archive.read(f"morrow/{folder}/__init__.py")
+
+    assert shipped == (ROOT / folder / "__init__.py").read_bytes()
+
+
+def test_the_wheel_names_its_licence_and_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if ".dist-info/" in name}
+
+    assert "License-Expression: Apache-2.0" in texts["METADATA"]
+    assert "morrow = morrow.cli:main" in texts["entry_points.txt"]
+    assert "Apache License" in texts["LICENSE"]

@@ -85,6 +85,12 @@ def markdown(report: Report) -> str:
         "",
         *_machine(report.rows),
     ]
+    missed = [
+        f"- {row['section']}: {row['what']}: {_outcome(row)}, bound {row['bound']}"
+        for row in demanded
+        if not row["met"]
+    ]
+    lines += ["", "Not met:", "", *missed] if missed else []
     for section, rows in report.sections.items():
         lines += ["", f"## {section}", "", *_table(rows)]
         if any(row["baseline_value"] is not None for row in rows):
@@ -106,17 +112,19 @@ def _machine(rows: Iterable[Row]) -> list[str]:
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
-    lines = [
-        "| what | Morrow | min-max | baseline | its time | ratio | bound | |",
-        "|---|--:|--:|---|--:|--:|--:|---|",
-    ]
-    lines += [
-        f"| {row['what']} | {_amount(row['value'], row['unit'])} | {_range(row)} | {row['baseline']} "
-        f"| {_amount(row['baseline_value'], row['unit'])} | {_ratio(row)} | {row['bound']} | {MARK[row['met']]} |"
-        for row in rows
-    ]
+    compared = any(row["baseline_value"] is not None for row in rows)
+    heads = ("what", "Morrow", "min-max", *(("baseline", "its time", "ratio") if compared else ()), "bound", "")
+    lines = [_line(heads), _line(["---" if head in ("what", "baseline", "") else "--:" for head in heads])]
+    for row in rows:
+        measured = (row["what"], _amount(row["value"], row["unit"]), _range(row))
+        against = (row["baseline"], _amount(row["baseline_value"], row["unit"]), _ratio(row)) if compared else ()
+        lines.append(_line((*measured, *against, row["bound"], MARK[row["met"]])))
     notes = [f"- {row['what']}: {row['note']}" for row in rows if row["note"]]
     return [*lines, "", *notes] if notes else lines
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -138,12 +146,16 @@ def _ratio(row: Row) -> str:
     return f"{row['ratio']:.1f}x faster" if row["faster"] else f"{row['ratio']:.2f}"
 
 
+def _outcome(row: Row) -> str:
+    return _ratio(row) or _amount(row["value"], row["unit"])
+
+
 def slug(section: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", section.lower()).strip("-")
 
 
 # The plots are bars in plain SVG: small, readable in a diff, the same on every machine.
-BAR, GAP, LABEL, WIDTH = 14, 10, 330, 420
+BAR, GAP, LABEL, WIDTH = 14, 10, 420, 400
 COLOURS = {"subject": "#c2410c", "baseline": "#64748b"}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from morrow.engine.format.types import BigIntType, DataField
+from morrow.engine.format.binary_row import Value
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype
@@ -46,13 +48,17 @@ def file_frame(
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
     kept = (*wanted, _POSITION_FIELD) if counted else wanted
     frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)
-    literals = [
-        pl.lit(constants[field.name], dtype=polars_dtype(field.type)).alias(field.name)
-        for field in fields
-        if field.name in constants
-    ]
+    literals = [_constant(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(literals).select(names) if literals or counted else frame
+
+
+def _constant(value: Value | None, field: DataField) -> pl.Expr:
+    dtype = polars_dtype(field.type)
+    if isinstance(value, np.datetime64):
+        # Nanoseconds, which Python's datetime does not have: by their count since the epoch.
+        return pl.lit(int(value.astype(np.int64))).cast(dtype).alias(field.name)
+    return pl.lit(value, dtype=dtype).alias(field.name)
 
 
 def _source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:

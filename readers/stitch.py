@@ -34,7 +34,7 @@ def stitched_frame(
     if not parts:
         # No file holds any wanted column: the row count is all that is left of the files.
         parts = [file_frame(plan, section, [section.files[0]], (), store, position=True)]
-    frame = parts[0] if len(parts) == 1 else pl.concat(parts, how="horizontal", strict=True)
+    frame = parts[0] if len(parts) == 1 else pl.concat(parts, how="horizontal")
     found = {field.name for columns in sources.values() for field in columns}
     nulls = [pl.lit(None, dtype=polars_dtype(f.type)).alias(f.name) for f in fields if f.name not in found]
     frame = frame.with_columns(nulls).select(field.name for field in fields)

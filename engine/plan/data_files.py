@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, UnsafePath, Unsupported
-from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.binary_row import decode_row
 from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir, external_path, segment
@@ -16,7 +16,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.predicate import Value
+from morrow.engine.format.binary_row import Value
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
@@ -98,11 +98,9 @@ def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) ->
     """The partition of each entry as Python values in the order of the partition keys."""
     if not schema.partition_keys:
         return [()] * frame.height
-    distinct = frame["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]
-    columns = decode_columns(distinct, types, where=where)
-    known = dict(zip(distinct, zip(*(column.to_list() for column in columns))))
-    return [known[partition] for partition in frame["_PARTITION"]]
+    known = {stored: decode_row(stored, types, where=where) for stored in frame["_PARTITION"].unique()}
+    return [known[stored] for stored in frame["_PARTITION"]]
 
 
 def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:

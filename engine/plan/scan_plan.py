@@ -13,7 +13,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.predicate import Value
+from morrow.engine.format.binary_row import Value
 
 
 class DeletionRef(msgspec.Struct, frozen=True):

@@ -7,8 +7,7 @@ from typing import Union
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
-from morrow.engine.format.deletion_vector import read_entry
+from morrow.engine.format.deletion_vector import entry_span, read_entry
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.masks.cache import MASK_CACHE, mask_bytes
@@ -47,18 +46,15 @@ def _deletion_mask(file: DataFile, store: FileStore) -> Mask:
 def _read_deletion(file: DataFile, store: FileStore) -> pl.Series:
     reference = file.deletion
     assert reference is not None
-    # The length field before and the checksum after the payload are read along, to be checked.
-    start, total = reference.offset, reference.length + LENGTH_WIDTH + CRC_WIDTH
-    data = store.read_range(reference.path, start, total)
-    vector = read_entry(data, 0, reference.length, where=f"{reference.path} at {start}")
-    if reference.cardinality is not None and vector.cardinality != reference.cardinality:
-        raise CorruptFile(
-            reference.path,
-            f"the deletion vector of {file.path} holds {vector.cardinality} positions, the index manifest says "
-            f"{reference.cardinality}",
-        )
+    data = store.read_range(reference.path, reference.offset, entry_span(reference.length))
+    vector = read_entry(
+        data,
+        reference.offset,
+        reference.length,
+        where=reference.path,
+        row_count=file.row_count,
+        expected_cardinality=reference.cardinality,
+        base=reference.offset,
+    )
     return pl.Series(vector.live(file.row_count))
 
-
-LENGTH_WIDTH = 4
-CRC_WIDTH = 4

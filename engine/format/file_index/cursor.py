@@ -1,0 +1,78 @@
+"""A bounds-checked reader of Java's big-endian `DataOutput`."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from morrow.engine.errors import CorruptFile
+
+_I8, _I16, _I32, _I64 = (struct.Struct(code) for code in (">b", ">h", ">i", ">q"))
+
+
+@dataclass
+class Cursor:
+    """Bytes and a position in them; reading beyond the end, or a negative length, is a `CorruptFile`."""
+
+    data: memoryview
+    where: str
+    at: int = 0
+
+    def corrupt(self, problem: str) -> CorruptFile:
+        return CorruptFile(self.where, f"file index: {problem} (at byte {self.at})")
+
+    def take(self, size: int) -> memoryview:
+        """The next `size` bytes."""
+        if not 0 <= size <= len(self.data) - self.at:
+            raise self.corrupt(f"{size} bytes are wanted, {len(self.data) - self.at} are left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def part(self, start: int, size: int) -> Cursor:
+        """A reader of its own for `size` bytes from `start` on; this one does not move."""
+        return Cursor(Cursor(self.data, self.where, self._checked(start)).take(size), self.where)
+
+    def rest(self, start: int) -> Cursor:
+        """A reader of its own for all bytes from `start` on; this one does not move."""
+        return Cursor(self.data[self._checked(start) :], self.where)
+
+    def _checked(self, start: int) -> int:
+        if not 0 <= start <= len(self.data):
+            raise self.corrupt(f"the offset {start} lies outside its {len(self.data)} bytes")
+        return start
+
+    def i8(self) -> int:
+        return int(_I8.unpack(self.take(1))[0])
+
+    def i16(self) -> int:
+        return int(_I16.unpack(self.take(2))[0])
+
+    def i32(self) -> int:
+        return int(_I32.unpack(self.take(4))[0])
+
+    def i64(self) -> int:
+        return int(_I64.unpack(self.take(8))[0])
+
+    def boolean(self) -> bool:
+        return self.i8() != 0
+
+    def count(self, least_width: int) -> int:
+        """An i32 that counts items of at least `least_width` bytes each: no more than the bytes can hold."""
+        count = self.i32()
+        if not 0 <= count * least_width <= len(self.data) - self.at:
+            raise self.corrupt(f"{count} items cannot fit into {len(self.data) - self.at} bytes")
+        return count
+
+    def sized(self) -> bytes:
+        """Bytes after their i32 length."""
+        return bytes(self.take(self.i32()))
+
+    def utf(self) -> str:
+        """Text as `DataOutput.writeUTF` has it: u16 length, then modified UTF-8."""
+        raw = bytes(self.take(self.i16() & 0xFFFF))
+        try:
+            # Modified UTF-8 writes NUL as C0 80 and characters beyond the BMP as two encoded surrogates.
+            halves = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+            return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError as error:
+            raise self.corrupt(f"a name is not text: {raw!r}") from error

@@ -1,0 +1,77 @@
+"""The data files of `TableFactory`: Paimon's system columns, key order, and one writer per file format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc
+import pyarrow.parquet
+
+from morrow.engine.format import types as t
+
+KIND_CODES: dict[Any, int] = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
+FIRST_KEY_ID = 2**30 - 1
+SEQUENCE_ID = 2**31 - 2
+VALUE_KIND_ID = 2**31 - 3
+
+
+def stored_table(
+    table: pa.Table,
+    fields: Sequence[t.DataField],
+    keys: Sequence[t.DataField],
+    sequence: np.ndarray[Any, Any],
+    kinds: np.ndarray[Any, Any],
+) -> pa.Table:
+    """The columns of a primary-key data file: ``_KEY_<k>``..., sequence number, row kind, then the value columns."""
+    system = [(pa.field(f"_KEY_{k.name}", k.type.arrow(), nullable=False), table.column(k.name)) for k in keys]
+    system.append((pa.field("_SEQUENCE_NUMBER", pa.int64(), nullable=False), pa.array(sequence, pa.int64())))
+    system.append((pa.field("_VALUE_KIND", pa.int8(), nullable=False), pa.array(kinds, pa.int8())))
+    columns = [column for _, column in system] + [table.column(f.name) for f in fields]
+    return pa.table(columns, schema=pa.schema([field for field, _ in system] + [f.arrow() for f in fields]))
+
+
+def key_order(table: pa.Table, keys: Sequence[t.DataField], sequence: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order of a file's rows: by key, then sequence number; texts compare as UTF-8 bytes, floats as Java does."""
+    columns = {f"k{i}": _sortable(table.column(k.name)) for i, k in enumerate(keys)}
+    columns["sequence"] = pa.chunked_array([pa.array(sequence)])
+    order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
+    return np.asarray(order.to_numpy())
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Floats as integers in the order of ``Double.compare``: -0.0 before 0.0, NaN last."""
+    if not pa.types.is_floating(column.type):
+        return column
+    bits = column.cast(pa.float64()).to_numpy().view(np.int64)
+    return pa.chunked_array([pa.array(np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits))])
+
+
+def _field_id(name: str, ids: dict[str, int]) -> int:
+    system = {"_SEQUENCE_NUMBER": SEQUENCE_ID, "_VALUE_KIND": VALUE_KIND_ID}
+    if name in ids:
+        return ids[name]
+    return system[name] if name in system else FIRST_KEY_ID + ids[name.removeprefix("_KEY_")]
+
+
+def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:
+    """Columns carry the field ids that Java writes; timestamps are 64-bit integers, so at most microseconds."""
+    ids = {f.name: f.id for f in fields}
+    schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(_field_id(f.name, ids))}) for f in table.schema])
+    pyarrow.parquet.write_table(
+        table.cast(schema), path, row_group_size=row_group_size, compression="zstd", store_schema=False
+    )
+
+
+def write_orc(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:  # noqa: ARG001
+    pyarrow.orc.write_table(table, path, compression="zstd")
+
+
+FORMATS: dict[str, Callable[[pa.Table, Sequence[t.DataField], Path, int | None], None]] = {
+    "parquet": write_parquet,
+    "orc": write_orc,
+}

@@ -1,0 +1,567 @@
+"""Writes Paimon tables in plain, obvious Python, for tests and benchmarks.
+
+It follows the layout of Java Paimon 1.4 (golden files were the model) and shares nothing with the engine but the data
+types, so that a mistake in the engine's decoders cannot hide. Nothing is merged, compacted or bucketed here: the caller
+says which rows are in which file, and is responsible for keys being distinct within a file and for files of one level
+above 0 not overlapping.
+
+    table = TableFactory(path, [("id", "INT"), ("v", "STRING")], primary_keys=["id"])
+    table.write_file(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    table.commit()
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap, BitMap64
+
+from morrow.engine.format import types as t
+from tests.support.binary_row import binary_rows
+from tests.support.data_files import FORMATS, KIND_CODES, key_order, stored_table
+
+AVRO = {
+    name: fastavro.parse_schema(schema)
+    for name, schema in json.loads(Path(__file__).with_name("avro_schemas.json").read_text()).items()
+}
+ADD, DELETE = 0, 1
+FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT = 0, 1
+BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
+ESCAPED = {chr(c) for c in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
+"""Characters of a partition value that appear as %XX in its folder's name."""
+
+DV_MAGIC = struct.pack(">i", 1581511376)
+DV_MAGIC_64 = struct.pack("<i", 1681511377)
+
+Field = t.DataField | tuple[str, str]
+Partition = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file as its manifest entry describes it; `record` is the entry's ``_FILE``."""
+
+    partition: Partition
+    bucket: int
+    record: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.record["_FILE_NAME"])
+
+    @property
+    def rows(self) -> int:
+        return int(self.record["_ROW_COUNT"])
+
+
+@dataclass
+class TableFactory:
+    """A table that is being written at `path`; `commit` makes the pending files a snapshot.
+
+    Args:
+        path: the table's folder, created here.
+        fields: columns; ``(name, type text)`` for plain types, ids count from 0.
+        options: table options; a primary-key table gets ``bucket=1``, unless given.
+        manifest_codec: block codec of the Avro metadata: null, deflate, or zstandard where that module is installed.
+    """
+
+    path: Path
+    fields: Sequence[Field]
+    primary_keys: Sequence[str] = ()
+    partition_keys: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    manifest_codec: str = "null"
+
+    def __post_init__(self) -> None:
+        self.path = Path(self.path)
+        defaults = {"bucket": "1"} if self.primary_keys else {}
+        self.snapshot_id = 0
+        self.total_rows = 0
+        self.schema_id = -1
+        self._names = itertools.count()
+        self._sequences: dict[tuple[Partition, int], int] = defaultdict(int)
+        self._pending: list[tuple[int, DataFile]] = []
+        self._manifests: list[dict[str, Any]] = []
+        self._vectors: dict[tuple[Partition, int], dict[str, tuple[bytes, int]]] = {}
+        self._index_manifest: str | None = None
+        self._vectors_changed = False
+        for folder in ("schema", "snapshot", "manifest"):
+            (self.path / folder).mkdir(parents=True, exist_ok=True)
+        self.alter(fields=self.fields, options=defaults | dict(self.options))
+
+    # -- schema ---------------------------------------------------------------------------------------------------
+
+    def alter(self, *, fields: Sequence[Field] | None = None, options: Mapping[str, str] | None = None) -> int:
+        """Write the next schema and make it current; returns its id."""
+        not_null = {*self.primary_keys}
+        if fields is not None:
+            typed = [_data_field(i, f) for i, f in enumerate(fields)]
+            self.columns = tuple(
+                t.DataField(f.id, f.name, f.type.with_nullable(f.type.nullable and f.name not in not_null)) for f in typed
+            )
+        if options is not None:
+            self.options = dict(options)
+        self.schema_id += 1
+        schema = {
+            "version": 3,
+            "id": self.schema_id,
+            "fields": [{"id": f.id, "name": f.name, "type": type_json(f.type)} for f in self.columns],
+            "highestFieldId": max((f.id for f in self.columns), default=-1),
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": dict(self.options),
+            "timeMillis": _now_millis(),
+        }
+        (self.path / "schema" / f"schema-{self.schema_id}").write_text(json.dumps(schema, indent=2))
+        return self.schema_id
+
+    @property
+    def keys(self) -> tuple[t.DataField, ...]:
+        """The primary key without partition columns, as data files have it."""
+        by_name = {f.name: f for f in self.columns}
+        return tuple(by_name[name] for name in self.primary_keys if name not in self.partition_keys)
+
+    # -- data files -----------------------------------------------------------------------------------------------
+
+    def write_file(
+        self,
+        table: pa.Table,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        bucket: int = 0,
+        level: int = 0,
+        sequence_start: int | Sequence[int] | np.ndarray[Any, Any] | None = None,
+        kinds: Sequence[str] | np.ndarray[Any, Any] | None = None,
+        format: str = "parquet",
+        row_group_size: int | None = None,
+        value_stats: bool | Sequence[str] = True,
+        presorted: bool = False,
+    ) -> DataFile:
+        """Write a data file and add it to the pending commit.
+
+        Args:
+            table: all columns of the current schema; partition columns may be left out.
+            partition: values of the partition columns, as Python values.
+            sequence_start: sequence number of the first row, or one number per row; by default they count on from
+                the last file of this partition and bucket. Rows get theirs before they are sorted by key.
+            kinds: per row ``+I``, ``-U``, ``+U``, ``-D`` or their codes 0-3; inserts by default.
+            value_stats: True for all columns, False for none, or the columns that have them.
+            presorted: the rows of a primary-key table are in key order already.
+        """
+        spec = self._partition(partition)
+        full = self._completed(table, spec)
+        count = full.num_rows
+        sequence = self._sequence(spec, bucket, sequence_start, count)
+        codes = np.zeros(count, np.int8) if kinds is None else np.array([KIND_CODES.get(k, k) for k in kinds], np.int8)
+        if self.primary_keys and not presorted:
+            order = key_order(full, self.keys, sequence)
+            full, sequence, codes = full.take(pa.array(order)), sequence[order], codes[order]
+        thin = self.options.get("data-file.thin-mode") == "true"
+        name = f"data-{next(self._names):08d}-0.{format}"
+        target = self.folder(spec, bucket) / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stored = stored_table(full, self.columns, () if thin else self.keys, sequence, codes) if self.primary_keys else full
+        FORMATS[format](stored, self.columns, target, row_group_size)
+        ends = full.take([0, count - 1]) if count else full
+        record = self._record(
+            name,
+            size=target.stat().st_size,
+            rows=count,
+            stats=column_stats(full, self.columns),
+            first=ends.slice(0, 1),
+            last=ends.slice(max(len(ends) - 1, 0), 1),
+            sequences=(int(sequence.min()), int(sequence.max())) if count else (0, 0),
+            deletes=int(np.isin(codes, (1, 3)).sum()),
+            level=level,
+            value_stats=value_stats,
+        )
+        return self._add(DataFile(spec, bucket, record))
+
+    def fake_files(
+        self,
+        minimum: pa.Table,
+        maximum: pa.Table,
+        *,
+        partitions: Sequence[Mapping[str, Any]] | None = None,
+        buckets: Sequence[int] | np.ndarray[Any, Any] | None = None,
+        levels: Sequence[int] | np.ndarray[Any, Any] | None = None,
+        rows: int = 1_000,
+        size: int = 100_000,
+    ) -> list[DataFile]:
+        """Add manifest entries for files that do not exist: one per row of `minimum` and `maximum`, its statistics."""
+        count = minimum.num_rows
+        low = [minimum.column(f.name).cast(f.type.arrow()).combine_chunks() for f in self.columns]
+        high = [maximum.column(f.name).cast(f.type.arrow()).combine_chunks() for f in self.columns]
+        kinds = [f.type for f in self.columns]
+        values = zip(binary_rows(low, kinds, count), binary_rows(high, kinds, count), strict=True)
+        at = [self.columns.index(k) for k in self.keys]
+        key_kinds = [k.type for k in self.keys]
+        low_keys = binary_rows([low[i] for i in at], key_kinds, count)
+        high_keys = binary_rows([high[i] for i in at], key_kinds, count)
+        specs = [self._partition(p) for p in partitions] if partitions is not None else [()] * count
+        none, no_nulls = [0] * len(at), [0] * len(self.columns)
+        files = []
+        for i, (low_row, high_row) in enumerate(values):
+            record = self._template | {
+                "_FILE_NAME": f"data-{next(self._names):08d}-0.parquet",
+                "_FILE_SIZE": size,
+                "_ROW_COUNT": rows,
+                "_MIN_KEY": low_keys[i],
+                "_MAX_KEY": high_keys[i],
+                "_KEY_STATS": _stats(low_keys[i], high_keys[i], none),
+                "_VALUE_STATS": _stats(low_row, high_row, no_nulls),
+                "_MIN_SEQUENCE_NUMBER": i * rows,
+                "_MAX_SEQUENCE_NUMBER": i * rows + rows - 1,
+                "_LEVEL": 0 if levels is None else int(levels[i]),
+            }
+            files.append(self._add(DataFile(specs[i], 0 if buckets is None else int(buckets[i]), record)))
+        return files
+
+    def delete_file(self, file: DataFile) -> None:
+        """Remove a file that an earlier commit added; it stays on disk, as in Paimon."""
+        self._pending.append((DELETE, file))
+
+    def deletion_vector(self, file: DataFile, positions: Iterable[int]) -> None:
+        """Mark these positions of a data file as deleted, in place of any it had; none takes its vector away."""
+        vectors = self._vectors.setdefault((file.partition, file.bucket), {})
+        dead = sorted(set(positions))
+        vectors.pop(file.name, None)
+        if dead:
+            vectors[file.name] = (self._vector_bytes(dead), len(dead))
+        self._vectors_changed = True
+
+    def folder(self, partition: Partition, bucket: int) -> Path:
+        """Where the data files of this partition and bucket lie."""
+        parts = [f"{k}={self._partition_text(v)}" for k, v in zip(self.partition_keys, partition, strict=True)]
+        return self.path.joinpath(*parts, f"bucket-{bucket}")
+
+    # -- commit ---------------------------------------------------------------------------------------------------
+
+    def commit(self, kind: str = "APPEND", *, entries_per_manifest: int = 10_000) -> int:
+        """Make the pending files a snapshot; returns its id."""
+        self.snapshot_id += 1
+        pending, self._pending = self._pending, []
+        new = [
+            self._write_manifest(pending[i : i + entries_per_manifest])
+            for i in range(0, len(pending), entries_per_manifest)
+        ]
+        base, base_size = self._write("manifest-list", "manifest_list", self._manifests)
+        delta, delta_size = self._write("manifest-list", "manifest_list", new)
+        self._manifests += new
+        if self._vectors_changed:
+            self._index_manifest = self._write_vectors()
+        change = sum(f.rows if entry == ADD else -f.rows for entry, f in pending)
+        self.total_rows += change
+        snapshot = {
+            "version": 3,
+            "id": self.snapshot_id,
+            "schemaId": self.schema_id,
+            "baseManifestList": base,
+            "baseManifestListSize": base_size,
+            "deltaManifestList": delta,
+            "deltaManifestListSize": delta_size,
+            **({"indexManifest": self._index_manifest} if self._index_manifest else {}),
+            "commitUser": "00000000-0000-0000-0000-000000000000",
+            "commitIdentifier": BATCH_COMMIT_IDENTIFIER,
+            "commitKind": kind,
+            "timeMillis": _now_millis(),
+            "totalRecordCount": self.total_rows,
+            "deltaRecordCount": change,
+            "nextRowId": 0,
+        }
+        folder = self.path / "snapshot"
+        (folder / f"snapshot-{self.snapshot_id}").write_text(json.dumps(snapshot, indent=2))
+        (folder / "LATEST").write_text(str(self.snapshot_id))
+        (folder / "EARLIEST").write_text("1")
+        return self.snapshot_id
+
+    def _write_manifest(self, pending: Sequence[tuple[int, DataFile]]) -> dict[str, Any]:
+        partitions = list(dict.fromkeys(f.partition for _, f in pending))
+        rows = dict(zip(partitions, self._partition_rows(partitions), strict=True))
+        total_buckets = int(self.options.get("bucket", -1))
+        records = (
+            {
+                "_VERSION": 2,
+                "_KIND": kind,
+                "_PARTITION": rows[f.partition],
+                "_BUCKET": f.bucket,
+                "_TOTAL_BUCKETS": total_buckets,
+                "_FILE": f.record,
+            }
+            for kind, f in pending
+        )
+        name, size = self._write("manifest", "manifest", records)
+        added = sum(kind == ADD for kind, _ in pending)
+        buckets = [f.bucket for _, f in pending]
+        levels = [f.record["_LEVEL"] for _, f in pending]
+        return {
+            "_VERSION": 2,
+            "_FILE_NAME": name,
+            "_FILE_SIZE": size,
+            "_NUM_ADDED_FILES": added,
+            "_NUM_DELETED_FILES": len(pending) - added,
+            "_PARTITION_STATS": self._partition_stats([f.partition for _, f in pending]),
+            "_SCHEMA_ID": self.schema_id,
+            "_MIN_BUCKET": min(buckets),
+            "_MAX_BUCKET": max(buckets),
+            "_MIN_LEVEL": min(levels),
+            "_MAX_LEVEL": max(levels),
+            "_MIN_ROW_ID": None,
+            "_MAX_ROW_ID": None,
+        }
+
+    def _write(self, prefix: str, schema: str, records: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
+        name = f"{prefix}-{next(self._names):08d}-0"
+        target = self.path / "manifest" / name
+        with target.open("wb") as stream:
+            fastavro.writer(stream, AVRO[schema], records, codec=self.manifest_codec)
+        return name, target.stat().st_size
+
+    # -- deletion vectors -----------------------------------------------------------------------------------------
+
+    def _vector_bytes(self, positions: list[int]) -> bytes:
+        if self.options.get("deletion-vectors.bitmap64") == "true":
+            return DV_MAGIC_64 + BitMap64(positions).serialize()
+        return DV_MAGIC + BitMap(positions).serialize()
+
+    def _write_vectors(self) -> str:
+        """One index file per bucket, and the index manifest that names them all."""
+        self._vectors_changed = False
+        folder = self.path / "index"
+        folder.mkdir(exist_ok=True)
+        entries = []
+        for (partition, bucket), vectors in self._vectors.items():
+            if not vectors:
+                continue
+            content, ranges = b"\x01", []
+            for file, (payload, cardinality) in vectors.items():
+                ranges.append({"f0": file, "f1": len(content), "f2": len(payload), "_CARDINALITY": cardinality})
+                content += struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+            name = f"index-{next(self._names):08d}-0"
+            (folder / name).write_bytes(content)
+            entries.append(
+                {
+                    "_VERSION": 1,
+                    "_KIND": ADD,
+                    "_PARTITION": self._partition_rows([partition])[0],
+                    "_BUCKET": bucket,
+                    "_INDEX_TYPE": "DELETION_VECTORS",
+                    "_FILE_NAME": name,
+                    "_FILE_SIZE": len(content),
+                    "_ROW_COUNT": len(ranges),
+                    "_DELETIONS_VECTORS_RANGES": ranges,
+                    "_EXTERNAL_PATH": None,
+                    "_GLOBAL_INDEX": None,
+                }
+            )
+        return self._write("index-manifest", "index_manifest", entries)[0]
+
+    # -- partitions -----------------------------------------------------------------------------------------------
+
+    def _partition(self, values: Mapping[str, Any] | None) -> Partition:
+        return tuple((values or {})[name] for name in self.partition_keys)
+
+    def _partition_types(self) -> list[t.DataType]:
+        by_name = {f.name: f.type for f in self.columns}
+        return [by_name[name] for name in self.partition_keys]
+
+    def _partition_rows(self, partitions: Sequence[Partition]) -> list[bytes]:
+        kinds = self._partition_types()
+        columns = [pa.array([p[i] for p in partitions], kind.arrow()) for i, kind in enumerate(kinds)]
+        return binary_rows(columns, kinds, len(partitions))
+
+    def _partition_stats(self, partitions: Sequence[Partition]) -> dict[str, Any]:
+        columns = [[p[i] for p in partitions] for i in range(len(self.partition_keys))]
+        bounds = [
+            tuple(pick((v for v in column if v is not None), default=None) for column in columns) for pick in (min, max)
+        ]
+        low, high = self._partition_rows(bounds)
+        return _stats(low, high, [column.count(None) for column in columns])
+
+    def _partition_text(self, value: Any) -> str:
+        if value is None or value == "":
+            return self.options.get("partition.default-name", DEFAULT_PARTITION)
+        if hasattr(value, "toordinal") and not hasattr(value, "hour"):
+            value = value.toordinal() - 719_163  # the legacy name, still the default: days since 1970
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in text)
+
+    # -- file records ---------------------------------------------------------------------------------------------
+
+    @property
+    def _template(self) -> dict[str, Any]:
+        return {
+            "_SCHEMA_ID": self.schema_id,
+            "_EXTRA_FILES": [],
+            "_CREATION_TIME": _now_millis(),
+            "_DELETE_ROW_COUNT": 0,
+            "_EMBEDDED_FILE_INDEX": None,
+            "_FILE_SOURCE": FILE_SOURCE_APPEND,
+            "_VALUE_STATS_COLS": None,
+            "_EXTERNAL_PATH": None,
+            "_FIRST_ROW_ID": None,
+            "_WRITE_COLS": None,
+        }
+
+    def _record(
+        self,
+        name: str,
+        *,
+        size: int,
+        rows: int,
+        stats: ColumnStats,
+        first: pa.Table,
+        last: pa.Table,
+        sequences: tuple[int, int],
+        deletes: int,
+        level: int,
+        value_stats: bool | Sequence[str],
+    ) -> dict[str, Any]:
+        keys = [f.name for f in self.keys]
+        if value_stats is True:
+            shown, listed = [f.name for f in self.columns], None
+        else:
+            shown = listed = list(value_stats) if value_stats else []
+        return self._template | {
+            "_FILE_NAME": name,
+            "_FILE_SIZE": size,
+            "_ROW_COUNT": rows,
+            "_MIN_KEY": self._key_row(first),
+            "_MAX_KEY": self._key_row(last),
+            "_KEY_STATS": stats.record(keys),
+            "_VALUE_STATS": stats.record(shown),
+            "_MIN_SEQUENCE_NUMBER": sequences[0],
+            "_MAX_SEQUENCE_NUMBER": sequences[1],
+            "_LEVEL": level,
+            "_DELETE_ROW_COUNT": deletes,
+            "_FILE_SOURCE": FILE_SOURCE_COMPACT if level else FILE_SOURCE_APPEND,
+            "_VALUE_STATS_COLS": listed,
+        }
+
+    def _key_row(self, row: pa.Table) -> bytes:
+        columns = [row.column(f.name).combine_chunks() for f in self.keys]
+        return binary_rows(columns, [f.type for f in self.keys], 1)[0]
+
+    def _completed(self, table: pa.Table, partition: Partition) -> pa.Table:
+        """All columns in the schema's order and types; partition columns filled in where they are missing."""
+        values = dict(zip(self.partition_keys, partition, strict=True))
+        columns = [
+            table.column(f.name).cast(f.type.arrow()).combine_chunks()
+            if f.name in table.column_names
+            else pa.array([values[f.name]] * table.num_rows, f.type.arrow())
+            for f in self.columns
+        ]
+        return pa.table(columns, schema=t.arrow_schema(self.columns))
+
+    def _sequence(self, partition: Partition, bucket: int, start: Any, count: int) -> np.ndarray[Any, Any]:
+        if start is None:
+            start = self._sequences[partition, bucket]
+        numbers = np.arange(start, start + count) if isinstance(start, int) else np.asarray(start, np.int64)
+        if count:
+            self._sequences[partition, bucket] = max(self._sequences[partition, bucket], int(numbers.max()) + 1)
+        return numbers.astype(np.int64)
+
+    def _add(self, file: DataFile) -> DataFile:
+        self._pending.append((ADD, file))
+        return file
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """Minimum, maximum and null count of each column of a file, each a table of one row."""
+
+    types: Mapping[str, t.DataType]
+    minimum: Mapping[str, pa.Array]
+    maximum: Mapping[str, pa.Array]
+    nulls: Mapping[str, int]
+
+    def record(self, names: Sequence[str]) -> dict[str, Any]:
+        """The ``_KEY_STATS`` or ``_VALUE_STATS`` of these columns."""
+        kinds = [self.types[name] for name in names]
+        low, high = (binary_rows([side[n] for n in names], kinds, 1)[0] for side in (self.minimum, self.maximum))
+        return _stats(low, high, [self.nulls[name] for name in names])
+
+
+def column_stats(table: pa.Table, fields: Sequence[t.DataField]) -> ColumnStats:
+    """What Paimon collects from a file it has written: no bounds for binary and nested types."""
+    bounds = {f.name: _bounds(table.column(f.name), f.type) for f in fields}
+    return ColumnStats(
+        types={f.name: f.type for f in fields},
+        minimum={name: low for name, (low, _) in bounds.items()},
+        maximum={name: high for name, (_, high) in bounds.items()},
+        nulls={f.name: table.column(f.name).null_count for f in fields},
+    )
+
+
+UNBOUNDED = (
+    t.BinaryType,
+    t.VarBinaryType,
+    t.BlobType,
+    t.ArrayType,
+    t.VectorType,
+    t.MapType,
+    t.MultisetType,
+    t.RowType,
+    t.VariantType,
+)
+
+
+def _bounds(column: pa.ChunkedArray, kind: t.DataType) -> tuple[pa.Array, pa.Array]:
+    arrow = kind.arrow()
+    if isinstance(kind, UNBOUNDED):
+        return pa.nulls(1, arrow), pa.nulls(1, arrow)
+    low, high = pc.min_max(column).as_py().values() if not pa.types.is_temporal(arrow) else _temporal_bounds(column)
+    if isinstance(kind, (t.FloatType, t.DoubleType)) and low is not None:
+        if pc.any(pc.is_nan(column)).as_py():
+            low, high = (high if low != low else low), float("nan")
+        low = -0.0 if low == 0 else low
+        high = 0.0 if high == 0 else high
+    return pa.array([low], arrow), pa.array([high], arrow)
+
+
+def _temporal_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    """Bounds of dates and times; as scalars, since Python's datetime has no nanoseconds."""
+    bounds = pc.min_max(column)
+    return bounds["min"], bounds["max"]
+
+
+def _stats(low: bytes, high: bytes, nulls: list[int]) -> dict[str, Any]:
+    return {"_MIN_VALUES": low, "_MAX_VALUES": high, "_NULL_COUNTS": nulls}
+
+
+def _data_field(i: int, f: Field) -> t.DataField:
+    return f if isinstance(f, t.DataField) else t.DataField(i, f[0], t.parse_atomic(f[1]))
+
+
+def type_json(kind: t.DataType) -> Any:
+    """A type as schema files hold it."""
+    suffix = "" if kind.nullable else " NOT NULL"
+    if isinstance(kind, t.RowType):
+        members = [{"id": f.id, "name": f.name, "type": type_json(f.type)} for f in kind.fields]
+        return {"type": f"ROW{suffix}", "fields": members}
+    if isinstance(kind, t.MapType):
+        return {"type": f"MAP{suffix}", "key": type_json(kind.key), "value": type_json(kind.value)}
+    if isinstance(kind, (t.ArrayType, t.MultisetType)):
+        return {"type": f"{kind.keyword}{suffix}", "element": type_json(kind.element)}
+    return str(kind)
+
+
+def _now_millis() -> int:
+    return time.time_ns() // 10**6
+
+
+Writer = Callable[[pa.Table, Sequence[t.DataField], Path, int | None], None]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
+
 BIGINT_KEY = ("id",)
 COMPOSITE_KEY = ("customer", "line")
 
@@ -38,7 +40,7 @@ def fields(key: tuple[str, ...]) -> dict[str, str]:
     return {name: kind + " NOT NULL" * (name in key) for name, kind in FIELDS.items() if name != left_out}
 
 
-def rows(ids: np.ndarray, key: tuple[str, ...], seed: int) -> pl.DataFrame:
+def rows(ids: Ids, key: tuple[str, ...], seed: int) -> pl.DataFrame:
     """One row an id, in the order of `ids` (int64)."""
     random = np.random.default_rng(seed)
     count = len(ids)
@@ -56,12 +58,12 @@ def rows(ids: np.ndarray, key: tuple[str, ...], seed: int) -> pl.DataFrame:
     return orders.select(*fields(key))
 
 
-def base_ids(first: int, count: int) -> np.ndarray:
+def base_ids(first: int, count: int) -> Ids:
     """Ids of rows first .. first + count."""
     return np.arange(first, first + count, dtype=np.int64) * 2
 
 
-def update_ids(base_rows: int, count: int, seed: int) -> np.ndarray:
+def update_ids(base_rows: int, count: int, seed: int) -> Ids:
     """Ascending ids of an update: four fifths are keys of the base, spread evenly, one fifth is new."""
     random = np.random.default_rng(seed)
     old = random.choice(base_rows, count * 4 // 5, replace=False).astype(np.int64) * 2

@@ -55,18 +55,18 @@ class Peer:
     def close(self) -> None:
         self._process.communicate()
 
-    def read(self, warehouse: Path, query: str, column: str) -> dict[str, Any]:
+    def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
         """Read table `db.t`: `query` is "full" (to Arrow) or "sum" (rows and the sum of `column`)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = {"warehouse": str(warehouse), "query": query, "column": column}
+        request = {"warehouse": warehouse, "query": query, "column": column}
         print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
             raise RuntimeError(f"{self.name} ended with code {self._process.wait()}")
         return dict(json.loads(answer))
 
-    def clock(self, warehouse: Path, query: str, column: str) -> float:
+    def clock(self, warehouse: str, query: str, column: str) -> float:
         return float(self.read(warehouse, query, column)["seconds"])
 
 

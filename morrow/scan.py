@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.explain import explain
+from morrow.engine.plan.fallback import plan_with_fallback
 from morrow.engine.plan.filter import FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import AsOf, Time, resolve, travel_of, travel_of_options
 
@@ -54,7 +55,8 @@ def make_scan(
     names = tuple(schema.by_name) if columns is None else _checked(columns)
     for name in names:
         schema.column(name)
-    request = ScanRequest(schema, options, found, names, parse_filter(filter, schema.fields), limit)
+    parsed = parse_filter(filter, schema.fields)
+    request = ScanRequest(schema, options, found, names, parsed, limit, travelled=not travel.is_latest)
     return Scan(metadata, request)
 
 
@@ -76,7 +78,7 @@ class Scan:
     @cached_property
     def plan(self) -> ScanPlan:
         """The immutable plan: files, sections, what pruning kept."""
-        return make_plan(self._metadata, self._request)
+        return plan_with_fallback(self._metadata, self._request)
 
     @property
     def schema(self) -> pa.Schema:

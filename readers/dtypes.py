@@ -155,11 +155,11 @@ def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
         return _conform_map(array, type)
     if pa.types.is_list(type):
         return pa.ListArray.from_arrays(
-            _offsets(array), conform(array.values, type.value_type), type, mask=_mask(array)
+            list_offsets(array), conform(array.values, type.value_type), type, mask=null_mask(array)
         )
     if pa.types.is_fixed_size_list(type):
         values = array.values[array.offset * type.list_size : (array.offset + len(array)) * type.list_size]
-        return pa.FixedSizeListArray.from_arrays(conform(values, type.value_type), type=type, mask=_mask(array))
+        return pa.FixedSizeListArray.from_arrays(conform(values, type.value_type), type=type, mask=null_mask(array))
     if pa.types.is_struct(type):
         return _conform_struct(array, type)
     return _conform_atomic(array, type)
@@ -171,7 +171,7 @@ def _conform_map(array: pa.Array, type: pa.MapType) -> pa.Array:
     else:
         key, value = array.values.field(0), array.values.field(1)
     key, value = conform(key, type.key_type), conform(value, type.item_type)
-    return pa.MapArray.from_arrays(_offsets(array), key, value, type=type, mask=_mask(array))
+    return pa.MapArray.from_arrays(list_offsets(array), key, value, type=type, mask=null_mask(array))
 
 
 def _conform_struct(array: pa.StructArray, type: pa.StructType) -> pa.Array:
@@ -180,7 +180,7 @@ def _conform_struct(array: pa.StructArray, type: pa.StructType) -> pa.Array:
     members = [conform(array.field(i), type.field(i).type) for i in range(type.num_fields)]
     if not members:
         return array.cast(type)
-    return pa.StructArray.from_arrays(members, fields=list(type), mask=_mask(array))
+    return pa.StructArray.from_arrays(members, fields=list(type), mask=null_mask(array))
 
 
 def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
@@ -194,11 +194,14 @@ def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
     return array.cast(type)
 
 
-def _offsets(array: pa.Array) -> pa.Array:
-    return array.offsets.cast(pa.int32())
+def list_offsets(array: pa.Array) -> pa.Array:
+    """The 32-bit offsets of a list or map array, not a slice of a longer one (Arrow takes none beside a null mask)."""
+    offsets = array.offsets.cast(pa.int32())
+    return pc.add(offsets, pa.scalar(0, pa.int32())) if offsets.offset else offsets
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
+def null_mask(array: pa.Array) -> pa.Array | None:
+    """True where null, as the `from_arrays` constructors take it; None when nothing is."""
     return array.is_null() if array.null_count else None
 
 

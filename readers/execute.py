@@ -18,33 +18,40 @@ from morrow.readers.files import reading
 from morrow.readers.masks import Mask, live_masks
 from morrow.readers.section_frames import empty_frame, section_frame
 
-MASK_WORKERS = 4
+MASK_WORKERS = 2
+"""Sections whose masks are computed at once."""
+
 BATCH_ROWS = 131_072
 """Rows of a batch at most, unless the caller says otherwise."""
+
+GROUP_ROWS = 1 << 24
+MOST_GROUPED = 64
+"""Sections that a stream reads as one query: up to so many stored rows and so many sections."""
 
 
 def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
     """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected."""
-    return finished(plan, [section_frame(plan, s, m, store) for s, m in zip(plan.sections, all_masks(plan, store))])
+    parts = [_frame(part, part.sections, store) for part in plan.parts]
+    frame = parts[0] if len(parts) == 1 else pl.concat(parts)
+    return frame if plan.limit is None else frame.head(plan.limit)
 
 
-def all_masks(plan: ScanPlan, store: FileStore) -> list[tuple[Mask, ...]]:
-    """Masks of all sections, computed in parallel."""
-    if len(plan.sections) <= 1:
-        return [live_masks(plan, section, store) for section in plan.sections]
-    with ThreadPoolExecutor(MASK_WORKERS) as pool:
-        return list(pool.map(lambda section: live_masks(plan, section, store), plan.sections))
-
-
-def finished(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-    """The frames of sections as one result: residual filters, output columns, limit."""
+def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
+    """These sections of a plan as one frame: masked scans, residual filters, output columns."""
+    frames = [section_frame(plan, s, m, store) for s, m in zip(sections, _masks(plan, sections, store))]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
     for residual in plan.filter.residuals:
         frame = expressions.residual(residual, read)(frame)
-    if plan.read_columns != plan.columns:
-        frame = frame.select(plan.columns)
-    return frame if plan.limit is None else frame.head(plan.limit)
+    return frame if plan.read_columns == plan.columns else frame.select(plan.columns)
+
+
+def _masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
+    """Masks of the sections, several at a time."""
+    if len(sections) <= 1:
+        return [live_masks(plan, section, store) for section in sections]
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        return list(pool.map(lambda section: live_masks(plan, section, store), sections))
 
 
 def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
@@ -63,22 +70,34 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
 
 
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of at most `batch_rows`, section by section in bounded memory.
+    """Rows as record batches of at most `batch_rows`, a group of sections at a time, in bounded memory.
 
     A limit stops reading as soon as it is reached.
     """
     left = plan.limit
-    for section in plan.sections:
+    for part, group in ((part, group) for part in plan.parts for group in _groups(part.sections)):
         if left == 0:
             return
         with reading(plan.table):
-            frame = finished(plan, [section_frame(plan, section, live_masks(plan, section, store), store)])
+            frame = _frame(part, group, store)
+            frame = frame if left is None else frame.head(left)
             for chunk in frame.collect_batches(chunk_size=batch_rows, maintain_order=True, lazy=True, engine="streaming"):
-                chunk = chunk if left is None else chunk.head(left)
                 left = None if left is None else left - chunk.height
                 yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
-                if left == 0:
-                    break
+
+
+def _groups(sections: Sequence[Section]) -> Iterator[list[Section]]:
+    """Neighbouring sections that one query reads: many small ones together, a large one alone."""
+    group: list[Section] = []
+    rows = 0
+    for section in sections:
+        if group and (rows + section.row_count > GROUP_ROWS or len(group) == MOST_GROUPED):
+            yield group
+            group, rows = [], 0
+        group.append(section)
+        rows += section.row_count
+    if group:
+        yield group
 
 
 def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
@@ -89,7 +108,7 @@ def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS)
 def count(plan: ScanPlan, store: FileStore) -> int:
     """How many rows `to_arrow` would return; from metadata and masks alone where no filter asks for data."""
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
-        rows = sum(_section_rows(plan, section, store) for section in plan.sections)
+        rows = sum(_section_rows(part, section, store) for part in plan.parts for section in part.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
     with reading(plan.table):
         return int(lazy(plan, store).select(pl.len()).collect().item())

@@ -19,7 +19,7 @@ from morrow.readers.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.file_frames import POSITION, file_frame
 from morrow.readers.masks import Mask
-from morrow.readers.masks.superseded import RETRACT_BIT
+from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.stitch import stitched_frame
 
 

@@ -18,35 +18,21 @@ that Polars reads (`morrow.engine.format.avro_schema`). No row is touched in Pyt
 
 from __future__ import annotations
 
-import bz2
 import io
-import lzma
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Union
 
-import cramjam
 import polars as pl
-import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.avro_codecs import CODECS, DAMAGE, Buffer
 from morrow.engine.format.avro_schema import LoweredSchema, lower
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
 VARINT_MAX_BYTES = 10
-SNAPPY_CRC_LENGTH = 4
-SNAPPY_MAX_RATIO = 64
-"""No snappy stream expands more: its longest copy turns 3 bytes into 64."""
-
-MAX_BLOCK_BYTES = 1 << 30
-"""Largest decompressed block; Java writers close a block after 64 kB plus one row."""
 MAX_CONTAINER_BYTES = 1 << 32
 """Largest decompressed file that is re-wrapped in one piece."""
-CHUNK_BYTES = 1 << 20
-
-Buffer = Union[bytes, memoryview]
 
 
 @dataclass(frozen=True)
@@ -82,16 +68,16 @@ class AvroContainer:
         raw = memoryview(self.data)[block.start : block.start + block.size]
         try:
             rows = CODECS[self.codec](raw)
-        except (cramjam.DecompressionError, zlib.error, lzma.LZMAError, OSError, EOFError, _BadBlock) as error:
-            raise CorruptFile(self.where, f"the {self.codec} block at byte {block.start} is damaged ({error})") from error
+        except DAMAGE as error:
+            raise CorruptFile(
+                self.where, f"the {self.codec} block at byte {block.start} is damaged ({error})"
+            ) from error
         if block.rows > len(rows):
             # A row takes at least a byte, so an absurd count is caught before anything is allocated for it.
-            raise CorruptFile(self.where, f"the block at byte {block.start} claims {block.rows} rows in {len(rows)} bytes")
+            raise CorruptFile(
+                self.where, f"the block at byte {block.start} claims {block.rows} rows in {len(rows)} bytes"
+            )
         return rows
-
-
-class _BadBlock(Exception):
-    """A payload that its codec does not explain."""
 
 
 def read_container(data: bytes, *, where: str) -> AvroContainer:
@@ -187,60 +173,6 @@ def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: 
     return frame.select(wanted)
 
 
-# --- codecs: compressed block -> rows, never more than MAX_BLOCK_BYTES ---
-
-
-def _zstandard(raw: memoryview) -> Buffer:
-    # The frames of Java writers do not say how long they are, so the cap is held while reading.
-    stream = pa.CompressedInputStream(pa.py_buffer(raw), "zstd")
-    chunks: list[bytes] = []
-    while (chunk := stream.read(CHUNK_BYTES)) and len(chunks) * CHUNK_BYTES < MAX_BLOCK_BYTES:
-        chunks.append(chunk)
-    return _finished(chunks[0] if len(chunks) == 1 else b"".join(chunks), not chunk)
-
-
-def _snappy(raw: memoryview) -> Buffer:
-    body, crc = raw[:-SNAPPY_CRC_LENGTH], raw[-SNAPPY_CRC_LENGTH:]
-    if len(body) == 0:
-        raise _BadBlock("shorter than its checksum")
-    if cramjam.snappy.decompress_raw_len(body) > min(MAX_BLOCK_BYTES, SNAPPY_MAX_RATIO * len(body)):
-        raise _BadBlock("claims an impossible length")
-    rows = bytes(cramjam.snappy.decompress_raw(body))
-    if zlib.crc32(rows) != int.from_bytes(crc, "big"):
-        raise _BadBlock("wrong checksum")
-    return rows
-
-
-def _deflate(raw: memoryview) -> Buffer:
-    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    return _finished(inflater.decompress(raw, MAX_BLOCK_BYTES), inflater.eof)
-
-
-def _bzip2(raw: memoryview) -> Buffer:
-    decompressor = bz2.BZ2Decompressor()
-    return _finished(decompressor.decompress(raw, MAX_BLOCK_BYTES), decompressor.eof)
-
-
-def _xz(raw: memoryview) -> Buffer:
-    decompressor = lzma.LZMADecompressor(memlimit=MAX_BLOCK_BYTES)
-    return _finished(decompressor.decompress(raw, MAX_BLOCK_BYTES), decompressor.eof)
-
-
-def _finished(rows: bytes, complete: bool) -> bytes:
-    if not complete:
-        raise _BadBlock(f"incomplete, or more than {MAX_BLOCK_BYTES} bytes")
-    return rows
-
-
-CODECS: dict[str, Callable[[memoryview], Buffer]] = {
-    "null": lambda raw: raw,
-    "deflate": _deflate,
-    "snappy": _snappy,
-    "zstandard": _zstandard,
-    "bzip2": _bzip2,
-    "xz": _xz,
-}
-
 # --- the frame of a container ---
 
 
@@ -287,7 +219,9 @@ class _Cursor:
             rows, size, start = self.varint(), self.varint(), self.at
             self.at += size
             if rows < 0 or size < 0 or self.at + SYNC_LENGTH > len(self.data):
-                raise CorruptFile(self.where, f"truncated: the block at byte {start} claims {rows} rows in {size} bytes")
+                raise CorruptFile(
+                    self.where, f"truncated: the block at byte {start} claims {rows} rows in {size} bytes"
+                )
             if self.take(SYNC_LENGTH) != sync:
                 raise CorruptFile(self.where, f"the block at byte {start} does not end in the sync marker")
             yield AvroBlock(rows, start, size)

@@ -27,16 +27,18 @@ from typing import Any
 from morrow.engine.errors import CorruptFile, Unsupported
 
 PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
-LOGICAL_TYPES = frozenset({
-    ("int", "date"),
-    ("int", "time-millis"),
-    ("bytes", "decimal"),
-    ("fixed", "decimal"),
-    ("long", "timestamp-millis"),
-    ("long", "timestamp-micros"),
-    ("long", "local-timestamp-millis"),
-    ("long", "local-timestamp-micros"),
-})
+LOGICAL_TYPES = frozenset(
+    {
+        ("int", "date"),
+        ("int", "time-millis"),
+        ("bytes", "decimal"),
+        ("fixed", "decimal"),
+        ("long", "timestamp-millis"),
+        ("long", "timestamp-micros"),
+        ("long", "local-timestamp-millis"),
+        ("long", "local-timestamp-micros"),
+    }
+)
 MAX_DECIMAL_PRECISION = 38
 MAX_DEPTH = 64
 MAX_NODES = 100_000
@@ -136,7 +138,11 @@ class _Lowering:
             return self.record(schema, space, depth, f"r{number}")
         if kind in ("enum", "fixed"):
             self.named[_full_name(schema, space)] = (schema, space)
-            return "int" if kind == "enum" else _logical(schema, {"type": "fixed", "name": f"r{number}", "size": _size(schema)})
+            return (
+                "int"
+                if kind == "enum"
+                else _logical(schema, {"type": "fixed", "name": f"r{number}", "size": _size(schema)})
+            )
         if kind == "array":
             return {"type": "array", "items": self.item(schema["items"], space, depth)}
         if kind == "map":

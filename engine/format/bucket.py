@@ -114,7 +114,8 @@ def _hive_boolean(array: pa.Array, _: DataType) -> Hashes:
 def _fold(values: npt.NDArray[np.int64]) -> Hashes:
     """Java's hash of a long: its halves, xor."""
     bits = values.view(np.uint64)
-    return ((bits ^ bits >> np.uint64(32)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    folded: Hashes = ((bits ^ bits >> np.uint64(32)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return folded
 
 
 def _hive_bigint(array: pa.Array, _: DataType) -> Hashes:

@@ -330,16 +330,12 @@ def write32(blocks: Blocks) -> list[Buffer]:
 
 def write64(blocks: Blocks) -> list[Buffer]:
     """Encode as a 64-bit bitmap: buffers to be written one after the other."""
-    uppers, starts = np.unique(blocks.keys >> 16, return_index=True)
-    parts: list[Buffer] = [uppers.size.to_bytes(COUNT_WIDTH, "little")]
-    for upper, first, stop in zip(
-        uppers.tolist(), starts.tolist(), [*starts.tolist()[1:], blocks.keys.size], strict=True
-    ):
-        keys = blocks.keys[first:stop] & (MAX_KEYS_32 - 1)
-        parts += [
-            upper.to_bytes(KEY_WIDTH, "little"),
-            *write32(Blocks(keys, blocks.bits[first:stop], blocks.counts[first:stop])),
-        ]
+    uppers = blocks.keys >> 16
+    edges = [*np.flatnonzero(np.diff(uppers, prepend=-1)).tolist(), uppers.size]
+    parts: list[Buffer] = [(len(edges) - 1).to_bytes(COUNT_WIDTH, "little")]
+    for first, stop in pairwise(edges):
+        part = Blocks(blocks.keys[first:stop] % MAX_KEYS_32, blocks.bits[first:stop], blocks.counts[first:stop])
+        parts += [int(uppers[first]).to_bytes(KEY_WIDTH, "little"), *write32(part)]
     return parts
 
 

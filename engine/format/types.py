@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
@@ -411,6 +412,22 @@ def field_from_json(node: Any, *, where: str | None = None) -> DataField:
         description=node.get("description"),
         default_value=node.get("defaultValue"),
     )
+
+
+@lru_cache(maxsize=4096)
+def same_values(first: DataType, second: DataType) -> bool:
+    """Whether two types differ in nullability only, here or further in: then values need no cast."""
+    return _without_nullability(first) == _without_nullability(second)
+
+
+def _without_nullability(kind: DataType) -> DataType:
+    parts: dict[str, Any] = {
+        part: _without_nullability(getattr(kind, part)) for part in ("element", "key", "value") if hasattr(kind, part)
+    }
+    if isinstance(kind, RowType):
+        parts["fields"] = tuple(DataField(f.id, f.name, _without_nullability(f.type)) for f in kind.fields)
+    bare: DataType = replace(kind, nullable=True, **parts)
+    return bare
 
 
 def arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile, UnsafePath, Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.binary_row import decode_row
 from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.partition_path import partition_path
@@ -74,24 +74,32 @@ def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptio
 def bucket_folders(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.DataFrame:
     """The folder of each distinct partition and bucket: columns _PARTITION, _BUCKET, __folder."""
     distinct = frame.select("_PARTITION", "_BUCKET").unique(maintain_order=True)
+    stored = distinct["_PARTITION"].to_list()
     values = partition_values(schema, distinct, where=metadata.where)
-    types = [schema.by_name[name].type for name in schema.partition_keys]
+    names = {one: _partition_folder(metadata, schema, options, value) for one, value in dict(zip(stored, values)).items()}
     folders = [
-        bucket_dir(
-            metadata.root,
-            partition_path(
-                value,
-                types,
-                schema.partition_keys,
-                default_name=options.partition_default_name,
-                legacy_name=options.legacy_partition_name,
-            ),
-            bucket,
-            options.data_directory,
-        )
-        for value, bucket in zip(values, distinct["_BUCKET"])
+        bucket_dir(metadata.root, names[one], bucket, options.data_directory)
+        for one, bucket in zip(stored, distinct["_BUCKET"])
     ]
     return distinct.with_columns(pl.Series("__folder", folders, dtype=pl.String))
+
+
+def _partition_folder(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, value: tuple[Value | None, ...]
+) -> str:
+    """``k=v/...`` of one partition, empty for unpartitioned tables."""
+
+    def named(legacy: bool) -> str:
+        types = [schema.by_name[name].type for name in schema.partition_keys]
+        default = options.partition_default_name
+        return partition_path(value, types, schema.partition_keys, default_name=default, legacy_name=legacy)
+
+    if options.legacy_partition_name or not schema.partition_keys:
+        return named(legacy=True)
+    # Paimon 0.9 wrote legacy names whatever partition.legacy-name said: what is on disk decides.
+    folder, old = named(legacy=False), named(legacy=True)
+    parts = (part for part in (metadata.root, options.data_directory, folder) if part)
+    return folder if folder == old or metadata.store.is_dir("/".join(parts)) else old
 
 
 def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:
@@ -158,6 +166,3 @@ def _index_paths(
         ],
         dtype=pl.String,
     )
-
-
-__all__ = ["UnsafePath", "data_files", "partition_values"]

@@ -15,7 +15,7 @@ UNIT_STEP = 1024
 
 def explain(plan: ScanPlan) -> str:
     """The plan, one fact a line."""
-    return "\n".join(_lines(plan))
+    return "\n".join(line for part in plan.parts for line in _lines(part))
 
 
 def _lines(plan: ScanPlan) -> Iterator[str]:

@@ -1,2 +1,306 @@
+"""Arrow expressions as predicates.
+
+An expression shows its structure only in the form in which it is pickled: an IPC file whose schema metadata is the
+tree, flattened (``call greater, field_ref x, literal 0, end greater``; keys repeat), and whose columns are the
+literals and function options. The repeated keys are read through the Arrow C data interface::
+
+    metadata := int32 pairs, then per pair: int32 length, key bytes, int32 length, value bytes   (native endian)
+
+Arrow compares floats as IEEE does, where NaN is neither above nor equal to anything; predicates have NaN on top. So
+``f > 1`` becomes ``f > 1 and f < NaN``. What this module does not know stays an Arrow expression.
+"""
+
 from __future__ import annotations
-def split_arrow(e, c): raise NotImplementedError
+
+import ctypes
+import datetime as dt
+import math
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format.types import (
+    BooleanType,
+    DataField,
+    DateType,
+    DecimalType,
+    LocalZonedTimestampType,
+    TimestampType,
+    TimeType,
+)
+from morrow.engine.plan.filter_literals import (
+    BINARY_TYPES,
+    FLOAT_TYPES,
+    INTEGER_BITS,
+    STRING_TYPES,
+    comparison,
+    is_null,
+    membership,
+    not_null,
+)
+from morrow.engine.plan.filter_terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
+
+C_SCHEMA_SIZE = 72
+C_SCHEMA_METADATA_OFFSET = 16
+EXACT_FLOAT_INTEGERS = 2**24
+MATCH_NULLS, SKIP_NULLS = 0, 1
+"""SetLookupOptions: a null in the set matches null, or is ignored."""
+
+_QUOTED = re.compile(r'"(\\.|[^"\\])*"')
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    arguments: tuple[_Node, ...]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Field:
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Literal:
+    scalar: pa.Scalar
+
+
+_Node = _Call | _Field | _Literal
+
+
+class _UnknownForm(Exception):  # noqa: N818 - never leaves this module
+    """The serialized expression holds something this module does not know."""
+
+
+def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
+    """The conditions that must all be true; if one is no predicate, the whole expression follows as a residual.
+
+    Raises:
+        InvalidArgument, ColumnNotFound: see `parse_filter`.
+    """
+    reads = _columns_read(expression, columns)
+    try:
+        conditions = [_rows(node, True, columns) for node in _conjuncts(_tree(expression))]
+    except _UnknownForm:
+        conditions = [None]
+    known: list[Part] = [condition for condition in conditions if condition is not None]
+    if len(known) == len(conditions):
+        return known
+    return [*known, Residual("arrow", str(expression), reads, expression)]
+
+
+def _columns_read(expression: pc.Expression, columns: Columns) -> frozenset[str]:
+    """The top-level columns without which the expression does not bind."""
+    schema = pa.schema([field.arrow().with_nullable(True) for field in columns.fields])
+    problem = _binding_error(expression, schema)
+    if problem is not None:
+        missing = re.match(r"No match for FieldRef\.Name\((.*)\) in ", problem, re.DOTALL)
+        if missing and missing[1] not in schema.names:
+            columns.exact(missing[1])
+        if problem.startswith("No match for FieldRef"):
+            raise ColumnNotFound(f"filter: {expression} names a field that the table lacks: {problem.splitlines()[0]}")
+        raise InvalidArgument(f"filter: Arrow cannot evaluate {expression}: {problem.splitlines()[0]}")
+    if "FieldPath(" in _QUOTED.sub("", str(expression)):
+        raise InvalidArgument(f"filter: name the columns of {expression} instead of numbering them")
+    return frozenset(
+        name for i, name in enumerate(schema.names) if _binding_error(expression, schema.remove(i)) is not None
+    )
+
+
+def _binding_error(expression: pc.Expression, schema: pa.Schema) -> str | None:
+    try:
+        ds.dataset(schema.empty_table()).to_table(columns=[], filter=expression)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
+        return str(error)
+    return None
+
+
+def _tree(expression: pc.Expression) -> _Node:
+    try:
+        (serialized, *_) = expression.__reduce__()[1]
+        values = pa.ipc.open_file(serialized).read_all()
+        items = iter(_metadata_items(values.schema))
+        return _node(*next(items), items, values)
+    except (pa.ArrowException, StopIteration, ValueError, TypeError, IndexError) as error:
+        raise _UnknownForm from error
+
+
+def _metadata_items(schema: pa.Schema) -> list[tuple[str, str]]:
+    """The schema's metadata in order, with its repeated keys."""
+    exported = ctypes.create_string_buffer(C_SCHEMA_SIZE)
+    schema._export_to_c(ctypes.addressof(exported))
+    try:
+        start = ctypes.c_void_p.from_buffer(exported, C_SCHEMA_METADATA_OFFSET).value
+        return list(_read_pairs(start)) if start else []
+    finally:
+        pa.Schema._import_from_c(ctypes.addressof(exported))  # takes the export back, which releases it
+
+
+def _read_pairs(address: int) -> Iterator[tuple[str, str]]:
+    def text() -> str:
+        nonlocal address
+        (length,) = struct.unpack("=i", ctypes.string_at(address, 4))
+        value = ctypes.string_at(address + 4, length)
+        address += 4 + length
+        return value.decode()
+
+    (count,) = struct.unpack("=i", ctypes.string_at(address, 4))
+    address += 4
+    for _ in range(count):
+        yield text(), text()
+
+
+def _node(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> _Node:
+    if key == "field_ref":
+        return _Field((value,))
+    if key == "nested_field_ref":
+        return _Field(tuple(name for _, name in (next(items) for _ in range(int(value)))))
+    if key == "literal":
+        return _Literal(values.column(int(value))[0])
+    if key != "call":
+        raise _UnknownForm
+    arguments: list[_Node] = []
+    options: dict[str, Any] = {}
+    for inner_key, inner in items:
+        if inner_key == "end":
+            return _Call(value, tuple(arguments), options)
+        if inner_key == "options":
+            options = {name: values.column(int(inner))[0][name] for name in values.schema.field(int(inner)).type.names}
+        else:
+            arguments.append(_node(inner_key, inner, items, values))
+    raise _UnknownForm
+
+
+def _conjuncts(node: _Node) -> Iterator[_Node]:
+    if isinstance(node, _Call) and node.name == "and_kleene":
+        for argument in node.arguments:
+            yield from _conjuncts(argument)
+    else:
+        yield node
+
+
+def _rows(node: _Node, want: bool, columns: Columns) -> Predicate | None:
+    """The rows for which the node is `want`: not null, not the other. None when no predicate says it exactly."""
+    if isinstance(node, _Literal):
+        known = node.scalar.type == pa.bool_() and node.scalar.is_valid
+        return (ALWAYS if node.scalar.as_py() is want else NEVER) if known else None
+    if isinstance(node, _Field):
+        column = _column(node, columns)
+        return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
+    if node.name in ("and_kleene", "or_kleene"):
+        parts = [_rows(argument, want, columns) for argument in node.arguments]
+        return all_true(parts) if (node.name == "and_kleene") is want else any_true(parts)
+    if node.name == "invert":
+        return _rows(node.arguments[0], not want, columns)
+    if node.name in _COMPARISONS:
+        return _compared(node, want, columns)
+    rule = _COLUMN_CALLS.get(node.name)
+    column = _column(node.arguments[0], columns) if len(node.arguments) == 1 else None
+    return rule(column, node.options, want) if rule and column else None
+
+
+def _column(node: _Node, columns: Columns) -> DataField | None:
+    return columns.exact(node.path[0]) if isinstance(node, _Field) and len(node.path) == 1 else None
+
+
+_COMPARISONS = {
+    "equal": Op.EQ,
+    "not_equal": Op.NE,
+    "less": Op.LT,
+    "less_equal": Op.LE,
+    "greater": Op.GT,
+    "greater_equal": Op.GE,
+}
+_MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+
+
+def _compared(node: _Call, want: bool, columns: Columns) -> Predicate | None:
+    left, right = node.arguments
+    op = _COMPARISONS[node.name]
+    if isinstance(left, _Literal):
+        left, right, op = right, left, _MIRRORED[op]
+    column = _column(left, columns)
+    if column is None or not isinstance(right, _Literal):
+        return None
+    value = _value(right.scalar, column)
+    if value is None:
+        return None
+    matching = comparison(column, op if want else NEGATED[op], value)
+    if not isinstance(column.type, FLOAT_TYPES) or op not in (Op.GT, Op.GE):
+        return matching
+    nan = Leaf(column.name, Op.LT if want else Op.EQ, (math.nan,))
+    return all_true([matching, nan]) if want else any_true([matching, nan])
+
+
+def _is_in(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
+    """Arrow's is_in answers for null too: false, or true when null is in the set."""
+    behaviour = options["null_matching_behavior"].as_py()
+    if behaviour not in (MATCH_NULLS, SKIP_NULLS) or isinstance(column.type, FLOAT_TYPES):
+        return None
+    items = list(options["value_set"].values)
+    values = [_value(item, column) for item in items if item.is_valid]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    null_matches = behaviour == MATCH_NULLS and len(values) < len(items)
+    found = membership(column, known, negated=not want)
+    return any_true([found, is_null(column)]) if null_matches is want else found
+
+
+def _null_test(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
+    nan_is_null = options["nan_is_null"].as_py() if "nan_is_null" in options else False
+    if nan_is_null and isinstance(column.type, FLOAT_TYPES):
+        return None
+    return is_null(column) if want else not_null(column)
+
+
+def _starts_with(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
+    if not isinstance(column.type, STRING_TYPES) or options["ignore_case"].as_py():
+        return None
+    return Leaf(column.name, Op.STARTS_WITH if want else Op.NOT_STARTS_WITH, (options["pattern"].as_py(),))
+
+
+_COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate | None]] = {
+    "is_in": _is_in,
+    "is_null": _null_test,
+    "is_valid": lambda column, _options, want: not_null(column) if want else is_null(column),
+    "starts_with": _starts_with,
+}
+
+
+def _value(scalar: pa.Scalar, column: DataField) -> Any:
+    """The literal, if Arrow compares it with the column without rounding either; else None."""
+    kind = scalar.type
+    nanos = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"
+    if not scalar.is_valid or nanos:
+        return None
+    value: Any = scalar.as_py()
+    if isinstance(column.type, FLOAT_TYPES) and isinstance(value, int) and abs(value) <= EXACT_FLOAT_INTEGERS:
+        value = float(value)
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    expected = next((python for types, python in _PYTHON_TYPES if isinstance(column.type, types)), None)
+    return value if type(value) is expected else None
+
+
+_PYTHON_TYPES: tuple[tuple[type | tuple[type, ...], type], ...] = (
+    (tuple(INTEGER_BITS), int),
+    (FLOAT_TYPES, float),
+    (STRING_TYPES, str),
+    (BINARY_TYPES, bytes),
+    (BooleanType, bool),
+    (DecimalType, Decimal),
+    (DateType, dt.date),
+    (TimeType, dt.time),
+    ((TimestampType, LocalZonedTimestampType), dt.datetime),
+)

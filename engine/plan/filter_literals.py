@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +39,6 @@ from morrow.engine.format.types import (
     arrow_time_unit,
 )
 from morrow.engine.plan.predicate import NEVER, Leaf, Op, Predicate, Value
-
-Real = Union[int, float, Decimal]
 
 INTEGER_BITS: dict[type[DataType], int] = {TinyIntType: 8, SmallIntType: 16, IntType: 32, BigIntType: 64}
 STRING_TYPES = (CharType, VarCharType)

@@ -13,12 +13,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import BooleanType, DataField
 from morrow.engine.plan.filter_literals import STRING_TYPES, comparison, is_null, membership, not_null
-from morrow.engine.plan.filter_sql_literals import NULL, constant, typed
+from morrow.engine.plan.filter_sql_literals import NULL, Node, constant, typed
 from morrow.engine.plan.filter_terms import Columns, Part, Residual, all_true, any_true
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
@@ -30,7 +30,7 @@ class _Dialect(DuckDB):
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the form sqlglot's tokenizer reads
 
 
-FORBIDDEN: dict[type[exp.Expression], str] = {
+FORBIDDEN: dict[type, str] = {
     exp.AggFunc: "an aggregate function",
     exp.Window: "a window function",
     exp.Query: "a subquery",
@@ -42,6 +42,7 @@ FORBIDDEN: dict[type[exp.Expression], str] = {
     exp.Explode: "UNNEST",
 }
 
+STATEMENTS = ("Block", "Command")
 OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
@@ -58,7 +59,9 @@ def split_sql(text: str, columns: Columns) -> list[Part]:
         tokens = list(_Dialect().tokenize(text))
         return [_part(piece, columns) for piece in _conjuncts(text, tokens)]
     except RecursionError:
-        raise InvalidArgument("filter: the SQL is nested too deeply; split it with AND, or use IN for long lists") from None
+        raise InvalidArgument(
+            "filter: the SQL is nested too deeply; split it with AND, or use IN for long lists"
+        ) from None
 
 
 def _part(text: str, columns: Columns) -> Part:
@@ -68,7 +71,7 @@ def _part(text: str, columns: Columns) -> Part:
     return Residual("sql", text, reads, text) if predicate is None else predicate
 
 
-def _parsed(text: str) -> exp.Expression:
+def _parsed(text: str) -> Node:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect=_Dialect)
     except ParseError as error:
@@ -76,22 +79,28 @@ def _parsed(text: str) -> exp.Expression:
         where = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
         near = f", near {first['highlight']!r}" if first.get("highlight") else ""
         reason = str(first.get("description") or error)
-        raise InvalidArgument(f"filter: the SQL does not parse{where}{near}: {reason}; it is the body of a WHERE clause: {text!r}") from None
+        raise InvalidArgument(
+            f"filter: the SQL does not parse{where}{near}: {reason}; it is the body of a WHERE clause: {text!r}"
+        ) from None
     except SqlglotError as error:
-        raise InvalidArgument(f"filter: the SQL does not parse: {error}; it is the body of a WHERE clause: {text!r}") from None
-    if not isinstance(tree, exp.Expression) or type(tree).__name__ in ("Block", "Command"):
+        raise InvalidArgument(
+            f"filter: the SQL does not parse: {error}; it is the body of a WHERE clause: {text!r}"
+        ) from None
+    if type(tree).__name__ in STATEMENTS:
         raise InvalidArgument(f"filter: one condition is expected, not statements: {text!r}")
     return tree
 
 
-def _check(tree: exp.Expression, text: str) -> None:
-    for node in tree.walk():
+def _check(tree: Node, text: str) -> None:
+    nodes: Iterator[Node] = tree.walk()
+    for node in nodes:
         for kind, name in FORBIDDEN.items():
             if isinstance(node, kind):
-                raise InvalidArgument(f"filter: {name} ({node.sql('duckdb')}) cannot be used in a filter: {text!r}")
+                shown = node.sql("duckdb")
+                raise InvalidArgument(f"filter: {name} ({shown}) cannot be used in a filter: {text!r}")
 
 
-def _roots(tree: exp.Expression) -> Iterator[str]:
+def _roots(tree: Node) -> Iterator[str]:
     """Names of top-level columns: ``a`` of ``a.b.c``; the variables of lambdas and comprehensions are none."""
     bound = {
         name.name
@@ -113,7 +122,7 @@ def _conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
     if not cuts:
         yield text[tokens[0].start : tokens[-1].end + 1]
         return
-    for start, end in zip([-1, *cuts], [*cuts, len(tokens)]):
+    for start, end in zip([-1, *cuts], [*cuts, len(tokens)], strict=True):
         yield from _conjuncts(text, tokens[start + 1 : end])
 
 
@@ -149,7 +158,7 @@ def _wraps_all(tokens: list[Token]) -> bool:
     return False
 
 
-COMPARISONS: dict[type[exp.Expression], Op] = {
+COMPARISONS: dict[type, Op] = {
     exp.EQ: Op.EQ,
     exp.NEQ: Op.NE,
     exp.LT: Op.LT,
@@ -165,7 +174,7 @@ class _Translator:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._rules: dict[type[exp.Expression], Callable[[exp.Expression, bool], Predicate | None]] = {
+        self._rules: dict[type, Callable[[Node, bool], Predicate | None]] = {
             exp.And: self._connective,
             exp.Or: self._connective,
             exp.Not: lambda node, want: self.rows(node.this, not want),
@@ -183,33 +192,35 @@ class _Translator:
             **dict.fromkeys(COMPARISONS, self._comparison),
         }
 
-    def rows(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def rows(self, node: Node, want: bool) -> Predicate | None:
         """The rows for which `node` is `want`: not null, not the other."""
         rule = self._rules.get(type(node))
         if rule is None or not _plain(node):
             return None
         return rule(node, want is not bool(node.args.get("negate")))
 
-    def _column(self, node: exp.Expression) -> DataField | None:
+    def _column(self, node: Node) -> DataField | None:
         node = node.unnest()
         if not isinstance(node, exp.Column) or len(node.parts) > 1:
             return None
         return self._columns.find(node.name)
 
-    def _connective(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _connective(self, node: Node, want: bool) -> Predicate | None:
         assert isinstance(node, exp.Connector)
         children = [self.rows(child, want) for child in node.flatten()]
         return all_true(children) if isinstance(node, exp.And) is want else any_true(children)
 
-    def _bare_column(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _bare_column(self, node: Node, want: bool) -> Predicate | None:
         column = self._column(node)
         return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
 
-    def _comparison(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _comparison(self, node: Node, want: bool) -> Predicate | None:
         op = COMPARISONS[type(node)] if want else NEGATED[COMPARISONS[type(node)]]
-        return self._compared(node.this, op, node.expression) or self._compared(node.expression, MIRRORED[op], node.this)
+        return self._compared(node.this, op, node.expression) or self._compared(
+            node.expression, MIRRORED[op], node.this
+        )
 
-    def _compared(self, left: exp.Expression, op: Op, right: exp.Expression) -> Predicate | None:
+    def _compared(self, left: Node, op: Op, right: Node) -> Predicate | None:
         column, literal = self._column(left), constant(right)
         if column is None or literal is None:
             return None
@@ -218,7 +229,7 @@ class _Translator:
         value = typed(literal, column)
         return None if value is None else comparison(column, op, value)
 
-    def _between(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _between(self, node: Node, want: bool) -> Predicate | None:
         if node.args.get("symmetric"):
             return None
         low, high = node.args["low"], node.args["high"]
@@ -226,7 +237,7 @@ class _Translator:
             return all_true([self._compared(node.this, Op.GE, low), self._compared(node.this, Op.LE, high)])
         return any_true([self._compared(node.this, Op.LT, low), self._compared(node.this, Op.GT, high)])
 
-    def _in(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _in(self, node: Node, want: bool) -> Predicate | None:
         column = self._column(node.this)
         literals = [constant(item) for item in node.expressions]
         if column is None or not literals or any(literal is None for literal in literals):
@@ -241,7 +252,7 @@ class _Translator:
             return NEVER
         return membership(column, known, negated=not want) if known else NEVER
 
-    def _is(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _is(self, node: Node, want: bool) -> Predicate | None:
         operand, right = node.this, node.expression
         column = self._column(operand)
         if isinstance(right, exp.Null):
@@ -256,7 +267,7 @@ class _Translator:
         other = self.rows(operand, not value)
         return any_true([other, is_null(column)]) if column else None
 
-    def _null_safe(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _null_safe(self, node: Node, want: bool) -> Predicate | None:
         equal = isinstance(node, exp.NullSafeEQ) is want
         for left, right in ((node.this, node.expression), (node.expression, node.this)):
             column, literal = self._column(left), constant(right)
@@ -268,7 +279,7 @@ class _Translator:
             return same if equal else any_true([same, is_null(column)])
         return None
 
-    def _like(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _like(self, node: Node, want: bool) -> Predicate | None:
         literal = constant(node.expression)
         if literal is NULL:
             return NEVER if self._string_column(node.this) else None
@@ -280,17 +291,17 @@ class _Translator:
             return None
         return self._text(node.this, Op.STARTS_WITH if prefix != pattern else Op.EQ, prefix, want)
 
-    def _starts_with(self, node: exp.Expression, want: bool) -> Predicate | None:
+    def _starts_with(self, node: Node, want: bool) -> Predicate | None:
         literal = constant(node.expression)
         if literal is None or not isinstance(literal.value, str):
             return None
         return self._text(node.this, Op.STARTS_WITH, literal.value, want)
 
-    def _text(self, operand: exp.Expression, op: Op, literal: str, want: bool) -> Predicate | None:
+    def _text(self, operand: Node, op: Op, literal: str, want: bool) -> Predicate | None:
         column = self._string_column(operand)
         return Leaf(column.name, op if want else NEGATED[op], (literal,)) if column else None
 
-    def _string_column(self, node: exp.Expression) -> DataField | None:
+    def _string_column(self, node: Node) -> DataField | None:
         column = self._column(node)
         return column if column and isinstance(column.type, STRING_TYPES) else None
 
@@ -298,7 +309,6 @@ class _Translator:
 KNOWN_ARGUMENTS = frozenset({"this", "expression", "expressions", "low", "high", "symmetric", "negate"})
 
 
-def _plain(node: exp.Expression) -> bool:
+def _plain(node: Node) -> bool:
     """The node says nothing more than the rules look at (a column's table, a subquery of IN, an option)."""
     return all(name in KNOWN_ARGUMENTS or value in (None, False, []) for name, value in node.args.items())
-

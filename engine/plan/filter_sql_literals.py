@@ -46,6 +46,10 @@ DOUBLE_TENS, FLOAT_TENS = 22, 10
 MAX_DECIMAL_DIGITS = 38
 
 
+Node = Any
+"""A node of sqlglot's tree; its base class changed between versions."""
+
+
 @dataclass(frozen=True)
 class Constant:
     """A literal: its Python value, and whether it is an untyped string (`family` "text") or what type it has."""
@@ -66,18 +70,20 @@ _STAMP = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})(?:[ T](?P<time>\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(?P<zone>Z|[+-]\d{2}(?::\d{2})?)?)?"
 )
 _BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
-_MAYBE_TEMPORAL = re.compile(r"\s*([+-]?\d[\d\s:./\\+\-TtZz]*([A-Za-z/_]+|\([bB][cC]\))?|epoch|-?infinity|inf|-inf)\s*", re.IGNORECASE)
+_MAYBE_TEMPORAL = re.compile(
+    r"\s*([+-]?\d[\d\s:./\\+\-TtZz]*([A-Za-z/_]+|\([bB][cC]\))?|epoch|-?infinity|inf|-inf)\s*", re.IGNORECASE
+)
 _MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECASE)
 
 
-def constant(node: exp.Expression) -> Constant | None:
+def constant(node: Node) -> Constant | None:
     """The literal that a node is, or None."""
     node = node.unnest()
     read = _CONSTANTS.get(type(node))
     return read(node) if read else None
 
 
-def _literal(node: exp.Expression) -> Constant | None:
+def _literal(node: Node) -> Constant | None:
     return Constant(str(node.this), "text") if node.args.get("is_string") else _number(str(node.this))
 
 
@@ -92,7 +98,7 @@ def _number(text: str) -> Constant | None:
     return Constant(Decimal(text), "number") if len(match["whole"] + match["fraction"]) <= MAX_DECIMAL_DIGITS else None
 
 
-def _negative(node: exp.Expression) -> Constant | None:
+def _negative(node: Node) -> Constant | None:
     inner = constant(node.this)
     if inner is None or inner is NULL:
         return inner
@@ -101,12 +107,12 @@ def _negative(node: exp.Expression) -> Constant | None:
     return Constant(inner.value.copy_negate() if isinstance(inner.value, Decimal) else -inner.value, inner.family)
 
 
-def _hexadecimal(node: exp.Expression) -> Constant | None:
+def _hexadecimal(node: Node) -> Constant | None:
     digits = str(node.this)
     return Constant(bytes.fromhex(digits), "blob") if len(digits) % 2 == 0 else None
 
 
-def _cast(node: exp.Expression) -> Constant | None:
+def _cast(node: Node) -> Constant | None:
     """``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts that round nothing."""
     inner, target = constant(node.this), _target(node)
     if inner is None or inner is NULL or target is None:
@@ -121,13 +127,13 @@ def _cast(node: exp.Expression) -> Constant | None:
     return Constant(snap.below, family) if snap and snap.exact else None
 
 
-def _target(node: exp.Expression) -> tuple[DataType, str] | None:
+def _target(node: Node) -> tuple[DataType, str] | None:
     target = node.args.get("to")
     options = {name for name, value in node.args.items() if value not in (None, False, [])} - {"this", "to", "_type"}
     if not isinstance(target, exp.DataType) or options:
         return None
     sizes = [int(size.name) for size in target.expressions if size.name.isdigit()]
-    if target.this.name == "DECIMAL" and len(sizes) == 2 and 0 < sizes[0] <= MAX_DECIMAL_DIGITS:  # noqa: PLR2004
+    if target.this.name == "DECIMAL" and len(sizes) == 2 and 0 < sizes[0] <= MAX_DECIMAL_DIGITS:
         return DecimalType(precision=sizes[0], scale=sizes[1]), "number"
     return None if target.expressions else _CAST_TARGETS.get(target.this.name)
 
@@ -150,7 +156,7 @@ _CAST_TARGETS: dict[str, tuple[DataType, str]] = {
     "VARBINARY": (VarBinaryType(), "blob"),
 }
 
-_CONSTANTS: dict[type[exp.Expression], Callable[[Any], Constant | None]] = {
+_CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
     exp.Literal: _literal,
     exp.Boolean: lambda node: Constant(bool(node.this), "boolean"),
     exp.Null: lambda _node: NULL,
@@ -167,8 +173,8 @@ def typed(literal: Constant, column: DataField) -> Value | None:
     Raises:
         InvalidArgument: an untyped string that is no value of the column's type.
     """
-    convert = _TYPED.get(literal.family, lambda value, _column: value)
-    return None if literal.value is None else convert(literal.value, column)
+    convert = _TYPED.get(literal.family)
+    return literal.value if convert is None or literal.value is None else convert(literal.value, column)
 
 
 def _number_for(value: Any, column: DataField) -> Value | None:
@@ -181,7 +187,7 @@ def _number_for(value: Any, column: DataField) -> Value | None:
     unscaled = int("".join(map(str, coefficient)))
     if not isinstance(exponent, int) or exponent > 0 or unscaled > digits or -exponent > tens:
         return None
-    dtype = np.float32 if single else np.float64
+    dtype: type[np.float32] | type[np.float64] = np.float32 if single else np.float64
     return float(dtype(-unscaled if sign else unscaled) / dtype(10**-exponent))
 
 
@@ -189,7 +195,7 @@ def _double_for(value: Any, column: DataField) -> Value | None:
     """DOUBLE literals: the column is cast to DOUBLE, which is exact for all but large integers and decimals."""
     bits = INTEGER_BITS.get(type(column.type))
     if bits:
-        return value if bits <= 32 or not np.isfinite(value) or abs(value) < DOUBLE_DIGITS else None  # noqa: PLR2004
+        return value if bits <= 32 or not np.isfinite(value) or abs(value) < DOUBLE_DIGITS else None
     return value if isinstance(column.type, (FloatType, DoubleType)) else None
 
 
@@ -198,6 +204,7 @@ def _float_for(value: Any, column: DataField) -> Value | None:
 
 
 def _timestamp_for(value: Any, column: DataField) -> Value | None:
+    assert isinstance(value, dt.datetime)
     zoned = isinstance(column.type, LocalZonedTimestampType)
     return value.replace(tzinfo=dt.timezone.utc) if zoned else value
 
@@ -301,10 +308,11 @@ def _read_binary(text: str, _kind: DataType) -> Value | None:
     return b"".join(bytes.fromhex(part) if i % 2 else part.encode("ascii") for i, part in enumerate(parts))
 
 
-def _rejected(certainly: bool) -> None:
+def _rejected(certainly: bool) -> Value | None:
     """Not a form read here: an error if DuckDB cannot read it either, else left to DuckDB."""
     if certainly:
         raise ValueError
+    return None
 
 
 _TYPED: dict[str, Callable[[Any, DataField], Value | None]] = {

@@ -10,17 +10,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Literal
 
 import polars as pl
 import pyarrow.compute as pc
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Or, Predicate
+from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Or, Predicate
 
 Kind = Literal["sql", "arrow", "polars"]
-Expression = Union[str, pl.Expr, pc.Expression]
+Expression = str | pl.Expr | pc.Expression
 
 NAMES_SHOWN = 3
 
@@ -43,7 +43,7 @@ class Residual:
         return self.text
 
 
-Part = Union[Predicate, Residual]
+Part = Leaf | And | Or | Residual
 
 
 class Columns:
@@ -78,7 +78,9 @@ class Columns:
         candidates = self._folded.get(name.casefold(), [])
         if len(candidates) > 1:
             names = ", ".join(repr(f.name) for f in candidates)
-            raise InvalidArgument(f"filter: column {name!r} is ambiguous between {names}; spell it exactly, in double quotes")
+            raise InvalidArgument(
+                f"filter: column {name!r} is ambiguous between {names}; spell it exactly, in double quotes"
+            )
         if not candidates:
             raise ColumnNotFound(self._unknown(name))
         return candidates[0]

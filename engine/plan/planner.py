@@ -7,23 +7,25 @@ key statistics may match -> sections -> value statistics and file indexes on the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.binary_row import Value, decode_columns, decode_row
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, merge_spec
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import data_files, partition_values
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.predicate import ALWAYS, Predicate
+from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
-from morrow.engine.plan.scan_plan import DataFile, PruneStep, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKind
 from morrow.engine.plan.sections import key_ranks, section_ids
 
 GROUP, SECTION = "__group", "__section"
@@ -31,7 +33,10 @@ GROUP, SECTION = "__group", "__section"
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What a caller wants: output columns in order, a parsed filter, a limit; snapshot and schema are resolved."""
+    """What a caller wants: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
+
+    `travelled` says that the caller asked for this snapshot. Partitions `left_out` (as stored) are not read.
+    """
 
     schema: TableSchema
     options: TableOptions
@@ -39,7 +44,8 @@ class ScanRequest:
     columns: tuple[str, ...]
     filter: Filter
     limit: int | None = None
-    partitions: Predicate = field(default=ALWAYS)
+    travelled: bool = False
+    left_out: frozenset[bytes] = field(default=frozenset(), repr=False)
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
@@ -78,6 +84,8 @@ def _visible_entries(metadata: TableMetadata, request: ScanRequest, steps: list[
     live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part)
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
     frame = live.frame
+    if request.left_out:
+        frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if request.schema.primary_keys:
         # Postponed rows have no bucket yet; in bucket -2 they wait for compaction.
         visible = pl.col("_BUCKET") >= 0
@@ -122,7 +130,7 @@ def _sectioned(
     # Files that overlap nothing are raw, all those of a bucket together; their section numbers follow the merged ones.
     numbers = np.where(merged, sections, len(sizes) + groups)
     kinds = {int(number): SectionKind.MERGE for number in np.unique(numbers[merged])}
-    return frame.with_columns(pl.Series(SECTION, numbers)).drop("__low", "__high"), kinds
+    return frame.with_columns(pl.Series(SECTION, numbers)), kinds
 
 
 def _raw(frame: pl.DataFrame) -> pl.DataFrame:
@@ -144,8 +152,6 @@ def _stitched(frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[int, SectionKi
 def _key_bounds(
     metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame
 ) -> tuple[Sequence[pl.Series], Sequence[pl.Series]]:
-    from morrow.engine.format.binary_row import decode_columns
-
     types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
     for schema_id in frame["_SCHEMA_ID"].unique():
         written = metadata.schema(schema_id)
@@ -189,16 +195,21 @@ def _assembled(
     kinds: Mapping[int, SectionKind],
     steps: Sequence[PruneStep],
 ) -> ScanPlan:
-    from dataclasses import replace
-
     files = data_files(metadata, request.schema, request.options, request.snapshot, frame)
     values = partition_values(request.schema, frame, where=metadata.where)
     members: dict[int, list[int]] = {}
     for row, number in enumerate(frame[SECTION].to_list()):
         members.setdefault(number, []).append(row)
     buckets = frame["_BUCKET"].to_list()
+    bounds = _section_bounds(metadata, request.schema, frame, kinds)
     sections = tuple(
-        Section(kinds.get(number, SectionKind.RAW), values[rows[0]], buckets[rows[0]], tuple(files[row] for row in rows))
+        Section(
+            kinds.get(number, SectionKind.RAW),
+            values[rows[0]],
+            buckets[rows[0]],
+            tuple(files[row] for row in rows),
+            *bounds.get(number, (None, None)),
+        )
         for number, rows in members.items()
     )
     return replace(
@@ -209,11 +220,24 @@ def _assembled(
     )
 
 
-def file_columns(schema: TableSchema) -> tuple:
+def _section_bounds(
+    metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame, kinds: Mapping[int, SectionKind]
+) -> Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]]:
+    """The least and greatest key of each MERGE section."""
+    if "__low" not in frame.columns:
+        return {}
+    types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
+    ends = (
+        frame.filter(pl.col(SECTION).is_in([number for number, kind in kinds.items() if kind is SectionKind.MERGE]))
+        .group_by(SECTION)
+        .agg(pl.col("_MIN_KEY").get(pl.col("__low").arg_min()), pl.col("_MAX_KEY").get(pl.col("__high").arg_max()))
+    )
+    where = metadata.where
+    return {n: (decode_row(low, types, where=where), decode_row(high, types, where=where)) for n, low, high in ends.rows()}
+
+
+def file_columns(schema: TableSchema) -> tuple[DataField, ...]:
     """What data files written with this schema hold, without the ``_KEY_`` copies that reads never need."""
     if not schema.primary_keys:
         return schema.fields
     return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)
-
-
-__all__ = ["DataFile", "ScanRequest", "make_plan"]

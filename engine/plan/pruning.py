@@ -10,11 +10,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import and_, or_
 
 import polars as pl
+import pyarrow as pa
 
 from morrow.engine.format.bucket import bucket_of
-from morrow.engine.format.file_index import FileIndex, IndexResult, read_file_index
+from morrow.engine.format.file_index import ALL, NONE, FileIndex, IndexResult, read_file_index
 from morrow.engine.format.paths import INDEX_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import column_stats
@@ -64,7 +67,7 @@ def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate
         return everything
     types = [schema.by_name[name].type for name in keys]
     combinations = list(zip(*itertools.product(*values)))
-    literals = [pl.Series(list(column), dtype=_literal_dtype(kind)) for column, kind in zip(combinations, types)]
+    literals = [pa.array(column, kind.arrow()) for column, kind in zip(combinations, types)]
     mask = everything
     # A partition keeps the bucket count it was written with until it is overwritten (rescale).
     for total in entries["_TOTAL_BUCKETS"].unique().to_list():
@@ -73,12 +76,6 @@ def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate
         buckets = pl.Series(bucket_of(literals, types, total, options.bucket_function))
         mask &= (entries["_TOTAL_BUCKETS"] != total) | entries["_BUCKET"].is_in(buckets.unique().implode())
     return mask
-
-
-def _literal_dtype(kind: DataType) -> pl.DataType:
-    series = pl.from_arrow(kind.arrow().wrap_array if False else _empty(kind))
-    assert isinstance(series, pl.Series)
-    return series.dtype
 
 
 def _pinned(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
@@ -198,6 +195,4 @@ def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataTyp
     if isinstance(predicate, Leaf):
         return index.evaluate(predicate.column, types[predicate.column], predicate.op.value, predicate.literals)
     results = [_index_rows(child, index, types) for child in predicate.children]
-    if isinstance(predicate, And):
-        return IndexResult.all_of(results)
-    return IndexResult.any_of(results)
+    return reduce(and_ if isinstance(predicate, And) else or_, results, ALL if isinstance(predicate, And) else NONE)

@@ -58,12 +58,17 @@ class SectionKind(str, Enum):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Files of one bucket that are read together, with the values of their partition."""
+    """Files of one bucket that are read together, with the values of their partition.
+
+    Of a MERGE section `key_low` and `key_high` bound all its keys (both included).
+    """
 
     kind: SectionKind
     partition: tuple[Value | None, ...]
     bucket: int
     files: tuple[DataFile, ...]
+    key_low: tuple[Value | None, ...] | None = None
+    key_high: tuple[Value | None, ...] | None = None
 
     @property
     def row_count(self) -> int:
@@ -103,6 +108,12 @@ class ScanPlan:
     file_fields: Mapping[int, tuple[DataField, ...]] = field(default_factory=dict, hash=False)
     file_options: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     steps: tuple[PruneStep, ...] = ()
+    fallback: ScanPlan | None = None
+
+    @property
+    def parts(self) -> tuple[ScanPlan, ...]:
+        """This plan, and the one of the fallback branch: their rows together are the result."""
+        return (self,) if self.fallback is None else (self, *self.fallback.parts)
 
     @property
     def fields(self) -> tuple[DataField, ...]:

@@ -110,7 +110,8 @@ def _bounds(column: ColumnStats) -> _Bounds | None:
 
 def _surely(condition: pl.Series) -> Mask:
     """Unknown is not sure."""
-    return condition.fill_null(False).to_numpy().astype(np.bool_, copy=False)
+    sure: Mask = condition.fill_null(False).to_numpy().astype(np.bool_, copy=False)
+    return sure
 
 
 def _typed(value: Value, like: pl.Series) -> pl.Series:
@@ -167,7 +168,8 @@ def _excludes_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
     known = (bounds.lower.is_not_null() & bounds.upper.is_not_null()).to_numpy()
     below = _surely(bounds.lower > values.tail(1)) if len(values) else np.ones(len(bounds.lower), dtype=np.bool_)
     above = _surely(bounds.upper < values.head(1)) if len(values) else below
-    return (known & (first.to_numpy() >= last.to_numpy())) | below | above
+    between: Mask = known & (first.to_numpy() >= last.to_numpy())
+    return between | below | above
 
 
 def _excludes_other_than(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:

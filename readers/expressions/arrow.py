@@ -81,14 +81,16 @@ _MASKS: dict[str, Callable[[Residual, pa.Table], pa.ChunkedArray]] = {
 def _compiled(predicate: Predicate, kinds: dict[str, pa.DataType]) -> pc.Expression:
     if isinstance(predicate, Leaf):
         if predicate.column not in kinds:
-            raise ColumnNotFound(f"filter: column {predicate.column!r} is not among the columns read: {', '.join(kinds)}")
+            raise ColumnNotFound(
+                f"filter: column {predicate.column!r} is not among the columns read: {', '.join(kinds)}"
+            )
         column, kind = pc.field(predicate.column), kinds[predicate.column]
         leaves = _FLOAT_LEAVES if pa.types.is_floating(kind) else {}
         return leaves.get(predicate.op, _LEAVES[predicate.op])(column, predicate.literals, kind)
     children = [_compiled(child, kinds) for child in predicate.children]
     join = operator.and_ if isinstance(predicate, And) else operator.or_
     while len(children) > 1:  # in pairs: a thousand conditions nest ten deep
-        pairs = [join(left, right) for left, right in zip(children[::2], children[1::2])]
+        pairs = [join(left, right) for left, right in zip(children[::2], children[1::2], strict=False)]
         children = pairs + children[len(pairs) * 2 :]
     return children[0] if children else pc.scalar(isinstance(predicate, And))
 

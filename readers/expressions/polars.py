@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Union
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -19,7 +19,7 @@ from morrow.engine.plan.filter_terms import Residual
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate
 from morrow.readers.expressions import arrow
 
-Dtypes = Union[Sequence[DataField], Mapping[str, pl.DataType]]
+Dtypes = Sequence[DataField] | Mapping[str, pl.DataType]
 """The columns' types: table fields, or the Polars dtypes they have where the expression is used."""
 
 
@@ -48,7 +48,9 @@ def dtype_of(kind: DataType) -> pl.DataType:
 def _compiled(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) -> pl.Expr:
     if isinstance(predicate, Leaf):
         if predicate.column not in dtypes:
-            raise ColumnNotFound(f"filter: column {predicate.column!r} is not among the columns read: {', '.join(dtypes)}")
+            raise ColumnNotFound(
+                f"filter: column {predicate.column!r} is not among the columns read: {', '.join(dtypes)}"
+            )
         return _LEAVES[predicate.op](pl.col(predicate.column), predicate.literals, dtypes[predicate.column])
     children = [_compiled(child, dtypes) for child in predicate.children]
     if isinstance(predicate, And):
@@ -59,7 +61,7 @@ def _compiled(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) -> pl.Exp
 def _balanced(join: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Expr:
     """Joined in pairs: a thousand conditions nest ten deep, not a thousand."""
     while len(parts) > 1:
-        pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2])]
+        pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[len(pairs) * 2 :]
     return parts[0]
 
@@ -73,13 +75,11 @@ def residual(residual: Residual, fields: Sequence[DataField]) -> Callable[[pl.La
         InvalidArgument: the engine refuses the condition; when rows are read also: it cannot compute it for a row.
     """
     schema = pa.schema([field.arrow().with_nullable(True) for field in fields if field.name in residual.columns])
-    arrow.residual_mask(schema.empty_table(), residual)
+    keep = _kept_if_null(residual, schema)
     if residual.kind == "polars":
         expression: Any = residual.expression
         return lambda frame: frame.filter(expression)
     if not residual.columns:
-        one_row = pa.table({"row": pa.nulls(1)}).select([])
-        keep = bool(arrow.residual_mask(one_row, residual)[0].as_py())
         return lambda frame: frame if keep else frame.filter(pl.lit(False))
 
     def mask(rows: pl.Series) -> pl.Series:
@@ -88,6 +88,17 @@ def residual(residual: Residual, fields: Sequence[DataField]) -> Callable[[pl.La
 
     condition = pl.struct(schema.names).map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True)
     return lambda frame: frame.filter(condition)
+
+
+def _kept_if_null(residual: Residual, schema: pa.Schema) -> bool:
+    """The answer for a row of nulls: that of a constant condition, and a trial before anything is read."""
+    row = (
+        pa.table([pa.nulls(1, field.type) for field in schema], schema=schema) if len(schema) else _ROW_WITHOUT_COLUMNS
+    )
+    return bool(arrow.residual_mask(row, residual)[0].as_py())
+
+
+_ROW_WITHOUT_COLUMNS = pa.table({"row": pa.nulls(1)}).select([])
 
 
 Build = Callable[[pl.Expr, tuple[Any, ...], pl.DataType], pl.Expr]

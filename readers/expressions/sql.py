@@ -42,7 +42,7 @@ from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 if TYPE_CHECKING:
     import duckdb
 
-SESSION = {
+SESSION: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -58,7 +58,9 @@ def quote_identifier(name: str) -> str:
         InvalidArgument: DuckDB has no way to spell the name (it is empty or holds a NUL character).
     """
     if not name or "\0" in name:
-        raise InvalidArgument(f"the name {name!r} cannot be written in SQL; read the table with Polars or Arrow instead")
+        raise InvalidArgument(
+            f"the name {name!r} cannot be written in SQL; read the table with Polars or Arrow instead"
+        )
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -97,7 +99,9 @@ def compile(predicate: Predicate, fields: Sequence[DataField]) -> str:
 def _compiled(predicate: Predicate, kinds: dict[str, DataType]) -> str:
     if isinstance(predicate, Leaf):
         if predicate.column not in kinds:
-            raise ColumnNotFound(f"filter: column {predicate.column!r} is not among the columns read: {', '.join(kinds)}")
+            raise ColumnNotFound(
+                f"filter: column {predicate.column!r} is not among the columns read: {', '.join(kinds)}"
+            )
         kind = kinds[predicate.column]
         literals = [quote_literal(value, kind) for value in predicate.literals]
         return _LEAVES[predicate.op](quote_identifier(predicate.column), literals)
@@ -116,7 +120,9 @@ def _comparison(op: Op) -> Callable[[str, list[str]], str]:
 _LEAVES: dict[Op, Callable[[str, list[str]], str]] = {
     **{op: _comparison(op) for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE)},
     Op.IN: lambda column, literals: f"{column} IN ({', '.join(literals)})" if literals else "FALSE",
-    Op.NOT_IN: lambda column, literals: f"{column} NOT IN ({', '.join(literals)})" if literals else f"{column} IS NOT NULL",
+    Op.NOT_IN: lambda column, literals: (
+        f"{column} NOT IN ({', '.join(literals)})" if literals else f"{column} IS NOT NULL"
+    ),
     Op.IS_NULL: lambda column, _literals: f"{column} IS NULL",
     Op.IS_NOT_NULL: lambda column, _literals: f"{column} IS NOT NULL",
     Op.STARTS_WITH: lambda column, literals: f"starts_with({column}, {literals[0]})",
@@ -188,7 +194,9 @@ def residual_mask(residual: Residual, rows: pa.Table) -> pa.ChunkedArray:
         query = f"SELECT coalesce(CAST((\n{residual.expression}\n) AS BOOLEAN), FALSE) AS keep FROM rows"
         return cursor.sql(query).to_arrow_table().column("keep")
     except duckdb.Error as error:
-        raise InvalidArgument(f"filter: DuckDB cannot evaluate {residual.text!r}: {str(error).splitlines()[0]}") from error
+        raise InvalidArgument(
+            f"filter: DuckDB cannot evaluate {residual.text!r}: {str(error).splitlines()[0]}"
+        ) from error
     finally:
         cursor.close()
 
@@ -197,7 +205,8 @@ def _check_spelling(residual: Residual) -> None:
     if len({name.casefold() for name in residual.columns}) < len(residual.columns):
         names = ", ".join(sorted(residual.columns))
         raise Unsupported(
-            f"a SQL condition on columns that differ only in case ({names})", hint="write it as a Polars or Arrow expression"
+            f"a SQL condition on columns that differ only in case ({names})",
+            hint="write it as a Polars or Arrow expression",
         )
 
 

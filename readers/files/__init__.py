@@ -9,15 +9,24 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.readers.files.avro import decode_avro
+from morrow.readers.files.blob import decode_blob
+from morrow.readers.files.checks import verify
+from morrow.readers.files.csv import decode_csv
+from morrow.readers.files.json import decode_json
 from morrow.readers.files.orc import decode_orc
 from morrow.readers.files.parquet import scan_parquet
-from morrow.readers.files.source import Decoder, FileSource, reading, streamed, verify
+from morrow.readers.files.source import Decoder, FileSource, reading, streamed
+from morrow.readers.files.text import decode_text
 
 __all__ = ["DECODERS", "FileSource", "reading", "scan", "verify"]
 
 DECODERS: dict[str, Decoder] = {
     "avro": decode_avro,
+    "blob": decode_blob,
+    "csv": decode_csv,
+    "json": decode_json,
     "orc": decode_orc,
+    "text": decode_text,
 }
 """Formats that are decoded chunk by chunk; Parquet is scanned by Polars itself."""
 
@@ -31,9 +40,10 @@ def scan(
 ) -> pl.LazyFrame:
     """Files of one format and schema as a lazy frame with exactly `fields`, in their order.
 
-    `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps and multisets
-    are lists of struct{key, value}. With `position` (one source only) a last column of that name holds the
-    row's 0-based position in the file as an unsigned integer. `row_groups` restricts a Parquet file to some of its row groups.
+    `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps
+    and multisets are lists of struct{key, value}. With `position` (one source only) a last column of that name holds
+    the row's 0-based position in the file as an unsigned integer. `row_groups` restricts a Parquet file to some of
+    its row groups.
 
     Collect inside `reading(...)`, which turns what Polars raises for a bad file into Morrow's errors.
 

@@ -1,9 +1,9 @@
 """Avro data files: blocks are decompressed and re-wrapped, then decoded by Polars, some blocks at a time.
 
-Paimon's mapping: nullable columns are unions with null; TINYINT and SMALLINT are ints; DECIMAL is bytes; maps with text keys are
-Avro maps, other maps and multisets arrays of records {key, value}; TIMESTAMP is timestamp-millis or -micros, and
-LTZ local-timestamp-millis or -micros (the names are the other way round than the specification of Avro means
-them, so the zone comes from the table's type and never from the file).
+Paimon's mapping: nullable columns are unions with null; TINYINT and SMALLINT are ints; DECIMAL is bytes; maps with text
+keys are Avro maps, other maps and multisets arrays of records {key, value}; TIMESTAMP is timestamp-millis or -micros,
+and LTZ local-timestamp-millis or -micros (the other way round than the specification of Avro means them, so the zone
+comes from the table's type and never from the file).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from morrow.engine.format.avro import decode_batches, read_container
 from morrow.engine.format.types import DataField
-from morrow.readers.files.source import Chunk, FileSource
+from morrow.readers.files.source import Chunk, FileSource, check_rows
 
 BATCH_BYTES = 1 << 24
 """Decompressed rows that are decoded at a time."""
@@ -21,5 +21,6 @@ BATCH_BYTES = 1 << 24
 def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """Chunks of about `BATCH_BYTES` each; holds the compressed file in memory meanwhile."""
     container = read_container(source.store.read(source.path), where=source.path)
+    check_rows(source, container.rows)
     for rows, frame in decode_batches(container, BATCH_BYTES, [each.name for each in fields]):
         yield Chunk(rows, frame)

@@ -2,12 +2,12 @@
 
 What Java Paimon writes, and what is made of it here (the rows equal those that Java reads):
 
-* CHAR(n) is padded or cut by nobody, but Java's reader drops trailing blanks of CHAR: so does this one.
+* CHAR: Java's reader drops trailing blanks, and so does this one.
 * TIME is an int of milliseconds.
-* TIMESTAMP is wall-clock time in the zone of the writer, which each stripe names; LTZ is an instant in UTC. Arrow turns the first
-  back into wall-clock time. Two oddities are in the bytes and so in every reader's rows: a fraction in the last
-  second before 1970 comes back a second late (ORC cuts seconds towards zero), and dates before 1582-10-15 two or more days
-  early (the Java writer goes through a calendar with Julian days).
+* TIMESTAMP is wall-clock time in the zone of the writer, which each stripe names; LTZ is an instant in UTC. Arrow turns
+  the first back into wall-clock time. Two oddities are in the bytes and so in every reader's rows: a fraction in the
+  last second before 1970 comes back a second late (ORC cuts seconds towards zero), and dates before 1582-10-15 come
+  back days off, in year 1 two days early (the Java writer counts them in a calendar with Julian days).
 * Arrow refuses timestamps before 1677 and after 2262, which do not fit its nanoseconds; those stripes are decoded by
   `morrow.readers.files.orc_timestamps`.
 """
@@ -15,7 +15,9 @@ What Java Paimon writes, and what is made of it here (the rows equal those that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,11 +38,19 @@ from morrow.engine.format.types import (
     TimeType,
     VectorType,
 )
+from morrow.readers.files.orc_layout import OrcLayout
 from morrow.readers.files.orc_timestamps import ExactTimestamps
-from morrow.readers.files.source import Chunk, FileSource
+from morrow.readers.files.orc_zones import is_utc, offsets
+from morrow.readers.files.source import Chunk, FileSource, check_rows, member_types
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
 """What Arrow says of timestamps that it cannot hold."""
+LEGACY_LTZ_OPTION = "orc.timestamp-ltz.legacy.type"
+TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
+NANOS_PER_SECOND = 1_000_000_000
+FIRST_COLUMN = (0,)
+"""Read where no column is wanted: without one Arrow says that a stripe has no rows."""
+EARLY_NANOS = 2 * 86_400 * NANOS_PER_SECOND
 VALIDITY_AND_OFFSETS = 2
 """Buffers that a list or map array has before those of its children; a struct has only the first."""
 
@@ -49,27 +59,74 @@ def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chun
     """One chunk per stripe."""
     with source.store.open(source.path) as stream:
         file = orc.ORCFile(pa.PythonFile(stream, mode="r"))
+        check_rows(source, file.nrows)  # before memory is taken for as many rows as the file claims
         numbers = column_numbers(file.schema, fields, source.path)
-        exact: ExactTimestamps | None = None
+        timed = any(_holds_timestamps(each.type) for each in fields)
+        stripes = _TimedStripes(file, stream, source) if timed else _PlainStripes(file)
         for stripe in range(file.nstripes):
-            leaf: Leaf = plain_leaf
-            try:
-                batch = file.read_stripe(stripe, columns=numbers)
-            except pa.ArrowInvalid as error:
-                if TIMESTAMP_RANGE not in str(error):
-                    raise
-                exact = exact or ExactTimestamps(source.store.read(source.path), source.path)
-                batch, leaf = exact.read_stripe(stripe, numbers), exact_leaf(exact)
+            batch, leaf = stripes.read(stripe, numbers or FIRST_COLUMN)
             columns = [
                 converted(batch.column(each.name), each.type, leaf, (number,))
-                for each, number in zip(fields, numbers)
+                for each, number in zip(fields, numbers, strict=True)
             ]
             yield Chunk(batch.num_rows, polars_frame(fields, columns))
 
 
+class _PlainStripes:
+    """Stripes as Arrow reads them."""
+
+    def __init__(self, file: orc.ORCFile) -> None:
+        self.file = file
+
+    def read(self, stripe: int, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Leaf]:
+        return self.file.read_stripe(stripe, columns=list(numbers)), plain_leaf
+
+
+class _TimedStripes:
+    """Stripes with timestamps: as Arrow reads them where that is what Java reads, decoded exactly elsewhere."""
+
+    def __init__(self, file: orc.ORCFile, stream: BinaryIO, source: FileSource) -> None:
+        self.file, self.where = file, source.path
+        self.layout = OrcLayout(stream, source.path)
+        self.legacy_ltz = source.options.get(LEGACY_LTZ_OPTION, "true").lower() == "true"
+        self.exact: ExactTimestamps | None = None
+
+    def read(self, stripe: int, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Leaf]:
+        zone = self.layout.stripe(stripe).zone
+        try:
+            batch = self.file.read_stripe(stripe, columns=list(numbers))
+        except pa.ArrowInvalid as error:
+            if TIMESTAMP_RANGE not in str(error):
+                raise
+        else:
+            if is_utc(zone):
+                return batch, plain_leaf
+            if not any(map(_holds_early, batch.columns)):
+                return batch, zoned_leaf(zone, self.where) if self.legacy_ltz else plain_leaf
+        self.exact = self.exact or ExactTimestamps(self.layout, self.legacy_ltz)
+        return self.exact.read_stripe(stripe, numbers), exact_leaf(self.exact)
+
+
+def _holds_timestamps(type_: DataType) -> bool:
+    return isinstance(type_, TIMESTAMPS) or any(map(_holds_timestamps, member_types(type_)))
+
+
+def _holds_early(array: pa.Array) -> bool:
+    """Whether a timestamp at any depth is before 1970, or so close to it that a zone could have moved it."""
+    if pa.types.is_timestamp(array.type):
+        first = pc.min(array.cast(pa.int64())).as_py()
+        return first is not None and first < EARLY_NANOS
+    if pa.types.is_nested(array.type):
+        parts = array.flatten() if pa.types.is_struct(array.type) else [array.values]
+        return any(map(_holds_early, parts))
+    return False
+
+
 def polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
     """Arrow columns, in the types of `fields`, as a frame."""
-    return pl.DataFrame([pl.Series(each.name, pl.from_arrow(column)) for each, column in zip(fields, columns)])
+    return pl.DataFrame(
+        [pl.Series(each.name, pl.from_arrow(column)) for each, column in zip(fields, columns, strict=True)]
+    )
 
 
 def column_numbers(schema: pa.Schema, fields: Sequence[DataField], where: str) -> list[int]:
@@ -104,12 +161,24 @@ def plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.A
     return array if array.type == type_.arrow() else array.cast(type_.arrow())
 
 
+def zoned_leaf(zone: str, where: str) -> Leaf:
+    """Like `plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
+
+    def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
+        if isinstance(type_, LocalZonedTimestampType):
+            nanos = np.asarray(array.cast(pa.int64()).fill_null(0))
+            shift = offsets(nanos // NANOS_PER_SECOND, zone, where) * NANOS_PER_SECOND
+            array = pa.array(nanos + shift, mask=np.asarray(array.is_null())).cast(array.type)
+        return plain_leaf(array, type_, path)
+
+    return leaf
+
+
 def exact_leaf(exact: ExactTimestamps) -> Leaf:
     """Like `plain_leaf` in a file whose timestamps are read as seconds."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
-        timestamp = isinstance(type_, (TimestampType, LocalZonedTimestampType))
-        return exact.leaf(array, type_, path) if timestamp else plain_leaf(array, type_, path)
+        return exact.leaf(array, type_, path) if isinstance(type_, TIMESTAMPS) else plain_leaf(array, type_, path)
 
     return leaf
 

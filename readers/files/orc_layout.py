@@ -15,10 +15,11 @@ chunk is stored as it is, then the chunk.
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Union
+from typing import BinaryIO
 
 import cramjam
 
@@ -38,7 +39,7 @@ SECONDARY = 5
 DIRECT_V2 = 2
 """ColumnEncoding.kind."""
 
-Message = dict[int, list[Union[int, bytes]]]
+Message = dict[int, list[int | bytes]]
 """A protobuf message: the values of each field number, in order."""
 
 
@@ -52,32 +53,37 @@ class OrcType:
 
 @dataclass(frozen=True)
 class Stripe:
-    """What a stripe's footer says: streams by (column, kind), encodings by column, the writer's time zone."""
+    """What a stripe's footer says.
 
-    streams: dict[tuple[int, int], bytes]
+    `streams` gives first byte and end of each stream by (column, kind), `encodings` the encoding of each column,
+    `zone` the time zone of the writer.
+    """
+
+    streams: dict[tuple[int, int], tuple[int, int]]
     encodings: tuple[int, ...]
     zone: str
 
 
 class OrcLayout:
-    """A whole ORC file in memory, taken apart.
+    """An ORC file taken apart, reading no more of it than it must.
 
     Raises:
         CorruptFile: a frame that makes no sense.
         Unsupported: the LZO codec.
     """
 
-    def __init__(self, data: bytes, where: str) -> None:
-        self.data, self.where = data, where
-        if not data or len(data) <= data[-1]:
-            raise CorruptFile(where, "truncated: no ORC postscript")
-        script_start = len(data) - 1 - data[-1]
-        self.postscript = self._message(data[script_start:-1])
-        codec = _integer(self.postscript, 2)
+    def __init__(self, stream: BinaryIO, where: str) -> None:
+        self.stream, self.where = stream, where
+        self.size = stream.seek(0, io.SEEK_END)
+        script_end = self.size - 1
+        script_start = script_end - self._range(script_end, self.size)[0] if self.size else -1
+        self.script = self._range(script_start, script_end)
+        postscript = self._message(self.script)
+        codec = _integer(postscript, 2)
         if codec not in CODECS:
             raise Unsupported(f"the ORC codec number {codec}", where=where)
         self.codec = codec
-        self.footer_start = script_start - _integer(self.postscript, 1)
+        self.footer_start = script_start - _integer(postscript, 1)
         self.footer = self.unpacked(self._range(self.footer_start, script_start))
         message = self._message(self.footer)
         self.types = tuple(self._type(node) for node in _messages(message, 4))
@@ -97,13 +103,12 @@ class OrcLayout:
         if self.codec:
             pieces = [packed[i : i + MAX_CHUNK_BYTES - 1] for i in range(0, len(packed), MAX_CHUNK_BYTES - 1)]
             packed = b"".join((len(p) << 1 | 1).to_bytes(CHUNK_HEADER_BYTES, "little") + p for p in pieces)
-        script = self.data[len(self.data) - 1 - self.data[-1] : -1]
-        rest = b"".join(script[s:e] for n, _, s, e, _ in _fields(script, self.where) if n != 1)
+        rest = b"".join(self.script[s:e] for n, _, s, e, _ in _fields(self.script, self.where) if n != 1)
         script = _key(1, VARINT) + _varint(len(packed)) + rest
-        return b"".join([self.data[: self.footer_start], packed, script, bytes([len(script)])])
+        return b"".join([self._range(0, self.footer_start), packed, script, bytes([len(script)])])
 
     def stripe(self, number: int) -> Stripe:
-        """The footer of a stripe, with its streams still packed."""
+        """The footer of a stripe."""
         info = self.stripes[number]
         offset, footer_length = _integer(info, 1), _integer(info, 4)
         end = offset + _integer(info, 2) + _integer(info, 3)
@@ -112,11 +117,15 @@ class OrcLayout:
         for node in _messages(message, 1):
             stream = self._message(node)
             length = _integer(stream, 3)
-            streams[_integer(stream, 2), _integer(stream, 1)] = self._range(offset, offset + length)
+            streams[_integer(stream, 2), _integer(stream, 1)] = (offset, offset + length)
             offset += length
         encodings = tuple(_integer(self._message(node), 1) for node in _messages(message, 2))
         zones = _messages(message, 3)
         return Stripe(streams, encodings, zones[0].decode("utf-8", "replace") if zones else "UTC")
+
+    def stream_bytes(self, stripe: Stripe, column: int, kind: int) -> bytes:
+        """A stream, decompressed; empty when the stripe has none of this kind."""
+        return self.unpacked(self._range(*stripe.streams.get((column, kind), (0, 0))))
 
     def unpacked(self, packed: bytes) -> bytes:
         """The bytes of a stream or footer, decompressed."""
@@ -136,9 +145,13 @@ class OrcLayout:
         return b"".join(chunks)
 
     def _range(self, start: int, end: int) -> bytes:
-        if not 0 <= start <= end <= len(self.data):
-            raise CorruptFile(self.where, f"truncated: bytes {start} to {end} of {len(self.data)}")
-        return self.data[start:end]
+        if not 0 <= start <= end <= self.size:
+            raise CorruptFile(self.where, f"truncated: bytes {start} to {end} of {self.size}")
+        self.stream.seek(start)
+        data = self.stream.read(end - start)
+        if len(data) != end - start:
+            raise CorruptFile(self.where, f"truncated: {len(data)} of {end - start} bytes at {start}")
+        return data
 
     def _message(self, data: bytes) -> Message:
         message: Message = {}

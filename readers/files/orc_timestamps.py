@@ -1,19 +1,19 @@
-"""ORC timestamps of all years: Arrow's reader stops at what nanoseconds in 64 bits can hold, 1677 to 2262.
+"""ORC timestamps of all years and zones.
 
-A timestamp column is two integer streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as a LONG column
-has its values, and nanoseconds. So the file's footer is rewritten to call timestamps LONG: Arrow then returns the
-seconds, with nulls and nesting. The nanoseconds are taken from their stream (`morrow.readers.files.orc_rle`).
+Arrow's reader stops at what nanoseconds in 64 bits can hold, 1677 to 2262, and differs from Java in zones other than
+UTC before 1970 (the second that is lost to a fraction there, local mean times).
+
+A timestamp column is two integer streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as a LONG
+column has its values, and nanoseconds. So the file's footer is rewritten to call timestamps LONG: Arrow then returns
+the seconds, with nulls and nesting. The nanoseconds are taken from their stream (`morrow.readers.files.orc_rle`).
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import zoneinfo
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.orc as orc
 
@@ -29,14 +29,13 @@ from morrow.readers.files.orc_layout import (
     Stripe,
 )
 from morrow.readers.files.orc_rle import decode_unsigned
+from morrow.readers.files.orc_zones import UTC, offsets, orc_epoch_seconds
 
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 NANOS_PER_SECOND = 1_000_000_000
 NANOS_PER_MILLI = 1_000_000
 ZEROS_BITS = 3
 """Low bits of a nanosecond value: how many decimal zeros were cut off, less one (0 = none)."""
-EPOCH = dt.datetime(2015, 1, 1)
-UTC_NAMES = frozenset({"", "UTC", "GMT", "Etc/UTC", "Etc/GMT"})
 
 Integers = npt.NDArray[np.int64]
 
@@ -44,10 +43,9 @@ Integers = npt.NDArray[np.int64]
 class ExactTimestamps:
     """A second reader of the same file in which timestamps are seconds; `leaf` makes timestamps of them."""
 
-    def __init__(self, data: bytes, where: str) -> None:
-        self.where = where
-        self.layout = OrcLayout(data, where)
-        relabelled = self.layout.relabelled(frozenset({TIMESTAMP, TIMESTAMP_INSTANT}), LONG)
+    def __init__(self, layout: OrcLayout, legacy_ltz: bool) -> None:
+        self.layout, self.where, self.legacy_ltz = layout, layout.where, legacy_ltz
+        relabelled = layout.relabelled(frozenset({TIMESTAMP, TIMESTAMP_INSTANT}), LONG)
         self.file = orc.ORCFile(pa.BufferReader(relabelled))
 
     def read_stripe(self, number: int, columns: Sequence[int]) -> pa.RecordBatch:
@@ -67,9 +65,13 @@ class ExactTimestamps:
         valid = seconds.is_valid().to_numpy(zero_copy_only=False)
         nanos = np.zeros(len(seconds), np.int64)
         nanos[valid] = self._nanos(column, int(valid.sum()))
-        whole = self._epoch_seconds(np.asarray(seconds.fill_null(0)), self.layout.types[column].kind)
+        zone = self.stripe.zone
+        instant = self.layout.types[column].kind == TIMESTAMP_INSTANT
+        whole = np.asarray(seconds.fill_null(0)) + orc_epoch_seconds(UTC if instant else zone, self.where)
         # Seconds are cut towards zero by writers, and every reader undoes it where there is a fraction to see.
-        whole -= (whole < 0) & (nanos > NANOS_PER_MILLI - 1)
+        whole = whole - ((whole < 0) & (nanos > NANOS_PER_MILLI - 1))
+        if not instant or self.legacy_ltz:
+            whole = whole + offsets(whole, zone, self.where)
         arrow = type_.arrow()
         per_second = UNITS_PER_SECOND[arrow.unit]
         bound = (2**63 - 1) // per_second - 1
@@ -89,24 +91,11 @@ class ExactTimestamps:
         return column
 
     def _nanos(self, column: int, count: int) -> Integers:
-        if self.stripe.encodings[column] != DIRECT_V2:
+        if self.stripe.encodings[column : column + 1] != (DIRECT_V2,):
             raise Unsupported("ORC timestamps in the encoding of Hive 0.11", where=self.where)
-        packed = self.stripe.streams.get((column, SECONDARY), b"")
-        raw = decode_unsigned(self.layout.unpacked(packed), count, self.where)
+        raw = decode_unsigned(self.layout.stream_bytes(self.stripe, column, SECONDARY), count, self.where)
         zeros = (raw & np.uint64((1 << ZEROS_BITS) - 1)).astype(np.int64)
-        nanos = (raw >> np.uint64(ZEROS_BITS)).astype(np.int64) * 10 ** np.where(zeros > 0, zeros + 1, 0)
+        nanos: Integers = (raw >> np.uint64(ZEROS_BITS)).astype(np.int64) * 10 ** np.where(zeros > 0, zeros + 1, 0)
         if nanos.size and (int(nanos.max()) >= NANOS_PER_SECOND or int(nanos.min()) < 0):
             raise CorruptFile(self.where, "a timestamp with more nanoseconds than a second has")
         return nanos
-
-    def _epoch_seconds(self, seconds: Integers, kind: int) -> Integers:
-        """Seconds since 1970 on the wall clock of the writer (TIMESTAMP) or in UTC (TIMESTAMP_INSTANT)."""
-        if kind == TIMESTAMP_INSTANT or self.stripe.zone in UTC_NAMES:
-            return seconds + int(EPOCH.replace(tzinfo=dt.timezone.utc).timestamp())
-        try:
-            zone = zoneinfo.ZoneInfo(self.stripe.zone)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
-            raise Unsupported(f"the time zone {self.stripe.zone!r} of an ORC file", where=self.where) from error
-        instants = pl.Series(seconds + int(EPOCH.replace(tzinfo=zone).timestamp()))
-        clock = (instants * 1_000).cast(pl.Datetime("ms", "UTC")).dt.convert_time_zone(self.stripe.zone)
-        return (clock.dt.replace_time_zone(None).to_physical() // 1_000).to_numpy()

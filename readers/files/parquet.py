@@ -5,8 +5,8 @@ timestamps, zones, maps to lists of key and value, narrow to wide integers) and 
 cast expression stands between a filter and the file, so filters reach row groups and pages.
 
 One type needs a look at values. TIMESTAMP above precision 6 is INT96 in Paimon's Parquet files, days and nanoseconds
-of a day, while Arrow and Polars count nanoseconds from 1970 in 64 bits: 1677-09-21 to 2262-04-11. Polars pins whatever is
-outside to the largest value; finding that value is an error here, not a wrong row.
+of a day, while Arrow and Polars count nanoseconds from 1970 in 64 bits: 1677-09-21 to 2262-04-11. Polars pins whatever
+is outside to the largest value; finding that value is an error here, not a wrong row.
 """
 
 from __future__ import annotations
@@ -18,19 +18,9 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.types import (
-    ArrayType,
-    DataField,
-    DataType,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    TimestampType,
-    VectorType,
-)
+from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
 from morrow.readers.dtypes import polars_dtype
-from morrow.readers.files.source import FileSource, reading
+from morrow.readers.files.source import FileSource, member_types, reading
 
 CONVERSIONS = pl.ScanCastOptions(
     integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
@@ -71,12 +61,6 @@ def scan_parquet(
     return frame.with_columns(checked) if checked else frame
 
 
-def parquet_row_count(source: FileSource) -> int:
-    """Rows according to the footer."""
-    with reading(source.path), source.store.open(source.path) as stream:
-        return int(pq.ParquetFile(stream).metadata.num_rows)
-
-
 def _row_ranges(source: FileSource, row_groups: Sequence[int]) -> list[tuple[int, int]]:
     """First row and number of rows of each run of neighbouring row groups."""
     with reading(source.path), source.store.open(source.path) as stream:
@@ -99,15 +83,7 @@ def _row_ranges(source: FileSource, row_groups: Sequence[int]) -> list[tuple[int
 def _has_nanos(type_: DataType) -> bool:
     if isinstance(type_, (TimestampType, LocalZonedTimestampType)):
         return type_.precision > MICROS_PRECISION
-    return any(map(_has_nanos, _members(type_)))
-
-
-def _members(type_: DataType) -> tuple[DataType, ...]:
-    if isinstance(type_, RowType):
-        return tuple(member.type for member in type_.fields)
-    if isinstance(type_, MapType):
-        return (type_.key, type_.value)
-    return (type_.element,) if isinstance(type_, (ArrayType, VectorType, MultisetType)) else ()
+    return any(map(_has_nanos, member_types(type_)))
 
 
 def _checked(field: DataField, where: str) -> pl.Expr:

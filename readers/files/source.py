@@ -1,7 +1,7 @@
 """What a format reader is given, the errors it raises, and the lazy frame around a decoder.
 
-Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks; `streamed`
-turns it into a LazyFrame that asks for no more columns and rows than the query needs.
+Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks;
+`streamed` turns it into a LazyFrame that asks for no more columns and rows than the query needs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from polars.io.plugins import register_io_source
 
 from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageError, Unsupported
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.readers.dtypes import polars_dtype
 
@@ -25,7 +25,8 @@ class FileSource:
     """One data file: where it is, and what metadata says about it.
 
     `path` is absolute within `store`; `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks;
-    `options` are those of the table that a format needs (``csv.field-delimiter``).
+    `options` are those of the table that a format needs (``csv.field-delimiter``), `columns` the names of all columns
+    in the file, for formats that do not store them (csv).
     """
 
     store: FileStore
@@ -34,6 +35,7 @@ class FileSource:
     row_count: int
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,19 @@ def reading(where: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissing(error.filename or where) from error
     except pa.ArrowNotImplementedError as error:
-        raise Unsupported(first_line(error), where=where) from error
-    except CORRUPTION as error:
-        raise CorruptFile(where, first_line(error)) from error
+        raise Unsupported(f"something in the file ({first_line(error)})", where=where) from error
     except OSError as error:
-        raise StorageError(f"{where}: {first_line(error)}; check the path and its permissions") from error
+        raise _explained(error, where) from error
+    except CORRUPTION as error:
+        if ZONE_FILES in str(error):
+            hint = "install the time zone database and let TZDIR name its folder"
+            raise Unsupported(
+                f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint
+            ) from error
+        raise CorruptFile(where, first_line(error)) from error
 
 
-CORRUPTION = (
+CORRUPTION: tuple[type[BaseException], ...] = (
     pl.exceptions.ComputeError,
     pl.exceptions.SchemaError,
     pl.exceptions.InvalidOperationError,
@@ -80,29 +87,26 @@ CORRUPTION = (
     pl.exceptions.OutOfBoundsError,
     pl.exceptions.ShapeError,
     pl.exceptions.PanicException,
-    pa.ArrowInvalid,
-    pa.ArrowKeyError,
-    pa.ArrowTypeError,
+    pa.ArrowException,
+    UnicodeDecodeError,
 )
+"""What Polars and Arrow raise for bytes that are not what they should be."""
+ZONE_FILES = "Time zone file"
+OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
+
+
+def _explained(error: OSError, where: str) -> CorruptFile | StorageError:
+    """Decoders raise OSError too, without a number: then the bytes are to blame and not the storage."""
+    text = first_line(error)
+    if error.errno is None and not any(word in text for word in OBJECT_STORE_WORDS):
+        return CorruptFile(where, text)
+    return StorageError(f"{where}: {text}; check the path and its permissions")
 
 
 def first_line(error: BaseException) -> str:
     """The message without the plan that Polars appends to it."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-def verify(source: FileSource) -> None:
-    """Check that the file is there with the size that metadata gives; reads no data.
-
-    Raises:
-        FileMissing, CorruptFile.
-    """
-    size = source.store.size(source.path)
-    if size is None:
-        raise FileMissing(source.path)
-    if source.size and size != source.size:
-        raise CorruptFile(source.path, f"has {size} bytes where metadata says {source.size}")
 
 
 def streamed(
@@ -153,6 +157,20 @@ def _frames(
                 frame = numbers.to_frame() if not wanted else frame.with_columns(numbers)
             yield frame if frame.width else pl.DataFrame(height=chunk.rows)
             rows += chunk.rows
+    check_rows(source, rows)
+
+
+def member_types(type_: DataType) -> tuple[DataType, ...]:
+    """Types of the members of a nested type; none for an atomic one."""
+    if isinstance(type_, RowType):
+        return tuple(member.type for member in type_.fields)
+    if isinstance(type_, MapType):
+        return (type_.key, type_.value)
+    return (type_.element,) if isinstance(type_, (ArrayType, VectorType, MultisetType)) else ()
+
+
+def check_rows(source: FileSource, rows: int) -> None:
+    """Raises `CorruptFile` when metadata knows another number of rows."""
     if source.row_count >= 0 and rows != source.row_count:
         raise CorruptFile(source.path, f"has {rows} rows where metadata says {source.row_count}")
 

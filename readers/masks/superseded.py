@@ -3,71 +3,171 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
+from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.file_frames import file_frame
+from morrow.readers.file_frames import POSITION, file_frame
 from morrow.readers.files import reading
+from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.ordering import last_of_each_key
+from morrow.readers.masks.packing import KeyPacking
+from morrow.readers.row_kinds import RETRACT_BIT
 
-RETRACT_BIT = 1
-"""Row kinds are +I 0, -U 1, +U 2, -D 3: retractions are odd."""
+RANGE_WORKERS = 2
+"""Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
+
+Live = list[npt.NDArray[np.bool_]]
 
 
 def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
-    """One live mask per file: true at the newest version of a key that is not a retraction."""
-    spec = plan.merge
-    assert spec is not None
+    """One live mask per file: true at the newest version of a key that is not a retraction.
+
+    Raises:
+        CorruptFile: a file does not hold as many rows as its manifest entry says.
+    """
     # Rows of older files first: then the position decides between versions of a key.
     oldest_first = sorted(range(len(section.files)), key=lambda i: _age(section.files[i]))
-    files = [section.files[i] for i in oldest_first]
-    by_number = not _sequences_disjoint(files)
-    with_kind = any(file.may_hold_retractions for file in files)
-    names = [*spec.columns, *([SEQUENCE_NUMBER] if by_number else []), *([VALUE_KIND] if with_kind else [])]
-    versions = _read_versions(plan, section, files, names, store)
-    live = np.zeros(versions.height, bool)
-    candidates = np.arange(versions.height)
-    if with_kind and spec.ignore_delete:
-        candidates = versions.select((pl.col(VALUE_KIND) & RETRACT_BIT) == 0).to_series().arg_true().to_numpy()
-        versions = versions[candidates]
-    order = versions.select(*spec.sequence, *([SEQUENCE_NUMBER] if by_number else []))
-    newest = last_of_each_key(versions.select(spec.key), order, _directions(spec.sequence, spec.descending, by_number))
-    if with_kind:
-        kinds = versions[VALUE_KIND].to_numpy()
-        newest = newest[(kinds[newest] & RETRACT_BIT) == 0]
-    live[candidates[newest]] = True
-    bounds = np.cumsum([0, *(file.row_count for file in files)])
-    by_file = {index: live[start:end] for index, (start, end) in zip(oldest_first, pairwise(bounds))}
+    merge = _SectionMerge(plan, section, store, tuple(section.files[i] for i in oldest_first))
+    live = merge.run()
+    by_file = dict(zip(oldest_first, live))
     return tuple(None if by_file[i].all() else pl.Series(by_file[i]) for i in range(len(section.files)))
-
-
-def _directions(sequence: Sequence[str], descending: bool, by_number: bool) -> list[bool]:
-    return [*[descending] * len(sequence), *([False] if by_number else [])]
 
 
 def _age(file: DataFile) -> tuple[int, int]:
     return file.min_sequence, file.max_sequence
 
 
-def _sequences_disjoint(files: Sequence[DataFile]) -> bool:
-    """Whether every version in a later file is newer than all versions in earlier ones."""
-    return all(older.max_sequence < newer.min_sequence for older, newer in pairwise(files))
+@dataclass(frozen=True)
+class _SectionMerge:
+    """The merge of one section; `files` are oldest first."""
+
+    plan: ScanPlan
+    section: Section
+    store: FileStore
+    files: tuple[DataFile, ...]
+
+    @property
+    def spec(self) -> MergeSpec:
+        assert self.plan.merge is not None
+        return self.plan.merge
+
+    @cached_property
+    def by_number(self) -> bool:
+        """Whether versions must be told apart by ``_SEQUENCE_NUMBER``: some file is not newer than all before it."""
+        return not all(older.max_sequence < newer.min_sequence for older, newer in pairwise(self.files))
+
+    @cached_property
+    def with_kind(self) -> bool:
+        return any(file.may_hold_retractions for file in self.files)
+
+    @cached_property
+    def key_fields(self) -> tuple[DataField, ...]:
+        return tuple(self.plan.schema.by_name[name] for name in self.spec.key)
+
+    @cached_property
+    def other_fields(self) -> tuple[DataField, ...]:
+        """What else decides: sequence fields, sequence number, row kind."""
+        sequence = [self.plan.schema.by_name[name] for name in self.spec.sequence if name not in self.spec.key]
+        numbers = [SEQUENCE_NUMBER_FIELD] if self.by_number else []
+        return (*sequence, *numbers, *([VALUE_KIND_FIELD] if self.with_kind else []))
+
+    @cached_property
+    def packing(self) -> KeyPacking | None:
+        if self.spec.sequence and set(self.spec.sequence) & set(self.spec.key):
+            return None
+        return KeyPacking.of(self.key_fields, self.section.key_low, self.section.key_high)
+
+    def run(self) -> Live:
+        live = [np.ones(file.row_count, bool) for file in self.files]
+        ranges = key_ranges(self.files, self.key_fields[0], self._stored_names(), self.store, not self.with_kind)
+        if len(ranges) == 1:
+            self._merge(ranges[0], live)
+        else:
+            # Ranges share no row, so their threads write to different positions.
+            with ThreadPoolExecutor(RANGE_WORKERS) as pool:
+                list(pool.map(lambda part: self._merge(part, live), ranges))
+        return live
+
+    def _stored_names(self) -> list[str]:
+        identity = self.key_fields[0].id
+        stored = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}
+        return [stored[file.schema_id] for file in self.files]
+
+    def _merge(self, part: KeyRange, live: Live) -> None:
+        """Mark the rows of one key range."""
+        whole = part.low is None and part.high is None
+        frames = self._read(part, whole, self.packing)
+        sizes = np.cumsum([0, *(frame.height for frame in frames)])
+        winners = self._winners(part, frames, whole)
+        alive = np.zeros(sizes[-1], bool)
+        alive[winners] = True
+        for number, frame, (start, end) in zip(part.files, frames, pairwise(sizes)):
+            if whole:
+                live[number][:] = alive[start:end]
+            else:
+                live[number][frame[POSITION].to_numpy()] = alive[start:end]
+
+    def _winners(self, part: KeyRange, frames: Sequence[pl.DataFrame], whole: bool) -> npt.NDArray[np.integer]:
+        """Rows (of all frames, one after another) that are rows of the table."""
+        versions = pl.concat(frames)
+        keys = self._packed(versions)
+        if keys is None:
+            if self.packing is not None:
+                versions = pl.concat(self._read(part, whole, None))
+            keys = versions.select(self.spec.key)
+        candidates: npt.NDArray[np.integer] | None = None
+        if self.with_kind and self.spec.ignore_delete:
+            candidates = versions.select((pl.col(VALUE_KIND) & RETRACT_BIT) == 0).to_series().arg_true().to_numpy()
+            versions, keys = versions[candidates], keys[candidates]
+        numbers = [SEQUENCE_NUMBER] if self.by_number else []
+        directions = [*[self.spec.descending] * len(self.spec.sequence), *[False] * len(numbers)]
+        newest = last_of_each_key(keys, versions.select(*self.spec.sequence, *numbers), directions)
+        if self.with_kind:
+            newest = newest[(versions[VALUE_KIND].to_numpy()[newest] & RETRACT_BIT) == 0]
+        return newest if candidates is None else candidates[newest]
+
+    def _packed(self, versions: pl.DataFrame) -> pl.DataFrame | None:
+        if self.packing is None or self.section.key_low is None or self.section.key_high is None:
+            return None
+        packed = self.packing.pack(versions, self.section.key_low, self.section.key_high)
+        return None if packed is None else pl.DataFrame({"key": packed})
+
+    def _read(self, part: KeyRange, whole: bool, packing: KeyPacking | None) -> list[pl.DataFrame]:
+        """The deciding columns of each file in the range, with positions unless the range is everything."""
+        fields = (*self.key_fields, *self.other_fields)
+        frames = []
+        for number in part.files:
+            frame = file_frame(self.plan, self.section, [self.files[number]], fields, self.store, position=not whole)
+            frame = _within(frame, self.key_fields[0].name, part)
+            if packing is not None:
+                others = [f.name for f in self.other_fields] + ([] if whole else [POSITION])
+                frame = frame.select(*packing.expressions, *others)
+            frames.append(frame)
+        with reading(f"{self.plan.table}, keys of bucket {self.section.bucket}"):
+            read = pl.collect_all(frames)
+        if whole:
+            for number, collected in zip(part.files, read):
+                self._check_rows(self.files[number], collected.height)
+        return read
+
+    def _check_rows(self, file: DataFile, rows: int) -> None:
+        if rows != file.row_count:
+            raise CorruptFile(file.path, f"{rows} rows where the manifest says {file.row_count}")
 
 
-def _read_versions(
-    plan: ScanPlan, section: Section, files: Sequence[DataFile], names: Sequence[str], store: FileStore
-) -> pl.DataFrame:
-    system = {f.name: f for f in (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD)}
-    fields = tuple(system.get(name) or plan.schema.by_name[name] for name in names)
-    with reading(f"{plan.table}, keys of bucket {section.bucket}"):
-        frames = pl.collect_all([file_frame(plan, section, [file], fields, store) for file in files])
-    for file, frame in zip(files, frames):
-        if frame.height != file.row_count:
-            raise CorruptFile(file.path, f"{frame.height} rows where the manifest says {file.row_count}")
-    return pl.concat(frames)
+def _within(frame: pl.LazyFrame, column: str, part: KeyRange) -> pl.LazyFrame:
+    if part.low is not None:
+        frame = frame.filter(pl.col(column) >= part.low)
+    return frame if part.high is None else frame.filter(pl.col(column) < part.high)

@@ -36,7 +36,9 @@ def entries(tree: Path) -> Iterator[dict[str, Any]]:
             "engine": options.get("merge-engine", "deduplicate") if case["primary_keys"] else "append",
             "reads": [*main_reads(case), *branch_reads(case, path.parent / case["table_path"] / "branch")],
         }
-        if sets := [f for _, f, _ in case["fields"] if options.get(f"fields.{f}.aggregate-function") in SET_LIKE_FUNCTIONS]:
+        if sets := [
+            f for _, f, _ in case["fields"] if options.get(f"fields.{f}.aggregate-function") in SET_LIKE_FUNCTIONS
+        ]:
             entry["set_columns"] = sets
         yield entry
 

@@ -30,7 +30,7 @@ MILLIS_PRECISION = 3
 NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 NANOS_PER_MILLI = 10**6
 
-FIXED = {
+FIXED: dict[type[t.DataType], type[np.generic]] = {
     t.BooleanType: np.int8,
     t.TinyIntType: np.int8,
     t.SmallIntType: np.int16,
@@ -117,7 +117,10 @@ def _fixed(array: pa.Array, dtype: type[np.generic]) -> Ints:
 
 def _bytes(values: list[bytes], nulls: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Column:
     inline = np.fromiter((len(v) <= INLINE_BYTES for v in values), bool, len(values))
-    words = [v.ljust(INLINE_BYTES, b"\0") + bytes([0x80 | len(v)]) if ok else b"" for v, ok in zip(values, inline, strict=True)]
+    words = [
+        v.ljust(INLINE_BYTES, b"\0") + bytes([0x80 | len(v)]) if ok else b""
+        for v, ok in zip(values, inline, strict=True)
+    ]
     slots = np.fromiter(
         (int.from_bytes(w, "little", signed=True) if w else len(v) for w, v in zip(words, values, strict=True)),
         np.int64,

@@ -68,7 +68,9 @@ def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, ro
 
 
 def write_orc(table: pa.Table, fields: Sequence[t.DataField], path: Path, row_group_size: int | None) -> None:  # noqa: ARG001
-    pyarrow.orc.write_table(table, path, compression="zstd")
+    """Times go as integers: ORC has no time of day and Java writes the milliseconds."""
+    plain = pa.schema([f.with_type(pa.int32()) if pa.types.is_time(f.type) else f for f in table.schema])
+    pyarrow.orc.write_table(table.cast(plain), path, compression="zstd")
 
 
 FORMATS: dict[str, Callable[[pa.Table, Sequence[t.DataField], Path, int | None], None]] = {

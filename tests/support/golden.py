@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
 import tarfile
 import tempfile
@@ -83,7 +82,9 @@ def reads() -> list[Read]:
 
 def _case(entry: dict[str, Any]) -> Case:
     name, engine = entry["case"], entry["engine"]
-    return Case(name, engine, tuple(_read(name, engine, tuple(entry.get("set_columns", ())), r) for r in entry["reads"]))
+    return Case(
+        name, engine, tuple(_read(name, engine, tuple(entry.get("set_columns", ())), r) for r in entry["reads"])
+    )
 
 
 def _read(case: str, engine: str, set_columns: tuple[str, ...], entry: dict[str, Any]) -> Read:
@@ -118,7 +119,7 @@ def unpack(cache: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(draft, filter="data")
     try:
-        os.rename(draft, target)
+        draft.rename(target)
     except OSError:
         if not target.is_dir():
             raise

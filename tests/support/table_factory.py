@@ -14,11 +14,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import struct
-import time
-import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,12 +23,14 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyroaring import BitMap, BitMap64
 
 from morrow.engine.format import types as t
 from tests.support.binary_row import binary_rows
 from tests.support.data_files import FORMATS, KIND_CODES, key_order, stored_table
+from tests.support.deletion_vectors import Vector, index_file, vector
+from tests.support.file_stats import ColumnStats, column_stats, stats_record
+from tests.support.partitions import DEFAULT_PARTITION, Partition, Partitions
+from tests.support.schema_file import now_millis, schema_json
 
 AVRO = {
     name: fastavro.parse_schema(schema)
@@ -40,15 +39,7 @@ AVRO = {
 ADD, DELETE = 0, 1
 FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT = 0, 1
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
-DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
-ESCAPED = {chr(c) for c in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
-"""Characters of a partition value that appear as %XX in its folder's name."""
-
-DV_MAGIC = struct.pack(">i", 1581511376)
-DV_MAGIC_64 = struct.pack("<i", 1681511377)
-
 Field = t.DataField | tuple[str, str]
-Partition = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ class TableFactory:
         self._sequences: dict[tuple[Partition, int], int] = defaultdict(int)
         self._pending: list[tuple[int, DataFile]] = []
         self._manifests: list[dict[str, Any]] = []
-        self._vectors: dict[tuple[Partition, int], dict[str, tuple[bytes, int]]] = {}
+        self._vectors: dict[tuple[Partition, int], dict[str, Vector]] = {}
         self._index_manifest: str | None = None
         self._vectors_changed = False
         for folder in ("schema", "snapshot", "manifest"):
@@ -111,23 +102,21 @@ class TableFactory:
         if fields is not None:
             typed = [_data_field(i, f) for i, f in enumerate(fields)]
             self.columns = tuple(
-                t.DataField(f.id, f.name, f.type.with_nullable(f.type.nullable and f.name not in not_null)) for f in typed
+                t.DataField(f.id, f.name, f.type.with_nullable(f.type.nullable and f.name not in not_null))
+                for f in typed
             )
         if options is not None:
             self.options = dict(options)
         self.schema_id += 1
-        schema = {
-            "version": 3,
-            "id": self.schema_id,
-            "fields": [{"id": f.id, "name": f.name, "type": type_json(f.type)} for f in self.columns],
-            "highestFieldId": max((f.id for f in self.columns), default=-1),
-            "partitionKeys": list(self.partition_keys),
-            "primaryKeys": list(self.primary_keys),
-            "options": dict(self.options),
-            "timeMillis": _now_millis(),
-        }
+        schema = schema_json(self.schema_id, self.columns, self.partition_keys, self.primary_keys, self.options)
         (self.path / "schema" / f"schema-{self.schema_id}").write_text(json.dumps(schema, indent=2))
         return self.schema_id
+
+    @property
+    def partitions(self) -> Partitions:
+        by_name = {f.name: f for f in self.columns}
+        fields = tuple(by_name[name] for name in self.partition_keys)
+        return Partitions(fields, self.options.get("partition.default-name", DEFAULT_PARTITION))
 
     @property
     def keys(self) -> tuple[t.DataField, ...]:
@@ -162,7 +151,7 @@ class TableFactory:
             value_stats: True for all columns, False for none, or the columns that have them.
             presorted: the rows of a primary-key table are in key order already.
         """
-        spec = self._partition(partition)
+        spec = self.partitions.of(partition)
         full = self._completed(table, spec)
         count = full.num_rows
         sequence = self._sequence(spec, bucket, sequence_start, count)
@@ -174,7 +163,9 @@ class TableFactory:
         name = f"data-{next(self._names):08d}-0.{format}"
         target = self.folder(spec, bucket) / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        stored = stored_table(full, self.columns, () if thin else self.keys, sequence, codes) if self.primary_keys else full
+        stored = (
+            stored_table(full, self.columns, () if thin else self.keys, sequence, codes) if self.primary_keys else full
+        )
         FORMATS[format](stored, self.columns, target, row_group_size)
         ends = full.take([0, count - 1]) if count else full
         record = self._record(
@@ -212,7 +203,7 @@ class TableFactory:
         key_kinds = [k.type for k in self.keys]
         low_keys = binary_rows([low[i] for i in at], key_kinds, count)
         high_keys = binary_rows([high[i] for i in at], key_kinds, count)
-        specs = [self._partition(p) for p in partitions] if partitions is not None else [()] * count
+        specs = [self.partitions.of(p) for p in partitions] if partitions is not None else [()] * count
         none, no_nulls = [0] * len(at), [0] * len(self.columns)
         files = []
         for i, (low_row, high_row) in enumerate(values):
@@ -222,8 +213,8 @@ class TableFactory:
                 "_ROW_COUNT": rows,
                 "_MIN_KEY": low_keys[i],
                 "_MAX_KEY": high_keys[i],
-                "_KEY_STATS": _stats(low_keys[i], high_keys[i], none),
-                "_VALUE_STATS": _stats(low_row, high_row, no_nulls),
+                "_KEY_STATS": stats_record(low_keys[i], high_keys[i], none),
+                "_VALUE_STATS": stats_record(low_row, high_row, no_nulls),
                 "_MIN_SEQUENCE_NUMBER": i * rows,
                 "_MAX_SEQUENCE_NUMBER": i * rows + rows - 1,
                 "_LEVEL": 0 if levels is None else int(levels[i]),
@@ -241,13 +232,12 @@ class TableFactory:
         dead = sorted(set(positions))
         vectors.pop(file.name, None)
         if dead:
-            vectors[file.name] = (self._vector_bytes(dead), len(dead))
+            vectors[file.name] = vector(dead, wide=self.options.get("deletion-vectors.bitmap64") == "true")
         self._vectors_changed = True
 
     def folder(self, partition: Partition, bucket: int) -> Path:
         """Where the data files of this partition and bucket lie."""
-        parts = [f"{k}={self._partition_text(v)}" for k, v in zip(self.partition_keys, partition, strict=True)]
-        return self.path.joinpath(*parts, f"bucket-{bucket}")
+        return self.path / self.partitions.folder(partition) / f"bucket-{bucket}"
 
     # -- commit ---------------------------------------------------------------------------------------------------
 
@@ -278,7 +268,7 @@ class TableFactory:
             "commitUser": "00000000-0000-0000-0000-000000000000",
             "commitIdentifier": BATCH_COMMIT_IDENTIFIER,
             "commitKind": kind,
-            "timeMillis": _now_millis(),
+            "timeMillis": now_millis(),
             "totalRecordCount": self.total_rows,
             "deltaRecordCount": change,
             "nextRowId": 0,
@@ -291,7 +281,7 @@ class TableFactory:
 
     def _write_manifest(self, pending: Sequence[tuple[int, DataFile]]) -> dict[str, Any]:
         partitions = list(dict.fromkeys(f.partition for _, f in pending))
-        rows = dict(zip(partitions, self._partition_rows(partitions), strict=True))
+        rows = dict(zip(partitions, self.partitions.rows(partitions), strict=True))
         total_buckets = int(self.options.get("bucket", -1))
         records = (
             {
@@ -314,7 +304,7 @@ class TableFactory:
             "_FILE_SIZE": size,
             "_NUM_ADDED_FILES": added,
             "_NUM_DELETED_FILES": len(pending) - added,
-            "_PARTITION_STATS": self._partition_stats([f.partition for _, f in pending]),
+            "_PARTITION_STATS": self.partitions.stats([f.partition for _, f in pending]),
             "_SCHEMA_ID": self.schema_id,
             "_MIN_BUCKET": min(buckets),
             "_MAX_BUCKET": max(buckets),
@@ -333,11 +323,6 @@ class TableFactory:
 
     # -- deletion vectors -----------------------------------------------------------------------------------------
 
-    def _vector_bytes(self, positions: list[int]) -> bytes:
-        if self.options.get("deletion-vectors.bitmap64") == "true":
-            return DV_MAGIC_64 + BitMap64(positions).serialize()
-        return DV_MAGIC + BitMap(positions).serialize()
-
     def _write_vectors(self) -> str:
         """One index file per bucket, and the index manifest that names them all."""
         self._vectors_changed = False
@@ -347,17 +332,14 @@ class TableFactory:
         for (partition, bucket), vectors in self._vectors.items():
             if not vectors:
                 continue
-            content, ranges = b"\x01", []
-            for file, (payload, cardinality) in vectors.items():
-                ranges.append({"f0": file, "f1": len(content), "f2": len(payload), "_CARDINALITY": cardinality})
-                content += struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+            content, ranges = index_file(vectors)
             name = f"index-{next(self._names):08d}-0"
             (folder / name).write_bytes(content)
             entries.append(
                 {
                     "_VERSION": 1,
                     "_KIND": ADD,
-                    "_PARTITION": self._partition_rows([partition])[0],
+                    "_PARTITION": self.partitions.rows([partition])[0],
                     "_BUCKET": bucket,
                     "_INDEX_TYPE": "DELETION_VECTORS",
                     "_FILE_NAME": name,
@@ -370,36 +352,6 @@ class TableFactory:
             )
         return self._write("index-manifest", "index_manifest", entries)[0]
 
-    # -- partitions -----------------------------------------------------------------------------------------------
-
-    def _partition(self, values: Mapping[str, Any] | None) -> Partition:
-        return tuple((values or {})[name] for name in self.partition_keys)
-
-    def _partition_types(self) -> list[t.DataType]:
-        by_name = {f.name: f.type for f in self.columns}
-        return [by_name[name] for name in self.partition_keys]
-
-    def _partition_rows(self, partitions: Sequence[Partition]) -> list[bytes]:
-        kinds = self._partition_types()
-        columns = [pa.array([p[i] for p in partitions], kind.arrow()) for i, kind in enumerate(kinds)]
-        return binary_rows(columns, kinds, len(partitions))
-
-    def _partition_stats(self, partitions: Sequence[Partition]) -> dict[str, Any]:
-        columns = [[p[i] for p in partitions] for i in range(len(self.partition_keys))]
-        bounds = [
-            tuple(pick((v for v in column if v is not None), default=None) for column in columns) for pick in (min, max)
-        ]
-        low, high = self._partition_rows(bounds)
-        return _stats(low, high, [column.count(None) for column in columns])
-
-    def _partition_text(self, value: Any) -> str:
-        if value is None or value == "":
-            return self.options.get("partition.default-name", DEFAULT_PARTITION)
-        if hasattr(value, "toordinal") and not hasattr(value, "hour"):
-            value = value.toordinal() - 719_163  # the legacy name, still the default: days since 1970
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in text)
-
     # -- file records ---------------------------------------------------------------------------------------------
 
     @property
@@ -407,7 +359,7 @@ class TableFactory:
         return {
             "_SCHEMA_ID": self.schema_id,
             "_EXTRA_FILES": [],
-            "_CREATION_TIME": _now_millis(),
+            "_CREATION_TIME": now_millis(),
             "_DELETE_ROW_COUNT": 0,
             "_EMBEDDED_FILE_INDEX": None,
             "_FILE_SOURCE": FILE_SOURCE_APPEND,
@@ -480,88 +432,5 @@ class TableFactory:
         return file
 
 
-@dataclass(frozen=True)
-class ColumnStats:
-    """Minimum, maximum and null count of each column of a file, each a table of one row."""
-
-    types: Mapping[str, t.DataType]
-    minimum: Mapping[str, pa.Array]
-    maximum: Mapping[str, pa.Array]
-    nulls: Mapping[str, int]
-
-    def record(self, names: Sequence[str]) -> dict[str, Any]:
-        """The ``_KEY_STATS`` or ``_VALUE_STATS`` of these columns."""
-        kinds = [self.types[name] for name in names]
-        low, high = (binary_rows([side[n] for n in names], kinds, 1)[0] for side in (self.minimum, self.maximum))
-        return _stats(low, high, [self.nulls[name] for name in names])
-
-
-def column_stats(table: pa.Table, fields: Sequence[t.DataField]) -> ColumnStats:
-    """What Paimon collects from a file it has written: no bounds for binary and nested types."""
-    bounds = {f.name: _bounds(table.column(f.name), f.type) for f in fields}
-    return ColumnStats(
-        types={f.name: f.type for f in fields},
-        minimum={name: low for name, (low, _) in bounds.items()},
-        maximum={name: high for name, (_, high) in bounds.items()},
-        nulls={f.name: table.column(f.name).null_count for f in fields},
-    )
-
-
-UNBOUNDED = (
-    t.BinaryType,
-    t.VarBinaryType,
-    t.BlobType,
-    t.ArrayType,
-    t.VectorType,
-    t.MapType,
-    t.MultisetType,
-    t.RowType,
-    t.VariantType,
-)
-
-
-def _bounds(column: pa.ChunkedArray, kind: t.DataType) -> tuple[pa.Array, pa.Array]:
-    arrow = kind.arrow()
-    if isinstance(kind, UNBOUNDED):
-        return pa.nulls(1, arrow), pa.nulls(1, arrow)
-    low, high = pc.min_max(column).as_py().values() if not pa.types.is_temporal(arrow) else _temporal_bounds(column)
-    if isinstance(kind, (t.FloatType, t.DoubleType)) and low is not None:
-        if pc.any(pc.is_nan(column)).as_py():
-            low, high = (high if low != low else low), float("nan")
-        low = -0.0 if low == 0 else low
-        high = 0.0 if high == 0 else high
-    return pa.array([low], arrow), pa.array([high], arrow)
-
-
-def _temporal_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """Bounds of dates and times; as scalars, since Python's datetime has no nanoseconds."""
-    bounds = pc.min_max(column)
-    return bounds["min"], bounds["max"]
-
-
-def _stats(low: bytes, high: bytes, nulls: list[int]) -> dict[str, Any]:
-    return {"_MIN_VALUES": low, "_MAX_VALUES": high, "_NULL_COUNTS": nulls}
-
-
 def _data_field(i: int, f: Field) -> t.DataField:
     return f if isinstance(f, t.DataField) else t.DataField(i, f[0], t.parse_atomic(f[1]))
-
-
-def type_json(kind: t.DataType) -> Any:
-    """A type as schema files hold it."""
-    suffix = "" if kind.nullable else " NOT NULL"
-    if isinstance(kind, t.RowType):
-        members = [{"id": f.id, "name": f.name, "type": type_json(f.type)} for f in kind.fields]
-        return {"type": f"ROW{suffix}", "fields": members}
-    if isinstance(kind, t.MapType):
-        return {"type": f"MAP{suffix}", "key": type_json(kind.key), "value": type_json(kind.value)}
-    if isinstance(kind, (t.ArrayType, t.MultisetType)):
-        return {"type": f"{kind.keyword}{suffix}", "element": type_json(kind.element)}
-    return str(kind)
-
-
-def _now_millis() -> int:
-    return time.time_ns() // 10**6
-
-
-Writer = Callable[[pa.Table, Sequence[t.DataField], Path, int | None], None]

@@ -6,6 +6,7 @@ value: header byte whose low 2 bits say primitive, short string, object or array
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from decimal import Decimal
@@ -31,7 +32,7 @@ def _names(metadata: bytes) -> list[str]:
     count = _uint(metadata, 1, size)
     offsets = [_uint(metadata, 1 + size * (i + 1), size) for i in range(count + 1)]
     text = metadata[1 + size * (count + 2) :]
-    return [text[a:b].decode() for a, b in zip(offsets, offsets[1:], strict=False)]
+    return [text[a:b].decode() for a, b in itertools.pairwise(offsets)]
 
 
 def _decode(data: bytes, at: int, names: list[str]) -> Any:

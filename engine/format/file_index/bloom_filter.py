@@ -1,8 +1,9 @@
 """The ``bloom-filter`` index: whether a value may be in the file at all.
 
-Layout: ``i32 number of hash functions`` (big-endian), then the bits; bit `i` is ``i & 7`` of byte ``i >> 3``. A value is
-hashed to 64 bits, whose halves `low` and `high` give the bits ``(low + i * high) mod number of bits`` for `i` from 1 on.
-Integers (and what is kept as integers) are hashed by Thomas Wang's mix, text and binary by XXH64 with seed 0.
+Layout: ``i32 number of hash functions`` (big-endian), then the bits; bit `i` is ``i & 7`` of byte ``i >> 3``.
+
+A value is hashed to 64 bits. The halves give the bits to look at: ``(low + i * high) mod number of bits``, `i` from 1.
+Integers, and what is kept as integers, are hashed by Thomas Wang's mix, text and binary by XXH64 with seed 0.
 """
 
 from __future__ import annotations

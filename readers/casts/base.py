@@ -1,9 +1,9 @@
-"""What every cast rule is given, and the helpers they share."""
+"""What every cast rule is given, the registry of the rules, and the helpers they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.readers.dtypes import conform
 
 Ints = npt.NDArray[np.int64]
 
@@ -42,10 +43,65 @@ class Cast:
         """
         bad = array.filter(pc.and_(array.is_valid(), pc.invert(pc.fill_null(valid, False))))
         if len(bad):
-            raise self.failure(bad[0].as_py() if not pa.types.is_temporal(bad.type) else str(bad[0]), reason)
+            raise self.failure(_shown(bad[:1]), reason)
+
+
+def _shown(value: pa.Array) -> object:
+    # Python's dates end where Arrow's do not.
+    return value.cast(pa.string())[0].as_py() if pa.types.is_temporal(value.type) else value[0].as_py()
 
 
 Rule = Callable[[pa.Array, Cast], pa.Array]
+RULES: dict[tuple[type[t.DataType], type[t.DataType]], Rule] = {}
+"""By source and target type; filled by `morrow.readers.casts.rules`."""
+
+TEXT_ONLY = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
+"""Of all character types, Java casts these only to nullable STRING."""
+STRING = t.VarCharType()
+
+
+def resolve(source: t.DataType, target: t.DataType) -> Rule | None:
+    """The rule for this cast; None when Java has none."""
+    if isinstance(source, TEXT_ONLY) and isinstance(target, t.CharType | t.VarCharType) and target != STRING:
+        return None
+    return RULES.get((source.__class__, target.__class__))
+
+
+def apply(array: pa.Array, cast: Cast) -> pa.Array:
+    """Cast one array; types that differ in nullability only need no rule.
+
+    Raises:
+        Unsupported: no rule, or a value that cannot be cast.
+    """
+    if same_values(cast.source, cast.target):
+        return conform(array, cast.target.arrow())
+    rule = resolve(cast.source, cast.target)
+    if rule is None:
+        raise no_rule(cast.source, cast.target, cast.where)
+    return rule(array, cast)
+
+
+def no_rule(source: t.DataType, target: t.DataType, where: str | None) -> Unsupported:
+    """The error for a cast that there is not."""
+    hint = "Java Paimon has none either; read a snapshot of before the type change"
+    return Unsupported(f"a cast from {source} to {target}", where=where, hint=hint)
+
+
+def same_values(source: t.DataType, target: t.DataType) -> bool:
+    """Whether the types differ in nullability only, here or further in."""
+    return _without_nullability(source) == _without_nullability(target)
+
+
+def _without_nullability(type: Any) -> t.DataType:
+    changes: dict[str, Any] = {"nullable": True}
+    for part in ("element", "key", "value"):
+        if hasattr(type, part):
+            changes[part] = _without_nullability(getattr(type, part))
+    if isinstance(type, t.RowType):
+        members = (t.DataField(field.id, field.name, _without_nullability(field.type)) for field in type.fields)
+        changes["fields"] = tuple(members)
+    result: t.DataType = replace(type, **changes)
+    return result
 
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:

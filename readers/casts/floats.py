@@ -108,9 +108,7 @@ def _five_bits(power: int) -> int:
     return (5**power).bit_length() if power < FIVE_POWERS_IN_LONG else power * 3
 
 
-def _divided_digits(
-    odd: int, width: int, tiny: int, exponent: int, significant: int, decimal: int
-) -> tuple[str, int]:
+def _divided_digits(odd: int, width: int, tiny: int, exponent: int, significant: int, decimal: int) -> tuple[str, int]:
     b5, s5 = max(0, -decimal), max(0, decimal)
     b2, s2 = b5 + tiny + exponent, s5 + tiny
     m2 = b2 - significant

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
-from morrow.readers.casts._base import Cast, like, numbers, over_distinct
-from morrow.readers.casts._floats import double_text
+from morrow.readers.casts.base import Cast, like, numbers, over_distinct
+from morrow.readers.casts.floats import double_text
 
 MAX_DECIMAL128 = 38
 MAX_DECIMAL256 = 76
@@ -54,7 +54,7 @@ def boolean_to_number(array: pa.Array, cast: Cast) -> pa.Array:
     return integer_to_decimal(ones, cast) if isinstance(cast.target, t.DecimalType) else ones.cast(cast.target.arrow())
 
 
-def integer_to_boolean(array: pa.Array, cast: Cast) -> pa.Array:
+def integer_to_boolean(array: pa.Array, _cast: Cast) -> pa.Array:
     """0 is FALSE, everything else TRUE."""
     return pc.not_equal(array, pa.scalar(0, array.type))
 
@@ -82,13 +82,11 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 def decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
     """Towards zero, then the low bits of the integer (64, and of those what the target keeps)."""
-    whole = pc.trunc(array)
-    if array.type.precision - array.type.scale < LONG_DIGITS:
-        return whole.cast(pa.int64()).cast(cast.target.arrow(), safe=False)
-    whole = whole.cast(pa.decimal128(MAX_DECIMAL128, 0))
-    # The first 8 of a decimal's 16 little-endian bytes are its low 64 bits.
-    halves = np.frombuffer(whole.buffers()[1], dtype="<i8")[2 * whole.offset :: 2][: len(whole)]
-    return like(halves, array, pa.int64()).cast(cast.target.arrow(), safe=False)
+    whole = pc.trunc(array.cast(pa.decimal256(MAX_DECIMAL256, array.type.scale)))
+    whole = whole.cast(pa.decimal256(MAX_DECIMAL256, 0))
+    # A decimal256 is four little-endian longs, the lowest first.
+    low = np.frombuffer(whole.buffers()[1], dtype="<i8")[4 * whole.offset :: 4][: len(whole)]
+    return like(low, array, pa.int64()).cast(cast.target.arrow(), safe=False)
 
 
 def decimal_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:

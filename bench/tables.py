@@ -1,0 +1,167 @@
+"""The measured tables, written once into bench/.data and found there again.
+
+Merge-on-read tables have a base at the top level in several files of disjoint key ranges, and updates that overlap it
+at level 0: what a table looks like between two compactions. Tables with deletion vectors are the base with dead rows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bench import data
+from tests.support.table_factory import DataFile, TableFactory
+
+HOME = Path(__file__).parent / ".data"
+GENERATION = 1
+"""Raised when tables are written differently, so that older ones are written anew."""
+
+TOP_LEVEL = 5
+ROW_GROUP = 250_000
+CODEC = "snappy"  # of metadata; Paimon's default, zstd, takes as long to decode
+
+PARTITIONS = 1_000
+PARTITION = "p0500"
+"""One of the partitions of the table `many_files`."""
+BUCKETS, OLD_FILES, NEW_FILES = 10, 5, 5
+"""Of each partition of `many_files`: buckets, and in each files at the top level and at level 0."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table on disk; `files` are its data files, `live_rows` what a reader has to return."""
+
+    path: str
+    warehouse: str
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    live_rows: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to write: `dead` is the share of rows with a deletion vector."""
+
+    rows: int = 2_000_000
+    files: int = 2
+    updates: int = 0
+    update_rows: int = 100_000
+    key: tuple[str, ...] = data.BIGINT_KEY
+    format: str = "parquet"
+    dead: float = 0.0
+
+    def scaled(self, divisor: int) -> Spec:
+        return Spec(**asdict(self) | {"rows": self.rows // divisor, "update_rows": self.update_rows // divisor})
+
+    @property
+    def options(self) -> dict[str, str]:
+        options = {"file.format": self.format}
+        return options | {"deletion-vectors.enabled": "true"} if self.dead else options
+
+
+SPECS = {
+    "bigint": Spec(updates=5),
+    "composite": Spec(updates=5, key=data.COMPOSITE_KEY),
+    "orc": Spec(updates=5, format="orc"),
+    "dv10": Spec(dead=0.1),
+    "dv50": Spec(dead=0.5),
+    "append": Spec(key=()),
+    "big_merged": Spec(rows=20_000_000, files=20, updates=5, update_rows=1_000_000),
+    "big_dv": Spec(rows=20_000_000, files=20, dead=0.1),
+    "small": Spec(rows=1_000, files=1, updates=2, update_rows=100),
+}
+"""Name -> table; `many_files`, which has no rows, is apart."""
+
+QUICK_DIVISOR = 10
+
+
+def make(name: str, *, quick: bool = False) -> Table:
+    """The table of this name, written first if it is not there."""
+    home = HOME / ("quick" if quick else "full") / name
+    about = home / "about.json"
+    if not about.exists() or json.loads(about.read_text())["generation"] != GENERATION:
+        print(f"\nwriting the table {name}", flush=True)
+        shutil.rmtree(home, ignore_errors=True)
+        path = home / "warehouse" / "db.db" / "t"
+        live_rows = _writer(name, QUICK_DIVISOR if quick else 1)(path)
+        about.write_text(json.dumps({"generation": GENERATION, "live_rows": live_rows}))
+    return _found(home, json.loads(about.read_text())["live_rows"])
+
+
+def _writer(name: str, divisor: int) -> Callable[[Path], int]:
+    if name == "many_files":
+        return lambda path: write_many_files(path, PARTITIONS, BUCKETS // divisor or 1)
+    spec = SPECS[name] if name == "small" else SPECS[name].scaled(divisor)
+    return lambda path: write(spec, path)
+
+
+def _found(home: Path, live_rows: int) -> Table:
+    path = home / "warehouse" / "db.db" / "t"
+    schema = json.loads((path / "schema" / "schema-0").read_text())
+    files = tuple(str(file) for file in sorted(path.glob("bucket-*/data-*")))
+    columns = tuple(field["name"] for field in schema["fields"])
+    return Table(str(path), str(home / "warehouse"), files, columns, live_rows)
+
+
+def write(spec: Spec, path: Path) -> int:
+    """Write the table; returns how many rows are alive."""
+    fields = list(data.fields(spec.key).items())
+    options = spec.options | {"bucket": "1" if spec.key else "-1"}
+    table = TableFactory(path, fields, primary_keys=spec.key, options=options, manifest_codec=CODEC)
+    keys, killed = [], 0
+    for index in range(spec.files):
+        each = spec.rows // spec.files
+        ids = data.base_ids(index * each, each)
+        file = _write_file(table, spec, ids, seed=index, level=TOP_LEVEL if spec.key else 0)
+        keys.append(ids)
+        if spec.dead:
+            dead = np.flatnonzero(np.random.default_rng(index).random(each) < spec.dead)
+            table.deletion_vector(file, dead.tolist())
+            killed += len(dead)
+    table.commit("COMPACT" if spec.key else "APPEND")
+    for index in range(spec.updates):
+        ids = data.update_ids(spec.rows, spec.update_rows, seed=index)
+        _write_file(table, spec, ids, seed=100 + index, level=0)
+        keys.append(ids)
+        table.commit()
+    return len(np.unique(np.concatenate(keys))) - killed
+
+
+def _write_file(table: TableFactory, spec: Spec, ids: data.Ids, *, seed: int, level: int) -> DataFile:
+    rows = data.rows(ids, spec.key, seed).to_arrow()
+    return table.write_file(rows, level=level, format=spec.format, row_group_size=ROW_GROUP, presorted=True)
+
+
+def write_many_files(path: Path, partitions: int, buckets: int) -> int:
+    """Metadata of `partitions` x `buckets` x 10 files that do not exist; returns 0 rows.
+
+    Files of the top level divide the keys of their bucket, files of level 0 overlap all of them.
+    """
+    columns = [("dt", "STRING"), *data.fields(data.BIGINT_KEY).items()]
+    table = TableFactory(path, columns, ["dt", "id"], ["dt"], {"bucket": str(buckets)}, manifest_codec=CODEC)
+    each = OLD_FILES + NEW_FILES
+    count = partitions * buckets * each
+    slot = np.arange(count) % each
+    first = np.where(slot < OLD_FILES, slot * 1_000, 0)
+    last = np.where(slot < OLD_FILES, first + 999, OLD_FILES * 1_000)
+    names = [f"p{partition:04d}" for partition in range(partitions) for _ in range(buckets * each)]
+
+    def bounds(ids: data.Ids) -> pa.Table:
+        rows = data.rows(ids, data.BIGINT_KEY, seed=1).to_arrow()
+        return rows.add_column(0, "dt", pa.array(names))
+
+    table.fake_files(
+        bounds(first),
+        bounds(last),
+        partitions=[{"dt": name} for name in names],
+        buckets=np.arange(count) // each % buckets,
+        levels=np.where(slot < OLD_FILES, TOP_LEVEL, 0),
+    )
+    table.commit(entries_per_manifest=25_000)
+    return 0

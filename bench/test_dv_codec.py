@@ -1,0 +1,124 @@
+"""Deletion vector bytes <-> position masks: the table of the proposal that introduced deletion vectors, measured again.
+
+The proposal measured Java's RoaringBitmap adding positions one by one; its times are in the notes. Here a mask of the
+file's rows becomes an index file (checksum included) and comes back. The baseline is pyroaring by its fastest way: all
+positions at once out of an `array`, which are there before the clock starts, and back into a mask; without checksum.
+
+Beside its row of the report, each benchmark has `case`, `positions` (rows of the file), `rate` (share that is dead),
+`bytes`, `java_published_ms` and `peak_memory_bytes` in `extra_info`. 2 billion rows take 3 GB of memory, and run without
+baseline where MORROW_BENCH_HUGE is set.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from array import array
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from pyroaring import BitMap
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench.compare import Bound, Limit, compare, timed
+from morrow.engine.format.deletion_vector import DeletionVector, read_entry, write_index_file
+
+SECTION = "Deletion vector codec"
+RATES = (0.2, 0.5, 0.8)
+HUGE = 2_000_000_000
+HUGE_MEMORY = 4 * 2**30
+SIZES = (2_000_000, 20_000_000, 200_000_000, *([HUGE] if "MORROW_BENCH_HUGE" in os.environ else []))
+JAVA_PUBLISHED_MS = {  # (rows, rate): add, serialization, deserialization
+    (2_000_000, 0.2): (43, 5, 26),
+    (2_000_000, 0.5): (47, 3, 52),
+    (2_000_000, 0.8): (57, 1, 24),
+    (20_000_000, 0.2): (450, 13, 247),
+    (20_000_000, 0.5): (629, 6, 222),
+    (20_000_000, 0.8): (1040, 5, 222),
+    (200_000_000, 0.2): (5079, 44, 2262),
+    (200_000_000, 0.5): (9469, 43, 2773),
+    (200_000_000, 0.8): (13625, 38, 2233),
+    (HUGE, 0.2): (93753, 568, 22290),
+    (HUGE, 0.5): (166070, 679, 22339),
+    (HUGE, 0.8): (218233, 553, 22684),
+}
+BATCH = 1 << 24
+NAME = "data-0.parquet"
+Mask = npt.NDArray[np.bool_]
+
+each_cell = pytest.mark.parametrize(("rows", "rate"), [(rows, rate) for rows in SIZES for rate in RATES])
+
+
+def random_mask(rows: int, rate: float) -> Mask:
+    """`rows` booleans, `rate` of them true; made in batches, so that nothing larger than the mask exists."""
+    random = np.random.default_rng(rows)
+    mask = np.empty(rows, np.bool_)
+    for first in range(0, rows, BATCH):
+        part = mask[first : first + BATCH]
+        np.less(random.integers(0, 256, part.size, np.uint8), round(rate * 256), out=part)
+    return mask
+
+
+def to_bytes(mask: Mask) -> bytes:
+    return write_index_file({NAME: DeletionVector.from_mask(mask)})[0]
+
+
+def to_mask(data: bytes, rows: int) -> Mask:
+    length = int.from_bytes(data[1:5], "big")
+    return read_entry(data, 1, length, where=NAME, row_count=rows).dead(rows)
+
+
+def positions_of(mask: Mask) -> array[int]:
+    positions = array("I")
+    positions.frombytes(np.flatnonzero(mask).astype(np.uint32).data.cast("B"))
+    return positions
+
+
+def peer_to_mask(data: bytes, rows: int) -> Mask:
+    mask = np.zeros(rows, np.bool_)
+    mask[np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)] = True
+    return mask
+
+
+@each_cell
+def test_mask_to_bytes(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
+    mask = random_mask(rows, rate)
+    positions = positions_of(mask) if rows < HUGE else array("I")
+    add, serialize, _ = JAVA_PUBLISHED_MS[rows, rate]
+    compare(
+        benchmark,
+        SECTION,
+        f"mask to bytes, {rows // 10**6:,}M rows, {rate:.0%} dead",
+        lambda: to_bytes(mask),
+        baseline=("pyroaring", timed(lambda: BitMap(positions).serialize())) if rows < HUGE else None,
+        bound=Bound(1, faster=True) if rows < HUGE else Limit(9_000, "ms"),
+        rounds=5,
+        note=f"Java as published: {add + serialize:,} ms",
+    )
+    take_down(benchmark, "mask to bytes", rows, rate, add + serialize, len(to_bytes(mask)))
+
+
+@each_cell
+def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
+    data = to_bytes(random_mask(rows, rate))
+    bitmap = data[9:-4]  # what is between version, size, magic and CRC
+    deserialize = JAVA_PUBLISHED_MS[rows, rate][2]
+    compare(
+        benchmark,
+        SECTION,
+        f"bytes to mask, {rows // 10**6:,}M rows, {rate:.0%} dead",
+        lambda: to_mask(data, rows),
+        baseline=("pyroaring", timed(lambda: peer_to_mask(bitmap, rows))) if rows < HUGE else None,
+        bound=Bound(1, faster=True) if rows < HUGE else Limit(9_000, "ms"),
+        rounds=5,
+        note=f"Java as published: {deserialize:,} ms",
+    )
+    take_down(benchmark, "bytes to mask", rows, rate, deserialize, len(data))
+
+
+def take_down(benchmark: BenchmarkFixture, case: str, rows: int, rate: float, java: int, size: int) -> None:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    info = {"case": case, "positions": rows, "rate": rate, "bytes": size, "java_published_ms": java}
+    benchmark.extra_info.update(info, peak_memory_bytes=peak)
+    assert rows < HUGE or peak < HUGE_MEMORY

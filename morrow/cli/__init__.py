@@ -1,0 +1,16 @@
+"""The command line: ``morrow read | describe | snapshots | files | explain | sql``.
+
+Rows, tables and plans go to standard output, everything else (errors, progress, notes on how to use the command) to
+standard error. Exit codes: `morrow.cli.app.OK`, `FAILED` and `USAGE`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """The console script ``morrow``; leaves by `SystemExit`."""
+    from morrow.cli.app import app
+
+    app(prog_name="morrow")

@@ -1,0 +1,167 @@
+"""The commands, their errors and exit codes. What a command does is in a module of its own, imported when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from morrow.cli import arguments as arg
+from morrow.cli.arguments import Format
+from morrow.engine.errors import MorrowError
+
+OK = 0
+FAILED = 1
+"""A `MorrowError`, or the operating system: one line on standard error says what and where."""
+USAGE = 2
+"""The command line was not understood; typer's own code."""
+PIPE_CLOSED = 141
+"""Whoever reads the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
+
+HELP = f"""Read Apache Paimon tables.
+
+Exit codes: {OK} done; {FAILED} failed, the error is on standard error; {USAGE} the command line is wrong.
+Credentials of object stores come from the environment (AWS_ACCESS_KEY_ID and so on), never from the command line.
+"""
+
+
+class Commands(TyperGroup):
+    """The group of commands: every error that Morrow raises on purpose becomes a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Python flushes standard output once more at exit; there is nobody to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(PIPE_CLOSED) from None
+        except (MorrowError, OSError) as error:
+            typer.echo(f"morrow: {error}", err=True)
+            raise typer.Exit(FAILED) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from morrow import __version__
+
+        typer.echo(f"morrow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def read(
+    path: arg.TablePath,
+    columns: arg.Columns = None,
+    where: arg.Where = None,
+    limit: arg.Limit = None,
+    as_of: arg.AsOf = None,
+    snapshot: arg.Snapshot = None,
+    tag: arg.Tag = None,
+    timestamp: arg.Timestamp = None,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """The rows of a table, merged. A table on the screen shows the first 20 unless --limit says otherwise."""
+    from morrow.cli import rows
+    from morrow.cli.scans import State
+
+    state = State(as_of, snapshot, tag, timestamp, branch)
+    rows.read(path, state, arg.column_names(columns), where, limit, form, output)
+
+
+@app.command()
+def describe(path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
+    """Columns, keys, options, the newest snapshot, and how many tags and branches there are."""
+    from morrow.cli import metadata
+
+    metadata.describe(path, branch, form, output)
+
+
+@app.command()
+def snapshots(
+    path: arg.TablePath,
+    limit: arg.Limit = None,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """The living snapshots, newest first."""
+    from morrow.cli import metadata
+
+    metadata.snapshots(path, branch, limit, form, output)
+
+
+@app.command()
+def files(
+    path: arg.TablePath,
+    where: arg.Where = None,
+    limit: arg.Limit = None,
+    as_of: arg.AsOf = None,
+    snapshot: arg.Snapshot = None,
+    tag: arg.Tag = None,
+    timestamp: arg.Timestamp = None,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """The data files that a read would open; --limit is of files."""
+    from morrow.cli import plans
+    from morrow.cli.scans import State
+
+    plans.files(path, State(as_of, snapshot, tag, timestamp, branch), where, limit, form, output)
+
+
+@app.command()
+def explain(
+    path: arg.TablePath,
+    columns: arg.Columns = None,
+    where: arg.Where = None,
+    limit: arg.Limit = None,
+    as_of: arg.AsOf = None,
+    snapshot: arg.Snapshot = None,
+    tag: arg.Tag = None,
+    timestamp: arg.Timestamp = None,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """What a read would open and why: pruning, sections, masks, bytes, pushed conditions."""
+    from morrow.cli import plans
+    from morrow.cli.scans import State
+
+    state = State(as_of, snapshot, tag, timestamp, branch)
+    plans.explain(path, state, arg.column_names(columns), where, limit, form, output)
+
+
+@app.command()
+def sql(
+    query: arg.Query,
+    tables: arg.Tables = None,
+    limit: arg.Limit = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """A DuckDB query over tables named by --table, or by paimon_scan('PATH', as_of := 'TAG') in the query."""
+    from morrow.cli import rows
+
+    rows.sql(query, arg.named_paths(tables), limit, form, output)

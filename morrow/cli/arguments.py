@@ -1,0 +1,81 @@
+"""What the commands take: each argument and option once, with its help."""
+
+from __future__ import annotations
+
+import csv
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from morrow.engine.errors import InvalidArgument
+
+WHAT, WHEN, RESULT = "What to read", "Which state of the table", "Result"
+
+
+class Format(str, Enum):
+    """How a result is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    ARROW = "arrow"
+
+
+# Optional, not "| None": typer evaluates these annotations, and Python 3.10 evaluates typer's.
+TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of the table.", show_default=False)]
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="SQL in DuckDB's dialect.", show_default=False)]
+Columns = Annotated[
+    Optional[str],
+    typer.Option("--columns", "-c", metavar="A,B", help='Columns, in this order; "a,b",c where a name has a comma.', rich_help_panel=WHAT),
+]
+Where = Annotated[
+    Optional[str], typer.Option("--filter", "-w", metavar="SQL", help="A condition, as after WHERE.", rich_help_panel=WHAT)
+]
+Limit = Annotated[
+    Optional[int], typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.", rich_help_panel=WHAT)
+]
+AsOf = Annotated[
+    Optional[str], typer.Option("--as-of", metavar="V", help="Snapshot id or tag name.", rich_help_panel=WHEN)
+]
+Snapshot = Annotated[Optional[int], typer.Option("--snapshot", metavar="ID", help="Snapshot id.", rich_help_panel=WHEN)]
+Tag = Annotated[Optional[str], typer.Option("--tag", metavar="NAME", help="Tag name.", rich_help_panel=WHEN)]
+Timestamp = Annotated[
+    Optional[str],
+    typer.Option("--timestamp", metavar="TIME", help="Newest snapshot at or before: ISO text (UTC) or epoch milliseconds.", rich_help_panel=WHEN),
+]
+Branch = Annotated[Optional[str], typer.Option("--branch", metavar="NAME", help="Another branch than main.", rich_help_panel=WHEN)]
+ResultFormat = Annotated[
+    Format, typer.Option("--format", "-f", help="json is one object a line; arrow is an IPC stream.", rich_help_panel=RESULT)
+]
+Output = Annotated[
+    Optional[Path],
+    typer.Option("--output", "-o", metavar="FILE", help="Write here; the file appears when it is complete.", rich_help_panel=RESULT),
+]
+Tables = Annotated[
+    Optional[list[str]],
+    typer.Option("--table", "-t", metavar="NAME=PATH", help="Name a table for the query; may be repeated.", rich_help_panel=WHAT),
+]
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """The names in a comma-separated list, in which names may be quoted as in CSV; None for None."""
+    return None if text is None else next(csv.reader([text], skipinitialspace=True), [])
+
+
+def named_paths(texts: list[str] | None) -> dict[str, str]:
+    """``NAME=PATH`` options by name.
+
+    Raises:
+        InvalidArgument: an option of another form, or a name given twice.
+    """
+    paths: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise InvalidArgument(f"--table {text}: write NAME=PATH")
+        if name in paths:
+            raise InvalidArgument(f"--table {text}: the name {name} is given twice")
+        paths[name] = path
+    return paths

@@ -1,0 +1,152 @@
+"""``morrow describe`` and ``morrow snapshots``: what is known of a table without reading its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import morrow
+from morrow.cli.arguments import Format
+from morrow.cli.output import sink, write_rows
+from morrow.cli.progress import working
+from morrow.cli.scans import metadata_of
+from morrow.cli.tables import printable, render
+from morrow.engine.format.snapshot import Snapshot
+
+HIDDEN = "******"
+SECRET = re.compile(r"secret|password|passwd|token|credential|access-?key|account-?key|private-?key|sas", re.IGNORECASE)
+"""Options of this kind hold credentials, which do not belong on a screen or in a log."""
+
+COLUMN = pa.struct(
+    [
+        ("id", pa.int32()),
+        ("name", pa.string()),
+        ("type", pa.string()),
+        ("key", pa.string()),
+        ("default", pa.string()),
+        ("comment", pa.string()),
+    ]
+)
+SNAPSHOT = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("time", pa.timestamp("ms", "UTC")),
+        ("kind", pa.string()),
+        ("schema_id", pa.int64()),
+        ("total_records", pa.int64()),
+        ("delta_records", pa.int64()),
+        ("changelog_records", pa.int64()),
+        ("watermark", pa.int64()),
+        ("commit_user", pa.string()),
+        ("commit_identifier", pa.int64()),
+    ]
+)
+TABLE = pa.schema(
+    [
+        ("path", pa.string()),
+        ("branch", pa.string()),
+        ("comment", pa.string()),
+        ("schema_id", pa.int64()),
+        ("columns", pa.list_(COLUMN)),
+        ("primary_keys", pa.list_(pa.string())),
+        ("partition_keys", pa.list_(pa.string())),
+        ("options", pa.struct([])),
+        ("snapshot", pa.struct(list(SNAPSHOT))),
+        ("tags", pa.int64()),
+        ("branches", pa.int64()),
+    ]
+)
+
+
+def describe(path: str, branch: str | None, form: Format, output: Path | None) -> None:
+    """Write what a table is: in every form but ``table`` one row, with lists and structs inside."""
+    with working("opening"):
+        record = _record(morrow.open(path, branch=branch))
+    if form is Format.TABLE:
+        with sink(output) as out:
+            out.write("\n".join(_lines(record)).encode() + b"\n")
+        return
+    # Options are an object with a member for each, so that `.options."file.format"` finds it.
+    options = pa.struct([(key, pa.string()) for key in record["options"]])
+    schema = TABLE.set(TABLE.get_field_index("options"), pa.field("options", options))
+    write_rows(schema, pa.Table.from_pylist([record], schema).to_batches(), form, output)
+
+
+def snapshots(path: str, branch: str | None, limit: int | None, form: Format, output: Path | None) -> None:
+    """Write the snapshots, newest first."""
+    with working("reading snapshots"):
+        newest_first = morrow.open(path, branch=branch).snapshots()[::-1][:limit]
+    table = pa.Table.from_pylist([_snapshot(snapshot) for snapshot in newest_first], SNAPSHOT)
+    write_rows(SNAPSHOT, table.to_batches(), form, output)
+
+
+def _record(table: morrow.Table) -> dict[str, Any]:
+    metadata = metadata_of(table)
+    schema, latest = metadata.latest_schema(), metadata.latest_snapshot()
+    roles = {name: "partition" for name in schema.partition_keys} | {name: "primary" for name in schema.primary_keys}
+    both = set(schema.partition_keys) & set(schema.primary_keys)
+    return {
+        "path": table.path,
+        "branch": table.branch,
+        "comment": schema.comment,
+        "schema_id": schema.id,
+        "columns": [
+            {
+                "id": field.id,
+                "name": field.name,
+                "type": str(field.type),
+                "key": "primary, partition" if field.name in both else roles.get(field.name),
+                "default": field.default_value,
+                "comment": field.description,
+            }
+            for field in schema.fields
+        ],
+        "primary_keys": list(schema.primary_keys),
+        "partition_keys": list(schema.partition_keys),
+        "options": {key: HIDDEN if SECRET.search(key) else value for key, value in sorted(schema.options.items())},
+        "snapshot": None if latest is None else _snapshot(latest),
+        "tags": len(metadata.tag_names()),
+        "branches": len(metadata.branch_names()),
+    }
+
+
+def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "id": snapshot.id,
+        "time": snapshot.time,
+        "kind": snapshot.commit_kind,
+        "schema_id": snapshot.schema_id,
+        "total_records": snapshot.total_record_count,
+        "delta_records": snapshot.delta_record_count,
+        "changelog_records": snapshot.changelog_record_count,
+        "watermark": snapshot.watermark,
+        "commit_user": snapshot.commit_user,
+        "commit_identifier": snapshot.commit_identifier,
+    }
+
+
+def _lines(record: dict[str, Any]) -> Iterator[str]:
+    yield f"table      {printable(record['path'])}"
+    yield f"branch     {printable(record['branch'])}"
+    if record["comment"]:
+        yield f"comment    {printable(record['comment'])}"
+    yield f"keys       {', '.join(map(printable, record['primary_keys'])) or 'none: an append table'}"
+    yield f"partition  {', '.join(map(printable, record['partition_keys'])) or 'none'}"
+    latest = record["snapshot"]
+    yield "snapshot   none: nothing was committed" if latest is None else (
+        f"snapshot   {latest['id']} ({latest['kind']}, {latest['time'].isoformat()}), "
+        f"{latest['total_records']:,} records before merging"
+    )
+    yield f"tags       {record['tags']}, branches {record['branches']} besides main"
+    yield f"schema     {record['schema_id']}"
+    headers = [name for name in ("id", "name", "type", "key", "default", "comment") if any(c[name] is not None for c in record["columns"])]
+    cells = [["" if c[name] is None else str(c[name]) for name in headers] for c in record["columns"]]
+    yield ""
+    yield render(headers, cells).rstrip("\n")
+    if record["options"]:
+        yield ""
+        yield render(("option", "value"), list(record["options"].items())).rstrip("\n")

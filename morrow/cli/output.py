@@ -1,0 +1,148 @@
+"""Rows out: ``table``, ``json``, ``csv`` and ``arrow``, to standard output or to a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import typer
+
+from morrow.cli.arguments import Format
+from morrow.cli.progress import counted
+from morrow.engine.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLE_ROWS = 20
+"""Rows of a table, unless a limit is given: a table is for eyes."""
+
+TEXT_BATCH_ROWS = 16_384
+"""Rows turned into text at a time: text is larger than columns."""
+
+
+def write_rows(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Format, output: Path | None = None, cap: int | None = None
+) -> None:
+    """Write the rows of `batches` in the form that was asked for.
+
+    Only a batch at a time is held, but for ``table``, which holds its rows. With `cap`, a table shows that many rows
+    and says so when there are more; the other forms take no notice of it.
+
+    Raises:
+        typer.BadParameter: Arrow bytes to a terminal. InvalidArgument: a file that cannot be made.
+        Unsupported: a type that has no text. Whatever reading raises; a file is left out then, not left incomplete.
+    """
+    if form is Format.ARROW and output is None and sys.stdout.isatty():
+        raise typer.BadParameter("arrow is not for a terminal: name a file with --output, or pipe it on")
+    shown = output is not None or not sys.stdout.isatty() or form is Format.TABLE
+    with sink(output) as out:
+        if form is Format.TABLE:
+            _write_table(schema, counted(batches), out, cap)
+        else:
+            WRITERS[form](schema, counted(batches, shown=shown), out)
+
+
+@contextmanager
+def sink(output: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or a file that takes its name when all of it is written.
+
+    Raises:
+        InvalidArgument: the file cannot be made.
+    """
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    draft = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        file = draft.open("xb")
+    except OSError as error:
+        raise InvalidArgument(f"--output {output}: {error.strerror}; name a file in a folder that can be written") from error
+    try:
+        with file:
+            yield file
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    import pyarrow as pa
+
+    stream = pa.ipc.new_stream(out, schema)
+    for batch in batches:
+        stream.write_batch(batch)
+    # Not in a `finally`: a stream that broke off must not end like a complete one.
+    stream.close()
+
+
+def _write_json(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    from morrow.cli.text import json_lines
+
+    for batch in _small(batches):
+        out.write(json_lines(batch))
+
+
+def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    import polars as pl
+
+    from morrow.cli.text import texts
+
+    # Names may repeat in SQL results, which a frame cannot say, so the header is written as a row of its own.
+    header = pl.DataFrame([[name] for name in schema.names], schema=[str(i) for i in range(len(schema.names))])
+    out.write(header.write_csv(include_header=False).encode())
+    for batch in _small(batches):
+        columns = {str(i): pl.Series(pl.from_arrow(texts(column)), dtype=pl.String) for i, column in enumerate(batch.columns)}
+        pl.DataFrame(columns).write_csv(out, include_header=False)
+
+
+WRITERS: Mapping[Format, Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]] = {
+    Format.JSON: _write_json,
+    Format.CSV: _write_csv,
+    Format.ARROW: _write_arrow,
+}
+
+
+def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, len(batch), TEXT_BATCH_ROWS):
+            yield batch.slice(start, TEXT_BATCH_ROWS)
+
+
+def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO, cap: int | None) -> None:
+    from morrow.cli.tables import render
+
+    rows, more = _first_rows(batches, cap)
+    text = render(schema.names, rows, numeric=[_is_number(kind) for kind in schema.types], terminal=out is sys.stdout.buffer)
+    out.write(text.encode())
+    note = " shown, there are more: give --limit, or another --format" if more else ""
+    out.write(f"{_count(len(rows))}{note}\n".encode())
+
+
+def _first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[list[tuple[str | None, ...]], bool]:
+    """Up to `cap` rows as text, and whether there are more."""
+    from morrow.cli.text import texts
+
+    rows: list[tuple[str | None, ...]] = []
+    for batch in _small(batches):
+        left = len(batch) if cap is None else cap - len(rows)
+        shown = batch.slice(0, left)
+        rows += zip(*(texts(column).to_pylist() for column in shown.columns))
+        if len(batch) > left:
+            return rows, True
+    return rows, False
+
+
+def _count(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows:,} rows"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -1,0 +1,77 @@
+"""``morrow read`` and ``morrow sql``: rows as a stream, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from morrow.cli.arguments import Format
+from morrow.cli.output import TABLE_ROWS, write_rows
+from morrow.cli.progress import working
+from morrow.cli.scans import State, scan_of
+from morrow.engine.errors import InvalidArgument, MorrowError
+
+if TYPE_CHECKING:
+    import duckdb
+
+BATCH_ROWS = 65_536
+
+
+def read(
+    path: str,
+    state: State,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int | None,
+    form: Format,
+    output: Path | None,
+) -> None:
+    """Write the rows of a table."""
+    cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
+    # One row more than is shown tells whether there are more, and reading stops there.
+    scan = scan_of(path, state, columns, where, limit if cap is None else cap + 1)
+    with working("planning"):
+        _ = scan.plan
+    write_rows(scan.schema, scan.to_batches(BATCH_ROWS), form, output, cap)
+
+
+def sql(query: str, tables: Mapping[str, str], limit: int | None, form: Format, output: Path | None) -> None:
+    """Write the result of a DuckDB query, in which `tables` are views by name and ``paimon_scan`` is known."""
+    import duckdb
+
+    import morrow
+
+    cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
+    # Without replacements a misspelt table is an error, not a variable of this module.
+    with closing(duckdb.connect(config={"python_enable_replacements": "false"})) as connection, _duckdb_errors():
+        connection.execute("SET TimeZone = 'UTC'")
+        morrow.duckdb.install(connection)
+        for name, path in tables.items():
+            with working(f"opening {name}"):
+                morrow.open(path).scan().to_duckdb(connection).create_view(name)
+        with working("running the query"):
+            result = connection.sql(query)
+        if result is None:
+            raise InvalidArgument("the query returns no rows; write a SELECT")
+        _write_relation(result if limit is None else result.limit(limit), form, output, cap)
+
+
+def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:
+    with closing((result if cap is None else result.limit(cap + 1)).fetch_arrow_reader(BATCH_ROWS)) as reader:
+        write_rows(reader.schema, reader, form, output, cap)
+
+
+@contextmanager
+def _duckdb_errors() -> Iterator[None]:
+    """What DuckDB raises, as Morrow's errors: its own where it wraps one of those, else `InvalidArgument`."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        cause = error.__cause__ or error.__context__
+        if isinstance(cause, MorrowError):
+            raise cause from error
+        raise InvalidArgument(f"DuckDB: {error}") from error

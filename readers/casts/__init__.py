@@ -1,0 +1,40 @@
+"""Casts of columns whose type has changed since their file was written, with exactly Java Paimon's results."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pyarrow as pa
+
+from morrow.engine.format.types import DataType
+from morrow.readers.casts.base import Cast, apply
+from morrow.readers.casts.native import cast_expression, polars_cast
+from morrow.readers.casts.rules import is_allowed, require_allowed
+
+__all__ = ["arrow_cast", "cast_expression", "is_allowed", "polars_cast"]
+
+A = TypeVar("A", pa.Array, pa.ChunkedArray)
+
+
+def arrow_cast(array: A, source: DataType, target: DataType, *, where: str | None = None, zone: str = "UTC") -> A:
+    """Cast a column to the type that it has in the schema read.
+
+    Args:
+        array: values of `source.arrow()`; a chunked array is cast chunk by chunk.
+        source: the type in the file's schema.
+        target: the type in the read's schema.
+        where: what to name in errors, such as the table and column.
+        zone: the session's zone, in which TIMESTAMP_LTZ meets DATE, TIME, TIMESTAMP and text.
+
+    Returns:
+        An array of `target.arrow()`, of the same length; null stays null, and is also what Java gives for a DECIMAL
+        that does not fit.
+
+    Raises:
+        Unsupported: Java has no such cast, or fails on a value (text that is no number), or Arrow cannot hold it.
+    """
+    require_allowed(source, target, where=where)
+    cast = Cast(source, target, zone, where)
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([apply(chunk, cast) for chunk in array.chunks], target.arrow())
+    return apply(array, cast)

@@ -1,0 +1,51 @@
+"""Checks of a data file against what metadata says of it, without reading its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from morrow.engine.errors import CorruptFile, FileMissing
+from morrow.engine.format.avro import read_container
+from morrow.readers.files.blob import record_lengths
+from morrow.readers.files.source import FileSource, check_rows, reading
+
+
+def verify(source: FileSource, *, rows: bool = False) -> None:
+    """Check that the file is there with the size that metadata gives; with `rows` also how many rows it says it has.
+
+    The size costs one look-up; the rows one read of the footer (Avro: of the file; text formats are not checked).
+
+    Raises:
+        FileMissing, CorruptFile.
+    """
+    size = source.store.size(source.path)
+    if size is None:
+        raise FileMissing(source.path)
+    if source.size and size != source.size:
+        raise CorruptFile(source.path, f"has {size} bytes where metadata says {source.size}")
+    if rows and source.format in ROW_COUNTERS:
+        with reading(source.path):
+            check_rows(source, ROW_COUNTERS[source.format](source))
+
+
+def _parquet_rows(source: FileSource) -> int:
+    with source.store.open(source.path) as stream:
+        return int(pq.ParquetFile(stream).metadata.num_rows)
+
+
+def _orc_rows(source: FileSource) -> int:
+    with source.store.open(source.path) as stream:
+        return int(orc.ORCFile(pa.PythonFile(stream, mode="r")).nrows)
+
+
+ROW_COUNTERS: dict[str, Callable[[FileSource], int]] = {
+    "parquet": _parquet_rows,
+    "orc": _orc_rows,
+    "avro": lambda source: read_container(source.store.read(source.path), where=source.path).rows,
+    "blob": lambda source: len(record_lengths(source)),
+}
+"""Number of rows according to the file itself."""

@@ -1,0 +1,27 @@
+"""Text data files: each line is the value of the only column.
+
+Java writes null as an empty line and reads that as empty text; so does this reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.types import DataField
+from morrow.readers.files.source import Chunk, FileSource
+from morrow.readers.files.text_lines import lines
+from morrow.readers.files.text_values import TEXT_TYPES
+
+DELIMITER_OPTIONS = ("text.line-delimiter", "lineSep")
+
+
+def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+    """Chunks of about 16 MiB of text."""
+    if len(fields) > 1 or not all(isinstance(each.type, TEXT_TYPES) for each in fields):
+        raise CorruptFile(source.path, "a text file has one column of text", hint="check file.format of the table")
+    delimiter = next((source.options[key] for key in DELIMITER_OPTIONS if key in source.options), "\n")
+    for chunk in lines(source, delimiter):
+        yield Chunk(len(chunk), pl.DataFrame([chunk.alias(each.name) for each in fields]))

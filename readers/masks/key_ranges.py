@@ -1,0 +1,135 @@
+"""Cuts a merge-on-read section into ranges of its first key column, by the row group statistics of its Parquet files.
+
+Two things come of it. A section larger than memory is merged range by range, several ranges at once. And where row
+groups of one file alone cover a range, its keys need not be read at all: nothing there can be superseded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from morrow.engine.format.types import (
+    BigIntType,
+    CharType,
+    DataField,
+    DataType,
+    DateType,
+    IntType,
+    SmallIntType,
+    TinyIntType,
+    VarCharType,
+)
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import DataFile
+from morrow.readers.files import reading
+
+RANGE_ROWS = 1 << 22
+"""Rows whose keys are merged at once, about; row groups are the grain."""
+
+FEW_ROWS = 1 << 18
+"""Sections up to this many rows are merged whole: looking at their row groups would cost more than it saves."""
+
+RANGED_TYPES: tuple[type[DataType], ...] = (
+    *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
+    *(CharType, VarCharType),
+)
+"""Key types whose Parquet statistics pyarrow gives as values that compare like the keys do."""
+
+PARQUET = "parquet"
+
+WORTHWHILE = 0.7
+"""A section that fits one range is cut only when at most this share of its rows must be merged."""
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """Keys whose first column is at least `low` and below `high`; None is no bound. `files` hold such rows."""
+
+    low: Any = None
+    high: Any = None
+    files: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    file: int
+    rows: int
+    low: Any
+    high: Any
+
+
+def key_ranges(
+    files: Sequence[DataFile], first_key: DataField, stored_names: Sequence[str], store: FileStore, skip_alone: bool
+) -> list[KeyRange]:
+    """The ranges that have to be merged; rows outside of them are live.
+
+    Args:
+        stored_names: the first key column's name in each file.
+        skip_alone: leave out ranges that only one file covers.
+    """
+    everything = [KeyRange(files=tuple(range(len(files))))]
+    if sum(file.row_count for file in files) <= FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
+        return everything
+    groups: list[_RowGroup] = []
+    for number, (file, name) in enumerate(zip(files, stored_names)):
+        found = _row_groups(number, file, name, store) if file.format == PARQUET else None
+        if found is None:
+            return everything
+        groups.extend(found)
+    total = sum(group.rows for group in groups)
+    ranges = _cut(groups, skip_alone)
+    # One pass over everything is cheaper than a cut that saves little.
+    if total <= RANGE_ROWS and _rows_within(ranges, groups) > total * WORTHWHILE:
+        return everything
+    return ranges
+
+
+def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[_RowGroup]) -> int:
+    """Rows of the row groups that any of the ranges touches."""
+    return sum(
+        group.rows
+        for group in groups
+        if any((r.high is None or group.low < r.high) and not group.high < r.low for r in ranges)
+    )
+
+
+def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[_RowGroup] | None:
+    """The row groups of a file, None when any lacks statistics of the column."""
+    with reading(file.path), store.open(file.path) as stream:
+        metadata = pq.ParquetFile(stream).metadata
+        column = metadata.schema.names.index(name) if name in metadata.schema.names else -1
+        groups = []
+        for index in range(metadata.num_row_groups):
+            row_group = metadata.row_group(index)
+            statistics = row_group.column(column).statistics if column >= 0 else None
+            if statistics is None or not statistics.has_min_max:
+                return None
+            groups.append(_RowGroup(number, row_group.num_rows, statistics.min, statistics.max))
+    return groups
+
+
+def _cut(groups: Sequence[_RowGroup], skip_alone: bool) -> list[KeyRange]:
+    """Ranges between the least keys of row groups, neighbours joined up to `RANGE_ROWS`."""
+    edges = sorted({group.low for group in groups})
+    ranges: list[KeyRange] = []
+    rows = 0
+    for low, high in pairwise([*edges, None]):
+        inside = [g for g in groups if (high is None or g.low < high) and not g.high < low]
+        covering = tuple(sorted({g.file for g in inside}))
+        starting = sum(g.rows for g in inside if not g.low < low)
+        if skip_alone and len(covering) < 2:  # noqa: PLR2004
+            rows = 0
+            continue
+        joins = ranges and ranges[-1].high == low and rows and rows + starting <= RANGE_ROWS
+        if joins:
+            ranges[-1] = KeyRange(ranges[-1].low, high, tuple(sorted({*ranges[-1].files, *covering})))
+            rows += starting
+        else:
+            ranges.append(KeyRange(low, high, covering))
+            rows = max(starting, 1)
+    return ranges

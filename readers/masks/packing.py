@@ -1,0 +1,126 @@
+"""Composite and text keys as one unsigned 64-bit number each, where that is exact.
+
+Sorting numbers is what processors do well, and sorted files stay sorted runs: a stable sort then only merges them.
+A column takes as many bits as its values in this section span; text of one length takes the eight bytes that end it,
+less what all keys share. Where the bits do not suffice, nothing is packed and the caller sorts the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.format.types import (
+    BigIntType,
+    BinaryType,
+    CharType,
+    DataField,
+    DateType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
+
+WORD_BYTES = 8
+WORD_BITS = 64
+INTEGERS = (
+    *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
+    *(TimeType, TimestampType, LocalZonedTimestampType),
+)
+TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
+LENGTH_SUFFIX = "__length"
+
+
+@dataclass(frozen=True)
+class KeyPacking:
+    """How the key columns of one section are read and packed.
+
+    `lengths` holds, for text columns, the length in bytes of the section's smallest and greatest key: a guess at the
+    length of all, which `pack` verifies.
+    """
+
+    fields: tuple[DataField, ...]
+    lengths: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
+    ) -> KeyPacking | None:
+        """A packing for keys between the bounds `low` and `high`, None when there is none worth trying."""
+        if low is None or high is None or len(fields) == 1 and isinstance(fields[0].type, INTEGERS):
+            return None
+        lengths: dict[str, int] = {}
+        for field, first, last in zip(fields, low, high):
+            if isinstance(field.type, TEXTS):
+                length = _byte_length(first)
+                if length < WORD_BYTES or length != _byte_length(last):
+                    return None
+                lengths[field.name] = length
+            elif not isinstance(field.type, INTEGERS):
+                return None
+        return cls(tuple(fields), lengths)
+
+    @cached_property
+    def expressions(self) -> list[pl.Expr]:
+        """What to select of a file's key columns instead of the columns themselves."""
+        return [part for field in self.fields for part in self._expressions(field)]
+
+    def _expressions(self, field: DataField) -> list[pl.Expr]:
+        if field.name not in self.lengths:
+            return [pl.col(field.name).to_physical().cast(pl.Int64)]
+        content = pl.col(field.name).cast(pl.Binary)
+        word = content.bin.slice(self.lengths[field.name] - WORD_BYTES, WORD_BYTES)
+        return [
+            word.bin.reinterpret(dtype=pl.UInt64, endianness="big").alias(field.name),
+            content.bin.size().alias(field.name + LENGTH_SUFFIX),
+        ]
+
+    def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> npt.NDArray[np.uint64] | None:
+        """One number per row of `frame` (columns of `expressions`), equal exactly for equal keys; None if not exact."""
+        packed = np.zeros(frame.height, np.uint64)
+        left = WORD_BITS
+        for index, field in enumerate(self.fields):
+            column = frame[field.name]
+            if field.name in self.lengths and not self._is_exact(frame, index, low, high):
+                return None
+            least, greatest = column.min(), column.max()
+            assert isinstance(least, int) and isinstance(greatest, int)
+            bits = (greatest - least).bit_length()
+            if bits > left:
+                return None
+            left -= bits
+            # Differences wrap around in 64 bits and are right again as unsigned numbers.
+            offsets = column.to_numpy().view(np.uint64) - np.uint64(least % 2**WORD_BITS)
+            packed = (packed << np.uint64(bits) if bits < WORD_BITS else packed) | offsets
+        return packed
+
+    def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
+        """Whether the last eight bytes tell the values of a text column apart.
+
+        They do when all values have the length of the bounds and share what comes before those bytes; keys between
+        two bounds share the bounds' common prefix, in their first column.
+        """
+        name = self.fields[index].name
+        length = self.lengths[name]
+        if not (frame[name + LENGTH_SUFFIX] == length).all():
+            return False
+        before = length - WORD_BYTES
+        return before == 0 or (index == 0 and _bytes(low[0])[:before] == _bytes(high[0])[:before])
+
+
+def _bytes(value: object) -> bytes:
+    return value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
+
+
+def _byte_length(value: object) -> int:
+    return len(_bytes(value))

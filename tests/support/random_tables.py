@@ -1,0 +1,273 @@
+"""Random primary-key tables for Hypothesis: a history of records, split into files and levels as an LSM tree could be.
+
+Values come from small pools with the corner cases in them, so that keys collide and sequence fields tie. Not among
+them: NaN and -0.0 as keys, which Java compares as equal to other numbers, and fractions of seconds in ORC files, which
+Java and others read differently before 1970.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from morrow.engine.format import types as t
+from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
+from tests.support.table_factory import DataFile, TableFactory
+
+UTC = dt.timezone.utc
+
+POOLS: dict[str, list[Any]] = {
+    "BOOLEAN": [False, True],
+    "TINYINT": [-128, -1, 0, 1, 127],
+    "SMALLINT": [-(2**15), -1, 0, 1, 2**15 - 1],
+    "INT": [-(2**31), -7, 0, 1, 2, 3, 2**31 - 1],
+    "BIGINT": [-(2**63), -7, 0, 1, 2, 2**31, 2**63 - 1],
+    "FLOAT": [-1.5, 0.0, 0.25, 3.0e38],
+    "DOUBLE": [-1e300, -0.5, 0.0, 2.0, 2.5],
+    "DECIMAL(10, 2)": [Decimal(x) for x in ("-99999999.99", "-0.01", "0.00", "1.50", "99999999.99")],
+    "DECIMAL(25, 3)": [Decimal(x) for x in ("-1234567890123456789012.345", "-0.001", "0.000", "2.500", "2.501")],
+    "STRING": ["", "a", "a\0", "abcdefg", "abcdefgh", "it's", "é", "\uffff", "\U0001f600"],
+    "VARCHAR(10)": ["", "b", "longer val"],
+    "CHAR(3)": ["abc", "abd", "zzz"],
+    "BYTES": [b"", b"\0", b"\x7f", b"\x80", b"\xff" * 9],
+    "BINARY(2)": [b"\0\0", b"\0\xff", b"\xff\0"],
+    "DATE": [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)],
+    "TIME(3)": [dt.time(0, 0), dt.time(12, 30, 15, 1000), dt.time(23, 59, 59, 999000)],
+    "TIMESTAMP(0)": [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 5, 1, 12, 0, 0)],
+    "TIMESTAMP(3)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 5, 1, 12, 0, 0, 1000)],
+    "TIMESTAMP(6)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 5, 1, 12, 0, 0, 1)],
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": [dt.datetime(2000, 1, 1, tzinfo=UTC), dt.datetime(2024, 5, 1, 1, tzinfo=UTC)],
+}
+NESTED: dict[t.DataType, list[Any]] = {
+    t.ArrayType(element=t.IntType()): [[], [1], [1, None, 3]],
+    t.MapType(key=t.VarCharType(nullable=False), value=t.IntType()): [[], [("k", 1)], [("k", None), ("l", 2)]],
+    t.RowType(fields=(t.DataField(90, "x", t.IntType()), t.DataField(91, "y", t.VarCharType()))): [
+        {"x": 1, "y": "a"},
+        {"x": None, "y": None},
+    ],
+}
+PARTITION_TYPES = ("INT", "STRING", "DATE", "BOOLEAN")
+SEQUENCE_TYPES = tuple(name for name in POOLS if name not in ("BOOLEAN", "BYTES", "BINARY(2)"))
+UPPER_LEVELS = (5, 4, 3)
+FORMATS = ("parquet", "parquet", "orc")
+KINDS = ("+I", "+I", "+U", "-D", "-U")
+NOT_NULL_CHANCE = 3
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """One file of a random table: what the oracle needs, and how it goes to disk."""
+
+    partition: Row
+    level: int
+    records: tuple[Record, ...]
+    format: str
+    value_stats: bool
+    commit_after: bool
+    dead: frozenset[int] = frozenset()
+
+    @property
+    def file(self) -> File:
+        return File(self.level, self.records, self.dead)
+
+
+@dataclass(frozen=True)
+class RandomTable:
+    """A table's definition and its files in the order they are written."""
+
+    fields: tuple[t.DataField, ...]
+    primary_keys: tuple[str, ...]
+    partition_keys: tuple[str, ...]
+    options: Mapping[str, str]
+    files: tuple[WrittenFile, ...]
+
+    def write(self, path: Path) -> list[int]:
+        """Write it below `path`; returns how many of the files each snapshot has, the first snapshot's first."""
+        table = TableFactory(path, self.fields, self.primary_keys, self.partition_keys, self.options)
+        counts = []
+        for i, file in enumerate(self.files):
+            written = self._write_file(table, file)
+            if file.dead:
+                table.deletion_vector(written, file.dead)
+            if file.commit_after or i == len(self.files) - 1:
+                table.commit()
+                counts.append(i + 1)
+        if not counts:
+            table.commit()
+            counts.append(0)
+        return counts
+
+    def _write_file(self, table: TableFactory, file: WrittenFile) -> DataFile:
+        return table.write_file(
+            self.arrow([r.row for r in file.records]),
+            partition=dict(zip(self.partition_keys, file.partition, strict=True)),
+            level=file.level,
+            sequence_start=[r.sequence for r in file.records],
+            kinds=[r.kind for r in file.records],
+            format=file.format,
+            row_group_size=2,
+            value_stats=file.value_stats,
+        )
+
+    def rows(self, count: int) -> list[Row]:
+        """What the oracle reads from the first `count` files."""
+        names = [f.name for f in self.fields]
+        partitions = dict.fromkeys(f.partition for f in self.files)
+        return [
+            row
+            for partition in partitions
+            for row in read_bucket(
+                [f.file for f in self.files[:count] if f.partition == partition], names, self.options
+            )
+        ]
+
+    def arrow(self, rows: Sequence[Row]) -> pa.Table:
+        columns = [pa.array([row[i] for row in rows], f.type.arrow()) for i, f in enumerate(self.fields)]
+        return pa.table(columns, schema=t.arrow_schema(self.fields))
+
+
+def values(kind: t.DataType) -> st.SearchStrategy[Any]:
+    """A value of the type; null in a third of the draws where the type allows it."""
+    pool = NESTED[kind] if kind in NESTED else POOLS[str(kind.with_nullable(True))]
+    some = st.sampled_from(pool)
+    return (
+        some if not kind.nullable else st.integers(0, NOT_NULL_CHANCE - 1).flatmap(lambda n: some if n else st.none())
+    )
+
+
+@st.composite
+def random_tables(draw: st.DrawFn) -> RandomTable:
+    keys = draw(st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=3))
+    partition = draw(st.sampled_from((None, *PARTITION_TYPES)))
+    others = draw(st.lists(st.sampled_from([*sorted(POOLS), *NESTED]), max_size=4))
+    named: list[tuple[str, t.DataType]] = [(f"k{i}", _type(kind, nullable=False)) for i, kind in enumerate(keys)]
+    named += [("pt", _type(partition, nullable=False))] if partition else []
+    named += [(f"v{i}", _type(kind, nullable=True)) for i, kind in enumerate(others)]
+    fields = tuple(t.DataField(i, name, kind) for i, (name, kind) in enumerate(draw(st.permutations(named))))
+    partition_keys = ("pt",) if partition else ()
+    options = draw(_options([f"v{i}" for i, kind in enumerate(others) if kind in SEQUENCE_TYPES]))
+    primary_keys = (*partition_keys, *(f"k{i}" for i in range(len(keys))))
+    table = RandomTable(fields, primary_keys, partition_keys, options, ())
+    pool = (
+        [()]
+        if partition is None
+        else [
+            (v,) for v in draw(st.lists(values(_type(partition, nullable=False)), min_size=1, max_size=2, unique=True))
+        ]
+    )
+    files = [file for spec in pool for file in draw(_bucket(table, spec))]
+    return RandomTable(fields, primary_keys, partition_keys, options, tuple(files))
+
+
+def _type(kind: str | t.DataType, *, nullable: bool) -> t.DataType:
+    return (kind if isinstance(kind, t.DataType) else t.parse_atomic(kind)).with_nullable(nullable)
+
+
+@st.composite
+def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    mode = draw(st.sampled_from(("deduplicate", "deduplicate", "first-row", "deletion-vectors")))
+    if mode == "first-row":
+        options["merge-engine"] = "first-row"
+    elif sequence_columns and draw(st.booleans()):
+        chosen = draw(st.lists(st.sampled_from(sequence_columns), min_size=1, max_size=2, unique=True))
+        options["sequence.field"] = ",".join(chosen)
+        if draw(st.booleans()):
+            options["sequence.field.sort-order"] = "descending"
+    if mode == "deletion-vectors":
+        options["deletion-vectors.enabled"] = "true"
+        options["deletion-vectors.bitmap64"] = draw(st.sampled_from(("false", "true")))
+    options["ignore-delete"] = draw(st.sampled_from(("false", "true")))
+    options["data-file.thin-mode"] = draw(st.sampled_from(("false", "true")))
+    return options
+
+
+@st.composite
+def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row) -> list[WrittenFile]:
+    """The files of a partition: the oldest runs go to levels 5, 4 and 3, the rest to level 0, overlapping."""
+    runs = draw(st.lists(_run(table, partition), max_size=5))
+    upper = draw(st.integers(0, min(len(UPPER_LEVELS), len(runs))))
+    sequences: Iterator[int] = iter(draw(st.permutations(range(sum(map(len, runs))))))
+    if draw(st.booleans()):
+        sequences = iter(range(10**6))
+    merged_above = "deletion-vectors.enabled" in table.options or "merge-engine" in table.options
+    seen: set[Row] = set()
+    files: list[WrittenFile] = []
+    for i, run in enumerate(runs):
+        level = UPPER_LEVELS[i] if i < upper else 0
+        records = [Record(r.key, next(sequences), r.kind, r.row) for r in run]
+        if level and merged_above:
+            records = [Record(r.key, r.sequence, "+I", r.row) for r in records]
+            if "merge-engine" in table.options:
+                records = [r for r in records if r.key not in seen]
+                seen |= {r.key for r in records}
+        files += [draw(_file(table, partition, level, part)) for part in _split(draw, records, level) if part]
+    return _with_vectors(draw, table, files) if "deletion-vectors.enabled" in table.options else files
+
+
+@st.composite
+def _run(draw: st.DrawFn, table: RandomTable, partition: Row) -> list[Record]:
+    """Records of distinct keys, in key order."""
+    fixed = dict(zip(table.partition_keys, partition, strict=True))
+    row = st.tuples(*(st.just(fixed[f.name]) if f.name in fixed else values(f.type) for f in table.fields))
+    key_at = [i for i, f in enumerate(table.fields) if f.name in table.primary_keys and f.name not in fixed]
+    key_at.sort(key=lambda i: table.primary_keys.index(table.fields[i].name))
+    rows = draw(st.lists(row, max_size=12, unique_by=lambda r: tuple(r[i] for i in key_at)))
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=len(rows), max_size=len(rows)))
+    records = [Record(tuple(r[i] for i in key_at), 0, kind, r) for r, kind in zip(rows, kinds, strict=True)]
+    return sorted(records, key=lambda r: tuple(v.encode() if isinstance(v, str) else v for v in r.key))
+
+
+def _split(draw: st.DrawFn, records: list[Record], level: int) -> list[list[Record]]:
+    """A sorted run above level 0 may be several files with ranges of keys of their own."""
+    if not level or len(records) < 2 or not draw(st.booleans()):
+        return [records]
+    cut = draw(st.integers(1, len(records) - 1))
+    return [records[:cut], records[cut:]]
+
+
+@st.composite
+def _file(draw: st.DrawFn, table: RandomTable, partition: Row, level: int, records: list[Record]) -> WrittenFile:
+    return WrittenFile(
+        partition,
+        level,
+        tuple(records),
+        format=draw(st.sampled_from(("parquet",) if _has_fractions(table) else FORMATS)),
+        value_stats=draw(st.booleans()),
+        commit_after=draw(st.booleans()),
+    )
+
+
+def _has_fractions(table: RandomTable) -> bool:
+    return any(isinstance(f.type, t.TimestampType) and f.type.precision > 0 for f in table.fields)
+
+
+def _with_vectors(draw: st.DrawFn, table: RandomTable, files: list[WrittenFile]) -> list[WrittenFile]:
+    """As a lookup compaction leaves them: of each key at most its newest record in the upper levels is alive.
+
+    The vectors go with the files from the start, so an earlier snapshot may lack keys; the oracle sees the same.
+    """
+    names, rules = [f.name for f in table.fields], Rules.of(table.options)
+    newest: dict[Row, Record] = {}
+    for file in files:
+        for record in file.records if file.level else ():
+            best = newest.get(record.key)
+            if best is None or compare_age(best, record, names, rules) < 0:
+                newest[record.key] = record
+    deleted = {key for key in newest if draw(st.integers(0, 5)) == 0}
+    alive = {key: record for key, record in newest.items() if key not in deleted}
+
+    def dead(file: WrittenFile) -> frozenset[int]:
+        return frozenset(i for i, r in enumerate(file.records) if alive.get(r.key) is not r)
+
+    return [
+        WrittenFile(f.partition, f.level, f.records, f.format, f.value_stats, f.commit_after, dead(f)) if f.level else f
+        for f in files
+    ]

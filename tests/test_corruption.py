@@ -1,0 +1,223 @@
+"""A damaged table never gives wrong rows: a read returns the truth or raises a MorrowError, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import MorrowError, UnsafePath
+from tests.support.table_factory import AVRO, TableFactory
+
+FIELDS = [("id", "INT"), ("name", "STRING"), ("score", "DOUBLE")]
+FLIPS_PER_FILE = 24
+"""How many single-byte changes each file gets, spread evenly over it."""
+
+
+def rows(ids: list[int], tag: str) -> pa.Table:
+    return pa.table({"id": ids, "name": [f"{tag}-{i}" for i in ids], "score": [i / 4 for i in ids]})
+
+
+def append_table(path: Path) -> None:
+    table = TableFactory(path, FIELDS, options={"bucket": "-1"}, manifest_codec="deflate")
+    table.write_file(rows([1, 2, 3], "a"))
+    table.commit()
+    table.write_file(rows([4, 5], "b"))
+    table.commit()
+
+
+def merged_table(path: Path) -> None:
+    table = TableFactory(path, FIELDS, primary_keys=["id"], manifest_codec="deflate")
+    table.write_file(rows([1, 2, 3, 4], "old"), level=5)
+    table.write_file(rows([2, 9], "new"))
+    table.write_file(rows([3], "gone"), kinds=["-D"])
+    table.commit()
+
+
+def table_with_vectors(path: Path) -> None:
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
+    table = TableFactory(path, FIELDS, options=options, manifest_codec="deflate")
+    file = table.write_file(rows(list(range(50)), "a"))
+    table.commit()
+    table.deletion_vector(file, range(0, 50, 3))
+    table.commit("OVERWRITE")
+
+
+TABLES: dict[str, Callable[[Path], None]] = {
+    "append": append_table,
+    "merged": merged_table,
+    "vectors": table_with_vectors,
+}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    morrow.clear_caches()
+    found = morrow.open(str(path)).scan().to_arrow().to_pylist()
+    return sorted(found, key=lambda row: str(row))
+
+
+def answer(path: Path) -> list[dict[str, Any]] | None:
+    """The rows, or None for a MorrowError. Any other exception is a finding and goes up."""
+    try:
+        return read(path)
+    except MorrowError:
+        return None
+
+
+def flips(size: int) -> Iterator[tuple[int, int]]:
+    """Positions and the bits to turn there: the first and last bytes, and others spread over the file."""
+    positions = {*range(min(size, 8)), *range(max(size - 8, 0), size), *range(0, size, max(size // FLIPS_PER_FILE, 1))}
+    for i, position in enumerate(sorted(positions)):
+        yield position, 1 << i % 8
+
+
+def damaged_reads(table: Path, file: Path, damage: Callable[[bytes], Iterator[tuple[str, bytes]]]) -> list[str]:
+    """What went wrong: one line for each damaged content that was read as something else than the truth."""
+    sound, truth, findings = file.read_bytes(), read(table), []
+    for what, content in damage(sound):
+        file.write_bytes(content)
+        found = answer(table)
+        if found is not None and found != truth:
+            findings.append(f"{file.relative_to(table)} {what}: {found}")
+    file.write_bytes(sound)
+    return findings
+
+
+def flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
+    for position, bits in flips(len(content)):
+        yield f"bit at {position}", content[:position] + bytes([content[position] ^ bits]) + content[position + 1 :]
+
+
+def truncated(content: bytes) -> Iterator[tuple[str, bytes]]:
+    for length in sorted({0, 1, len(content) // 2, len(content) - 1}):
+        yield f"cut to {length}", content[:length]
+
+
+def files_below(table: Path, folder: str) -> list[Path]:
+    found = sorted(p for p in table.rglob("*") if p.is_file() and p.relative_to(table).parts[0].startswith(folder))
+    assert found, folder
+    return found
+
+
+@pytest.fixture(scope="module", params=TABLES)
+def sound_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "t"
+    TABLES[request.param](path)
+    return path
+
+
+# Names, times and row counts of these files have no checksum, and no second place to compare them with.
+CHECKED_FOLDERS = ("manifest", "bucket-")
+
+
+@pytest.mark.parametrize("damage", [flipped, truncated])
+@pytest.mark.parametrize("folder", CHECKED_FOLDERS)
+def test_damage_is_noticed(sound_table: Path, folder: str, damage: Callable[..., Any], tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    shutil.copytree(sound_table, table)
+    assert [line for file in files_below(table, folder) for line in damaged_reads(table, file, damage)] == []
+
+
+@pytest.mark.parametrize("damage", [flipped, truncated])
+def test_damaged_vectors_are_noticed(damage: Callable[..., Any], tmp_path: Path) -> None:
+    table_with_vectors(tmp_path / "t")
+    (index,) = files_below(tmp_path / "t", "index")
+    assert damaged_reads(tmp_path / "t", index, damage) == []
+
+
+@pytest.mark.parametrize("folder", ["schema", "snapshot"])
+def test_json_that_is_cut_short_is_noticed(sound_table: Path, folder: str, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    shutil.copytree(sound_table, table)
+    for file in files_below(table, folder):
+        if file.name not in ("LATEST", "EARLIEST"):
+            assert damaged_reads(table, file, truncated) == []
+
+
+@pytest.mark.parametrize("hint", ["LATEST", "EARLIEST"])
+@pytest.mark.parametrize("content", [b"", b"x", b"-1", b"999999999999999999999", b"0", b"\xff\xfe"])
+def test_hints_are_only_hints(sound_table: Path, hint: str, content: bytes, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    shutil.copytree(sound_table, table)
+    truth = read(table)
+    (table / "snapshot" / hint).write_bytes(content)
+    assert read(table) == truth
+
+
+def test_a_missing_file_is_named(sound_table: Path, tmp_path: Path) -> None:
+    for folder in ("manifest", "bucket-"):
+        for i, name in enumerate(p.relative_to(sound_table) for p in files_below(sound_table, folder)):
+            table = tmp_path / f"{folder}{i}"
+            shutil.copytree(sound_table, table)
+            truth = read(table)
+            (table / name).unlink()
+            try:
+                assert read(table) == truth, f"{name} is not needed for the latest rows, or it is"
+            except MorrowError as error:
+                assert name.name in str(error)
+
+
+ESCAPES = ["../../secret.parquet", "/etc/passwd", "a/../../../secret.parquet", "..", "", "."]
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_a_data_file_outside_the_table_is_refused(name: str, tmp_path: Path) -> None:
+    append_table(tmp_path / "t")
+    rewrite(tmp_path / "t", "manifest", lambda record: record["_FILE"].update(_FILE_NAME=name))
+    with pytest.raises(UnsafePath):
+        read(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_a_manifest_outside_the_table_is_refused(name: str, tmp_path: Path) -> None:
+    append_table(tmp_path / "t")
+    rewrite(tmp_path / "t", "manifest_list", lambda record: record.update(_FILE_NAME=name))
+    with pytest.raises(UnsafePath):
+        read(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_a_manifest_list_outside_the_table_is_refused(name: str, tmp_path: Path) -> None:
+    append_table(tmp_path / "t")
+    file = tmp_path / "t" / "snapshot" / "snapshot-2"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"deltaManifestList": name}))
+    with pytest.raises(UnsafePath):
+        read(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_an_index_file_outside_the_table_is_refused(name: str, tmp_path: Path) -> None:
+    table_with_vectors(tmp_path / "t")
+    rewrite(tmp_path / "t", "index_manifest", lambda record: record.update(_FILE_NAME=name))
+    with pytest.raises(UnsafePath):
+        read(tmp_path / "t")
+
+
+PREFIXES = {"manifest": "manifest-0*", "manifest_list": "manifest-list-*", "index_manifest": "index-manifest-*"}
+
+
+def rewrite(table: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change every record of the metadata files of one kind, keeping the sizes that others remember of them true."""
+    for file in sorted((table / "manifest").glob(PREFIXES[kind])):
+        with file.open("rb") as stream:
+            records: list[Any] = list(fastavro.reader(stream))
+        for record in records:
+            change(record)
+        with file.open("wb") as stream:
+            fastavro.writer(stream, AVRO[kind], records)
+    sizes = {p.name: p.stat().st_size for p in (table / "manifest").iterdir()}
+    if kind == "manifest":
+        rewrite(table, "manifest_list", lambda record: record.update(_FILE_SIZE=sizes[record["_FILE_NAME"]]))
+        return
+    for file in (table / "snapshot").glob("snapshot-*"):
+        snapshot = json.loads(file.read_text())
+        for side in ("base", "delta"):
+            snapshot[f"{side}ManifestListSize"] = sizes[snapshot[f"{side}ManifestList"]]
+        file.write_text(json.dumps(snapshot))

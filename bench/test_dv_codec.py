@@ -5,8 +5,8 @@ file's rows becomes an index file (checksum included) and comes back. The baseli
 positions at once out of an `array`, which are there before the clock starts, and back into a mask; without checksum.
 
 Beside its row of the report, each benchmark has `case`, `positions` (rows of the file), `rate` (share that is dead),
-`bytes`, `java_published_ms` and `peak_memory_bytes` in `extra_info`. 2 billion rows take 3 GB of memory, and run without
-baseline where MORROW_BENCH_HUGE is set.
+`bytes`, `java_published_ms` and `peak_memory_bytes` in `extra_info`. 2 billion rows take 3 GB of memory: they run
+where MORROW_BENCH_HUGE is set, without baseline.
 """
 
 from __future__ import annotations

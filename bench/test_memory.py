@@ -32,7 +32,7 @@ def test_peak_memory(benchmark: BenchmarkFixture, table: Tables, name: str, work
         return float(answers[-1]["peak"] / MEGABYTE)
 
     measured = record(
-        benchmark, "Memory, 20 million rows", f"{WORK[work]}, {TABLES[name]}", peak, bound=Limit(600, "MB")
+        benchmark, "Peak memory of a large table", f"{WORK[work]}, {TABLES[name]}", peak, bound=Limit(600, "MB")
     )
     anonymous = max(answer["anonymous"] for answer in answers) / MEGABYTE
     seconds = sorted(answer["seconds"] for answer in answers)[len(answers) // 2]

@@ -7,20 +7,19 @@ are given when rows are written; reading never fills them in.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import polars as pl
 
 from morrow.engine.format import types as t
-from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, conjuncts
+from morrow.engine.format.types import same_values
+from morrow.engine.plan.evolution import translate_predicate
 from morrow.readers.casts import cast_expression
-from morrow.readers.casts.base import same_values
 from morrow.readers.dtypes import polars_dtype
 
-Fields = Sequence[t.DataField]
+__all__ = ["file_columns", "project", "translate_predicate"]
 
-INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 16, t.IntType: 32, t.BigIntType: 64}
+Fields = Sequence[t.DataField]
 
 
 def file_columns(file_fields: Fields, read_fields: Fields) -> tuple[t.DataField, ...]:
@@ -62,75 +61,3 @@ def _column(written: t.DataField | None, field: t.DataField, where: str | None, 
         place = f"{where}, column {field.name}" if where else f"column {field.name}"
         column = cast_expression(column, written.type, field.type, where=place, zone=zone)
     return column if written.name == field.name else column.alias(field.name)
-
-
-def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: Fields) -> Predicate:
-    """A filter on the columns read, as a filter on the file's columns: for statistics, indexes and row groups only.
-
-    Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS where nothing
-    can be said. A comparison is
-
-    * renamed, when the type is the same, or VARCHAR that grew;
-    * renamed, when the type is a wider integer now, if its literals fit the file's type. (Other literals match
-      nothing in `=` and `IN`; comparisons with them are dropped.)
-    * decided, when the file has no such column: all its values are null;
-    * dropped for any other type change, because a cast may bring values together or change their order.
-    """
-    written = {field.id: field for field in file_fields}
-    read = {field.name: field for field in read_fields}
-
-    def leaf(part: Leaf) -> Predicate:
-        field = read.get(part.column)
-        return ALWAYS if field is None else _translated(part, written.get(field.id), field)
-
-    return _mapped(predicate, leaf)
-
-
-def _mapped(predicate: Predicate, leaf: Callable[[Leaf], Predicate]) -> Predicate:
-    if isinstance(predicate, Leaf):
-        return leaf(predicate)
-    children = [_mapped(child, leaf) for child in predicate.children]
-    if isinstance(predicate, And):
-        parts = tuple(part for child in children for part in conjuncts(child))
-        if NEVER in parts:
-            return NEVER
-        return parts[0] if len(parts) == 1 else And(parts)
-    if ALWAYS in children:
-        return ALWAYS
-    possible = tuple(child for child in children if child != NEVER)
-    return possible[0] if len(possible) == 1 else Or(possible)
-
-
-def _translated(part: Leaf, written: t.DataField | None, field: t.DataField) -> Predicate:
-    if written is None:
-        return _of_nulls(part)
-    renamed = replace(part, column=written.name)
-    if same_values(written.type, field.type) or _is_longer_text(written.type, field.type):
-        return renamed
-    if part.op in (Op.IS_NULL, Op.IS_NOT_NULL):
-        # No cast makes a value of null, but some make null of a value: a DECIMAL that does not fit.
-        return renamed if part.op is Op.IS_NOT_NULL else ALWAYS
-    if not _is_wider_integer(written.type, field.type):
-        return ALWAYS
-    limit = 2 ** (INTEGER_BITS[written.type.__class__] - 1)
-    fitting = tuple(x for x in part.literals if isinstance(x, int) and -limit <= x < limit)
-    if fitting == part.literals:
-        return renamed
-    if part.op not in (Op.EQ, Op.IN) or not all(isinstance(x, int) for x in part.literals):
-        return ALWAYS
-    return replace(renamed, literals=fitting) if fitting else NEVER
-
-
-def _of_nulls(part: Leaf) -> Predicate:
-    """What a comparison says of a column that is all null; NOT IN () is left open, engines differ."""
-    undecided = part.op is Op.NOT_IN and not part.literals
-    return ALWAYS if part.op is Op.IS_NULL or undecided else NEVER
-
-
-def _is_longer_text(written: t.DataType, read: t.DataType) -> bool:
-    return isinstance(written, t.VarCharType) and isinstance(read, t.VarCharType) and read.length >= written.length
-
-
-def _is_wider_integer(written: t.DataType, read: t.DataType) -> bool:
-    before, after = INTEGER_BITS.get(written.__class__), INTEGER_BITS.get(read.__class__)
-    return before is not None and after is not None and before < after

@@ -26,7 +26,7 @@ def rows(ids: list[int], tag: str) -> pa.Table:
 
 
 def append_table(path: Path) -> None:
-    table = TableFactory(path, FIELDS, options={"bucket": "-1"}, manifest_codec="deflate")
+    table = TableFactory(path, FIELDS, options={"bucket": "-1"}, manifest_codec="null")
     table.write_file(rows([1, 2, 3], "a"))
     table.commit()
     table.write_file(rows([4, 5], "b"))
@@ -34,7 +34,7 @@ def append_table(path: Path) -> None:
 
 
 def merged_table(path: Path) -> None:
-    table = TableFactory(path, FIELDS, primary_keys=["id"], manifest_codec="deflate")
+    table = TableFactory(path, FIELDS, primary_keys=["id"], manifest_codec="null")
     table.write_file(rows([1, 2, 3, 4], "old"), level=5)
     table.write_file(rows([2, 9], "new"))
     table.write_file(rows([3], "gone"), kinds=["-D"])
@@ -43,7 +43,7 @@ def merged_table(path: Path) -> None:
 
 def table_with_vectors(path: Path) -> None:
     options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
-    table = TableFactory(path, FIELDS, options=options, manifest_codec="deflate")
+    table = TableFactory(path, FIELDS, options=options, manifest_codec="null")
     file = table.write_file(rows(list(range(50)), "a"))
     table.commit()
     table.deletion_vector(file, range(0, 50, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import polars as pl
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
 
 __all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "both", "parse_filter"]
 
-FilterLike = str | pl.Expr | pc.Expression | Leaf | And | Or | None
+FilterLike: TypeAlias = str | pl.Expr | pc.Expression | Leaf | And | Or | None
 """What users may pass: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
 
 

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,7 +75,7 @@ class _Literal:
     scalar: pa.Scalar
 
 
-_Node = _Call | _Field | _Literal
+_Node: TypeAlias = _Call | _Field | _Literal
 
 
 class _UnknownForm(Exception):  # noqa: N818 - never leaves this module

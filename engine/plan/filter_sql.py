@@ -56,16 +56,17 @@ def split_sql(text: str, columns: Columns) -> list[Part]:
     try:
         whole = _parsed(text)
         _check(whole, text)
-        tokens = list(_Dialect().tokenize(text))
-        return [_part(piece, columns) for piece in _conjuncts(text, tokens)]
+        pieces = list(_conjuncts(text, list(_Dialect().tokenize(text))))
+        if len(pieces) == 1:
+            return [_part(pieces[0], whole, columns)]
+        return [_part(piece, _parsed(piece), columns) for piece in pieces]
     except RecursionError:
         raise InvalidArgument(
             "filter: the SQL is nested too deeply; split it with AND, or use IN for long lists"
         ) from None
 
 
-def _part(text: str, columns: Columns) -> Part:
-    tree = _parsed(text)
+def _part(text: str, tree: Node, columns: Columns) -> Part:
     reads = frozenset(columns.find(name).name for name in _roots(tree))
     predicate = _Translator(columns).rows(tree, True)
     return Residual("sql", text, reads, text) if predicate is None else predicate
@@ -92,12 +93,9 @@ def _parsed(text: str) -> Node:
 
 
 def _check(tree: Node, text: str) -> None:
-    nodes: Iterator[Node] = tree.walk()
-    for node in nodes:
-        for kind, name in FORBIDDEN.items():
-            if isinstance(node, kind):
-                shown = node.sql("duckdb")
-                raise InvalidArgument(f"filter: {name} ({shown}) cannot be used in a filter: {text!r}")
+    for node in tree.find_all(*FORBIDDEN):
+        name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
+        raise InvalidArgument(f"filter: {name} ({node.sql('duckdb')}) cannot be used in a filter: {text!r}")
 
 
 def _roots(tree: Node) -> Iterator[str]:

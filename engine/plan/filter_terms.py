@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import polars as pl
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Or, Predicate
 
 Kind = Literal["sql", "arrow", "polars"]
-Expression = str | pl.Expr | pc.Expression
+Expression: TypeAlias = str | pl.Expr | pc.Expression
 
 NAMES_SHOWN = 3
 
@@ -43,7 +43,7 @@ class Residual:
         return self.text
 
 
-Part = Leaf | And | Or | Residual
+Part: TypeAlias = Leaf | And | Or | Residual
 
 
 class Columns:

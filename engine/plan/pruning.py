@@ -167,11 +167,12 @@ def _index_mask(
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
 
-    def may_match(row: tuple[str, bytes | None, list[str] | None]) -> bool:
-        index = _file_index(metadata, *row)
-        return index is None or _index_says(predicate, index, types)
+    def may_match(row: tuple[str, bytes | None, list[str] | None, int]) -> bool:
+        *place, row_count = row
+        index = _file_index(metadata, *place)
+        return index is None or not _index_rows(predicate, index, types, row_count).is_none
 
-    columns_of = entries.select("__path", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES")
+    columns_of = entries.select("__path", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
     with ThreadPoolExecutor(INDEX_READERS) as pool:
         return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
 
@@ -186,13 +187,10 @@ def _file_index(metadata: TableMetadata, path: str, embedded: bytes | None, extr
     return read_file_index(metadata.store.read(beside), where=beside)
 
 
-def _index_says(predicate: Predicate, index: FileIndex, types: dict[str, DataType]) -> bool:
-    """Whether any row may match: rows of AND are those of all parts, rows of OR those of any."""
-    return not _index_rows(predicate, index, types).is_none
-
-
-def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataType]) -> IndexResult:
+def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
+    """The rows that may match: those of all parts of an AND, of any part of an OR."""
     if isinstance(predicate, Leaf):
-        return index.evaluate(predicate.column, types[predicate.column], predicate.op.value, predicate.literals)
-    results = [_index_rows(child, index, types) for child in predicate.children]
+        kind = types[predicate.column]
+        return index.evaluate(predicate.column, kind, predicate.op.value, predicate.literals, row_count=row_count)
+    results = [_index_rows(child, index, types, row_count) for child in predicate.children]
     return reduce(and_ if isinstance(predicate, And) else or_, results, ALL if isinstance(predicate, And) else NONE)

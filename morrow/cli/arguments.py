@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -23,39 +23,61 @@ class Format(str, Enum):
     ARROW = "arrow"
 
 
-# Optional, not "| None": typer evaluates these annotations, and Python 3.10 evaluates typer's.
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of the table.", show_default=False)]
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="SQL in DuckDB's dialect.", show_default=False)]
 Columns = Annotated[
-    Optional[str],
-    typer.Option("--columns", "-c", metavar="A,B", help='Columns, in this order; "a,b",c where a name has a comma.', rich_help_panel=WHAT),
+    str | None,
+    typer.Option(
+        "--columns",
+        "-c",
+        metavar="A,B",
+        help='Columns, in this order; "a,b",c where a name has a comma.',
+        rich_help_panel=WHAT,
+    ),
 ]
 Where = Annotated[
-    Optional[str], typer.Option("--filter", "-w", metavar="SQL", help="A condition, as after WHERE.", rich_help_panel=WHAT)
+    str | None,
+    typer.Option("--filter", "-w", metavar="SQL", help="A condition, as after WHERE.", rich_help_panel=WHAT),
 ]
 Limit = Annotated[
-    Optional[int], typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.", rich_help_panel=WHAT)
+    int | None, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.", rich_help_panel=WHAT)
 ]
 AsOf = Annotated[
-    Optional[str], typer.Option("--as-of", metavar="V", help="Snapshot id or tag name.", rich_help_panel=WHEN)
+    str | None, typer.Option("--as-of", metavar="V", help="Snapshot id or tag name.", rich_help_panel=WHEN)
 ]
-Snapshot = Annotated[Optional[int], typer.Option("--snapshot", metavar="ID", help="Snapshot id.", rich_help_panel=WHEN)]
-Tag = Annotated[Optional[str], typer.Option("--tag", metavar="NAME", help="Tag name.", rich_help_panel=WHEN)]
+Snapshot = Annotated[int | None, typer.Option("--snapshot", metavar="ID", help="Snapshot id.", rich_help_panel=WHEN)]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="Tag name.", rich_help_panel=WHEN)]
 Timestamp = Annotated[
-    Optional[str],
-    typer.Option("--timestamp", metavar="TIME", help="Newest snapshot at or before: ISO text (UTC) or epoch milliseconds.", rich_help_panel=WHEN),
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="TIME",
+        help="Newest snapshot at or before: ISO text (UTC) or epoch milliseconds.",
+        rich_help_panel=WHEN,
+    ),
 ]
-Branch = Annotated[Optional[str], typer.Option("--branch", metavar="NAME", help="Another branch than main.", rich_help_panel=WHEN)]
+Branch = Annotated[
+    str | None, typer.Option("--branch", metavar="NAME", help="Another branch than main.", rich_help_panel=WHEN)
+]
 ResultFormat = Annotated[
-    Format, typer.Option("--format", "-f", help="json is one object a line; arrow is an IPC stream.", rich_help_panel=RESULT)
+    Format,
+    typer.Option("--format", "-f", help="json is one object a line; arrow is an IPC stream.", rich_help_panel=RESULT),
 ]
 Output = Annotated[
-    Optional[Path],
-    typer.Option("--output", "-o", metavar="FILE", help="Write here; the file appears when it is complete.", rich_help_panel=RESULT),
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write here; the file appears when it is complete.",
+        rich_help_panel=RESULT,
+    ),
 ]
 Tables = Annotated[
-    Optional[list[str]],
-    typer.Option("--table", "-t", metavar="NAME=PATH", help="Name a table for the query; may be repeated.", rich_help_panel=WHAT),
+    list[str] | None,
+    typer.Option(
+        "--table", "-t", metavar="NAME=PATH", help="Name a table for the query; may be repeated.", rich_help_panel=WHAT
+    ),
 ]
 
 

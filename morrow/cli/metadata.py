@@ -15,6 +15,7 @@ from morrow.cli.output import sink, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
 from morrow.cli.tables import printable, render
+from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 
 HIDDEN = "******"
@@ -87,8 +88,6 @@ def snapshots(path: str, branch: str | None, limit: int | None, form: Format, ou
 def _record(table: morrow.Table) -> dict[str, Any]:
     metadata = metadata_of(table)
     schema, latest = metadata.latest_schema(), metadata.latest_snapshot()
-    roles = {name: "partition" for name in schema.partition_keys} | {name: "primary" for name in schema.primary_keys}
-    both = set(schema.partition_keys) & set(schema.primary_keys)
     return {
         "path": table.path,
         "branch": table.branch,
@@ -99,7 +98,7 @@ def _record(table: morrow.Table) -> dict[str, Any]:
                 "id": field.id,
                 "name": field.name,
                 "type": str(field.type),
-                "key": "primary, partition" if field.name in both else roles.get(field.name),
+                "key": _role(schema, field.name),
                 "default": field.default_value,
                 "comment": field.description,
             }
@@ -112,6 +111,11 @@ def _record(table: morrow.Table) -> dict[str, Any]:
         "tags": len(metadata.tag_names()),
         "branches": len(metadata.branch_names()),
     }
+
+
+def _role(schema: TableSchema, name: str) -> str | None:
+    keys = (("primary", schema.primary_keys), ("partition", schema.partition_keys))
+    return ", ".join(role for role, names in keys if name in names) or None
 
 
 def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
@@ -137,13 +141,21 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     yield f"keys       {', '.join(map(printable, record['primary_keys'])) or 'none: an append table'}"
     yield f"partition  {', '.join(map(printable, record['partition_keys'])) or 'none'}"
     latest = record["snapshot"]
-    yield "snapshot   none: nothing was committed" if latest is None else (
-        f"snapshot   {latest['id']} ({latest['kind']}, {latest['time'].isoformat()}), "
-        f"{latest['total_records']:,} records before merging"
+    yield (
+        "snapshot   none: nothing was committed"
+        if latest is None
+        else (
+            f"snapshot   {latest['id']} ({latest['kind']}, {latest['time'].isoformat()}), "
+            f"{latest['total_records']:,} records before merging"
+        )
     )
     yield f"tags       {record['tags']}, branches {record['branches']} besides main"
     yield f"schema     {record['schema_id']}"
-    headers = [name for name in ("id", "name", "type", "key", "default", "comment") if any(c[name] is not None for c in record["columns"])]
+    headers = [
+        name
+        for name in ("id", "name", "type", "key", "default", "comment")
+        if any(c[name] is not None for c in record["columns"])
+    ]
     cells = [["" if c[name] is None else str(c[name]) for name in headers] for c in record["columns"]]
     yield ""
     yield render(headers, cells).rstrip("\n")

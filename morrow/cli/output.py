@@ -26,11 +26,15 @@ TEXT_BATCH_ROWS = 16_384
 
 
 def write_rows(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Format, output: Path | None = None, cap: int | None = None
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    form: Format,
+    output: Path | None = None,
+    cap: int | None = None,
 ) -> None:
     """Write the rows of `batches` in the form that was asked for.
 
-    Only a batch at a time is held, but for ``table``, which holds its rows. With `cap`, a table shows that many rows
+    One batch at a time is held, except that ``table`` holds its rows. With `cap`, a table shows that many rows
     and says so when there are more; the other forms take no notice of it.
 
     Raises:
@@ -62,7 +66,9 @@ def sink(output: Path | None) -> Iterator[BinaryIO]:
     try:
         file = draft.open("xb")
     except OSError as error:
-        raise InvalidArgument(f"--output {output}: {error.strerror}; name a file in a folder that can be written") from error
+        raise InvalidArgument(
+            f"--output {output}: {error.strerror}; name a file in a folder that can be written"
+        ) from error
     try:
         with file:
             yield file
@@ -93,12 +99,14 @@ def _write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Binary
 
     from morrow.cli.text import texts
 
-    # Names may repeat in SQL results, which a frame cannot say, so the header is written as a row of its own.
+    # A row of its own: there may be no batch to write it with.
     header = pl.DataFrame([[name] for name in schema.names], schema=[str(i) for i in range(len(schema.names))])
     out.write(header.write_csv(include_header=False).encode())
     for batch in _small(batches):
-        columns = {str(i): pl.Series(pl.from_arrow(texts(column)), dtype=pl.String) for i, column in enumerate(batch.columns)}
-        pl.DataFrame(columns).write_csv(out, include_header=False)
+        columns = {
+            str(i): pl.Series(pl.from_arrow(texts(column)), dtype=pl.String) for i, column in enumerate(batch.columns)
+        }
+        out.write(pl.DataFrame(columns).write_csv(include_header=False).encode())
 
 
 WRITERS: Mapping[Format, Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]] = {
@@ -118,7 +126,9 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Bina
     from morrow.cli.tables import render
 
     rows, more = _first_rows(batches, cap)
-    text = render(schema.names, rows, numeric=[_is_number(kind) for kind in schema.types], terminal=out is sys.stdout.buffer)
+    text = render(
+        schema.names, rows, numeric=[_is_number(kind) for kind in schema.types], terminal=out is sys.stdout.buffer
+    )
     out.write(text.encode())
     note = " shown, there are more: give --limit, or another --format" if more else ""
     out.write(f"{_count(len(rows))}{note}\n".encode())
@@ -132,7 +142,7 @@ def _first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[lis
     for batch in _small(batches):
         left = len(batch) if cap is None else cap - len(rows)
         shown = batch.slice(0, left)
-        rows += zip(*(texts(column).to_pylist() for column in shown.columns))
+        rows += zip(*(texts(column).to_pylist() for column in shown.columns), strict=True)
         if len(batch) > left:
             return rows, True
     return rows, False

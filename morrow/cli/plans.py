@@ -88,7 +88,7 @@ def explain(
 def _files(scan: Scan) -> Iterator[dict[str, Any]]:
     root = metadata_of(scan).root + "/"
     for section in scan.plan.sections:
-        partition = dict(zip(scan.plan.schema.partition_keys, section.partition))
+        partition = dict(zip(scan.plan.schema.partition_keys, section.partition, strict=True))
         for file in section.files:
             yield _file(file, section, root) | ({"partition": partition} if partition else {})
 

@@ -11,12 +11,14 @@ from morrow.cli.arguments import Format
 from morrow.cli.output import TABLE_ROWS, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import State, scan_of
-from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import duckdb
 
 BATCH_ROWS = 65_536
+WRAPPED = "Python exception occurred while executing the UDF: "
+"""DuckDB's words before the class and message of an error that a Python function raised."""
 
 
 def read(
@@ -59,19 +61,20 @@ def sql(query: str, tables: Mapping[str, str], limit: int | None, form: Format, 
 
 
 def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:
-    with closing((result if cap is None else result.limit(cap + 1)).fetch_arrow_reader(BATCH_ROWS)) as reader:
+    shown = result if cap is None else result.limit(cap + 1)
+    # DuckDB before 1.5 knows the stream by its older name only.
+    stream = getattr(shown, "to_arrow_reader", None) or shown.fetch_arrow_reader
+    with closing(stream(BATCH_ROWS)) as reader:
         write_rows(reader.schema, reader, form, output, cap)
 
 
 @contextmanager
 def _duckdb_errors() -> Iterator[None]:
-    """What DuckDB raises, as Morrow's errors: its own where it wraps one of those, else `InvalidArgument`."""
+    """What DuckDB raises as `InvalidArgument`; of an error from within ``paimon_scan``, its own message."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        cause = error.__cause__ or error.__context__
-        if isinstance(cause, MorrowError):
-            raise cause from error
-        raise InvalidArgument(f"DuckDB: {error}") from error
+        _, _, message = str(error).rpartition(WRAPPED)
+        raise InvalidArgument(f"the query: {message}") from error

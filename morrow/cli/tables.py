@@ -25,8 +25,10 @@ def render(
     on_terminal = terminal and sys.stdout.isatty()
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     right = [*numeric, *[False] * (len(headers) - len(numeric))]
-    for header, is_number in zip(headers, right):
-        table.add_column(Text(printable(header)), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis")
+    for header, is_number in zip(headers, right, strict=True):
+        table.add_column(
+            Text(printable(header)), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis"
+        )
     for row in rows:
         table.add_row(*(Text(NULL, "dim") if cell is None else Text(printable(cell)) for cell in row))
     file = StringIO()

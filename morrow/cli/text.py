@@ -1,19 +1,20 @@
 """Arrow columns as exact text, a column at a time: cells of tables and CSV, and JSON.
 
-| type                | text                                          | in JSON                       |
-|---------------------|-----------------------------------------------|-------------------------------|
-| boolean, integer    | ``true``, ``-7``                              | as they are                   |
-| FLOAT, DOUBLE       | the shortest that reads back as the same value | the same; ``"NaN"``, ``"Infinity"``, ``"-Infinity"`` |
-| DECIMAL             | all digits of its scale                       | a string                      |
-| DATE                | ``2024-05-14``                                | a string                      |
-| TIME                | ``12:00:00.000``                              | a string                      |
-| TIMESTAMP           | ``2024-05-14T12:00:00.000000``, digits by unit | a string                      |
-| TIMESTAMP LTZ       | the same in UTC with ``Z``                    | a string                      |
-| BINARY, BYTES, BLOB | lower-case hex                                | a string                      |
-| ARRAY               | JSON                                          | an array                      |
-| MAP, MULTISET       | JSON                                          | an array of ``[key, value]``  |
-| ROW                 | JSON                                          | an object                     |
-| null                | stays null                                    | ``null``                      |
+| type                | text                                           | in JSON                      |
+|---------------------|------------------------------------------------|------------------------------|
+| boolean, integer    | ``true``, ``-7``                               | as they are                  |
+| FLOAT, DOUBLE       | the shortest that reads back as the same value | as they are, or a string:    |
+|                     |                                                | ``NaN``, ``Infinity``        |
+| DECIMAL             | all digits of its scale                        | a string                     |
+| DATE                | ``2024-05-14``                                 | a string                     |
+| TIME                | ``12:00:00.000``                               | a string                     |
+| TIMESTAMP           | ``2024-05-14T12:00:00.000000``, digits by unit | a string                     |
+| TIMESTAMP LTZ       | the same in UTC with ``Z``                     | a string                     |
+| BINARY, BYTES, BLOB | lower-case hex                                 | a string                     |
+| ARRAY               | JSON                                           | an array                     |
+| MAP, MULTISET       | JSON                                           | an array of ``[key, value]`` |
+| ROW, VARIANT        | JSON                                           | an object                    |
+| null                | stays null                                     | ``null``                     |
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def texts(array: pa.Array) -> pa.Array:
         if test(array.type):
             series = pl.Series(pl.from_arrow(array))
             return leaf(series, array.type).to_arrow().cast(TEXT)
-    raise Unsupported(f"the type {array.type} in a text format", hint="cast the column to VARCHAR, or take --format arrow")
+    raise Unsupported(
+        f"the type {array.type} in a text format", hint="cast the column to VARCHAR, or take --format arrow"
+    )
 
 
 def json_texts(array: pa.Array) -> pa.Array:
@@ -77,7 +80,7 @@ def json_lines(batch: pa.RecordBatch) -> memoryview:
     Raises:
         Unsupported: as `texts`.
     """
-    members = [(name, json_texts(column)) for name, column in zip(batch.schema.names, batch.columns)]
+    members = [(name, json_texts(column)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     lines = _joined(_object(members, len(batch)), "\n")
     _, offsets, data = lines.buffers()
     return memoryview(data or b"")[: memoryview(offsets).cast("q")[len(lines)]]
@@ -155,8 +158,8 @@ def _map(array: pa.MapArray) -> pa.Array:
 
 
 def _struct(array: pa.StructArray) -> pa.Array:
-    names = [field.name for field in array.type]
-    return _object([(name, json_texts(column)) for name, column in zip(names, array.flatten())], len(array))
+    members = zip((field.name for field in array.type), array.flatten(), strict=True)
+    return _object([(name, json_texts(column)) for name, column in members], len(array))
 
 
 def _bracketed(array: pa.Array, members: pa.Array) -> pa.Array:
@@ -189,7 +192,9 @@ def _quoted(strings: pa.Array) -> pa.Array:
 
 
 def _joined(*parts: pa.Array | str) -> pa.Array:
-    return pc.binary_join_element_wise(*(pa.scalar(p, TEXT) if isinstance(p, str) else p for p in parts), pa.scalar("", TEXT))
+    return pc.binary_join_element_wise(
+        *(pa.scalar(p, TEXT) if isinstance(p, str) else p for p in parts), pa.scalar("", TEXT)
+    )
 
 
 def _null_text(strings: pa.Array) -> pa.Array:

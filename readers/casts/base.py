@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.types import same_values
 from morrow.readers.dtypes import conform
 
 Ints = npt.NDArray[np.int64]
@@ -85,23 +86,6 @@ def no_rule(source: t.DataType, target: t.DataType, where: str | None) -> Unsupp
     """The error for a cast that there is not."""
     hint = "Java Paimon has none either; read a snapshot of before the type change"
     return Unsupported(f"a cast from {source} to {target}", where=where, hint=hint)
-
-
-def same_values(source: t.DataType, target: t.DataType) -> bool:
-    """Whether the types differ in nullability only, here or further in."""
-    return _without_nullability(source) == _without_nullability(target)
-
-
-def _without_nullability(type: Any) -> t.DataType:
-    changes: dict[str, Any] = {"nullable": True}
-    for part in ("element", "key", "value"):
-        if hasattr(type, part):
-            changes[part] = _without_nullability(getattr(type, part))
-    if isinstance(type, t.RowType):
-        members = (t.DataField(field.id, field.name, _without_nullability(field.type)) for field in type.fields)
-        changes["fields"] = tuple(members)
-    result: t.DataType = replace(type, **changes)
-    return result
 
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from morrow.engine.format import types as t
-from morrow.readers.casts.base import Cast, apply, same_values
+from morrow.engine.format.types import same_values
+from morrow.readers.casts.base import Cast, apply
 from morrow.readers.casts.rules import require_allowed
 from morrow.readers.dtypes import polars_dtype, to_arrow_array, to_series
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -19,7 +19,7 @@ from morrow.engine.plan.filter_terms import Residual
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate
 from morrow.readers.expressions import arrow
 
-Dtypes = Sequence[DataField] | Mapping[str, pl.DataType]
+Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
 """The columns' types: table fields, or the Polars dtypes they have where the expression is used."""
 
 

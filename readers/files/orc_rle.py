@@ -47,7 +47,7 @@ def decode_unsigned(data: bytes, count: int, where: str) -> Values:
 def _short_repeat(data: bytes, at: int, _where: str) -> tuple[Values, int]:
     header = data[at]
     size, count = (header >> 3 & 7) + 1, (header & 7) + SHORT_REPEAT_MIN
-    value = int.from_bytes(data[at + 1 : at + 1 + size], "big")
+    value = _big_endian(data, at + 1, size)
     return np.full(count, value, np.uint64), at + 1 + size
 
 
@@ -61,7 +61,7 @@ def _patched_base(data: bytes, at: int, _where: str) -> tuple[Values, int]:
     base_size, patch_width = (data[at + 2] >> 5) + 1, WIDTHS[data[at + 2] & 31]
     gap_width, patches = (data[at + 3] >> 5) + 1, data[at + 3] & 31
     at += 4
-    base = int.from_bytes(data[at : at + base_size], "big")
+    base = _big_endian(data, at, base_size)
     values, at = _unpacked(data, at + base_size, width, count)
     entry_width = next(w for w in WIDTHS if w >= gap_width + patch_width)
     entries, at = _unpacked(data, at, entry_width, patches)
@@ -87,6 +87,12 @@ def _delta(data: bytes, at: int, where: str) -> tuple[Values, int]:
 
 
 _RUNS = {SHORT_REPEAT: _short_repeat, DIRECT: _direct, PATCHED_BASE: _patched_base, DELTA: _delta}
+
+
+def _big_endian(data: bytes, at: int, size: int) -> int:
+    if at + size > len(data):
+        raise IndexError
+    return int.from_bytes(data[at : at + size], "big")
 
 
 def _count(data: bytes, at: int) -> int:

@@ -94,8 +94,9 @@ class ExactTimestamps:
         if self.stripe.encodings[column : column + 1] != (DIRECT_V2,):
             raise Unsupported("ORC timestamps in the encoding of Hive 0.11", where=self.where)
         raw = decode_unsigned(self.layout.stream_bytes(self.stripe, column, SECONDARY), count, self.where)
-        zeros = (raw & np.uint64((1 << ZEROS_BITS) - 1)).astype(np.int64)
-        nanos: Integers = (raw >> np.uint64(ZEROS_BITS)).astype(np.int64) * 10 ** np.where(zeros > 0, zeros + 1, 0)
-        if nanos.size and (int(nanos.max()) >= NANOS_PER_SECOND or int(nanos.min()) < 0):
+        signed = raw.view(np.int64)  # Arrow's writer has negative nanoseconds before 1970
+        zeros = signed & ((1 << ZEROS_BITS) - 1)
+        nanos: Integers = (signed >> ZEROS_BITS) * 10 ** np.where(zeros > 0, zeros + 1, 0)
+        if nanos.size and (int(nanos.max()) >= NANOS_PER_SECOND or int(nanos.min()) <= -NANOS_PER_SECOND):
             raise CorruptFile(self.where, "a timestamp with more nanoseconds than a second has")
         return nanos

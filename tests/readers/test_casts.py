@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -112,8 +113,8 @@ def same(left: pa.Array, right: pa.Array) -> bool:
     """Equal with NaN equal to NaN and -0.0 not equal to 0.0; timestamps by their integers."""
     if pa.types.is_temporal(left.type):
         integers = pa.int64() if pa.types.is_timestamp(left.type) else pa.int32()
-        return left.type == right.type and left.cast(integers).equals(right.cast(integers))
-    return left.type == right.type and repr(left.to_pylist()) == repr(right.to_pylist())
+        return bool(left.type == right.type and left.cast(integers).equals(right.cast(integers)))
+    return bool(left.type == right.type) and repr(left.to_pylist()) == repr(right.to_pylist())
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -153,6 +154,13 @@ def test_what_java_cannot_cast_is_an_error(case: Case) -> None:
     for value in (value for value, java in case.pairs if java == ERROR):
         with pytest.raises(Unsupported, match=r"t\.c: the value"):
             arrow_cast(array([value], case.source), case.source, case.target, zone=case.zone, where="t.c")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.zone == "UTC"], ids=str)
+def test_empty_and_all_null_columns(case: Case) -> None:
+    for column in (pa.nulls(0, case.source.arrow()), pa.nulls(3, case.source.arrow())):
+        result = arrow_cast(column, case.source, case.target)
+        assert (len(result), result.null_count, result.type) == (len(column), len(column), case.target.arrow())
 
 
 @pytest.mark.parametrize(("source", "target"), REFUSED, ids=str)

@@ -83,10 +83,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> BitmapIndex:
     version = cursor.i8()
     if version not in _READERS:
         raise Unsupported(f"version {version} of the bitmap index", where=cursor.where)
-    row_count = cursor.i32()
-    if row_count < 0:
-        raise cursor.corrupt(f"{row_count} rows")
-    return _READERS[version](cursor, KINDS[type(data_type)], row_count)
+    return _READERS[version](cursor, KINDS[type(data_type)], cursor.row_count())
 
 
 def _read_v1(cursor: Cursor, kind: KeyKind, row_count: int) -> BitmapIndex:

@@ -103,9 +103,7 @@ def read(cursor: Cursor, _data_type: t.DataType) -> BsiIndex:
         CorruptFile, Unsupported: not this format, or another version of it.
     """
     _check_version(cursor)
-    row_count = cursor.i32()
-    if row_count < 0:
-        raise cursor.corrupt(f"{row_count} rows")
+    row_count = cursor.row_count()
     positive = _read_slices(cursor, row_count)
     return BsiIndex(row_count, positive, _read_slices(cursor, row_count))
 

@@ -102,7 +102,7 @@ class FileIndex:
             column, data_type: as in the schema the data file was written with.
             op: value of a `plan.predicate.Op`.
             literals: values of that type, as Python has them; never null.
-            row_count: rows of the data file, if known, to check the index against.
+            row_count: rows of the data file, if known: an index about another number is corrupt.
 
         Returns:
             The rows that may match: a superset of those that do. Whatever an index has no answer for is `ALL`: an
@@ -134,10 +134,8 @@ class FileIndex:
             if kind is None or index.body is None or not kind.supports(data_type):
                 continue
             where = f"{self.where} ({index.kind} index of column {column})"
-            answer = kind.ask(Cursor(memoryview(index.body), where), data_type, op, literals)
-            if row_count is not None and answer.row_count not in (0, row_count):
-                raise CorruptFile(where, f"it is about {answer.row_count} rows, the data file has {row_count}")
-            result = result & answer
+            cursor = Cursor(memoryview(index.body), where, expected_rows=row_count)
+            result = result & kind.ask(cursor, data_type, op, literals)
             if result.is_none:
                 break
         return result

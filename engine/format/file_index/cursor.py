@@ -17,6 +17,8 @@ class Cursor:
     data: memoryview
     where: str
     at: int = 0
+    expected_rows: int | None = None
+    """Rows of the data file, if known; an index that is about another number is corrupt."""
 
     def corrupt(self, problem: str) -> CorruptFile:
         return CorruptFile(self.where, f"file index: {problem} (at byte {self.at})")
@@ -30,16 +32,17 @@ class Cursor:
 
     def part(self, start: int, size: int) -> Cursor:
         """A reader of its own for `size` bytes from `start` on; this one does not move."""
-        return Cursor(Cursor(self.data, self.where, self._checked(start)).take(size), self.where)
+        return self.rest(start).next(size)
 
     def rest(self, start: int) -> Cursor:
         """A reader of its own for all bytes from `start` on; this one does not move."""
-        return Cursor(self.data[self._checked(start) :], self.where)
-
-    def _checked(self, start: int) -> int:
         if not 0 <= start <= len(self.data):
             raise self.corrupt(f"the offset {start} lies outside its {len(self.data)} bytes")
-        return start
+        return Cursor(self.data[start:], self.where, expected_rows=self.expected_rows)
+
+    def next(self, size: int) -> Cursor:
+        """A reader of its own for the next `size` bytes; this one moves behind them."""
+        return Cursor(self.take(size), self.where, expected_rows=self.expected_rows)
 
     def i8(self) -> int:
         return int(_I8.unpack(self.take(1))[0])
@@ -61,6 +64,13 @@ class Cursor:
         count = self.i32()
         if not 0 <= count * least_width <= len(self.data) - self.at:
             raise self.corrupt(f"{count} items cannot fit into {len(self.data) - self.at} bytes")
+        return count
+
+    def row_count(self) -> int:
+        """An i32 that counts the rows of the data file: checked before anything is allocated by it."""
+        count = self.i32()
+        if count < 0 or self.expected_rows not in (None, count):
+            raise self.corrupt(f"it is about {count} rows, the data file has {self.expected_rows}")
         return count
 
     def sized(self) -> bytes:

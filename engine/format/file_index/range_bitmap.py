@@ -120,19 +120,19 @@ def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
     """
     kind = KINDS[type(data_type)]
     header = _read_header(cursor)
-    row_count, keys = header.i32(), header.i32()
-    if row_count < 0 or keys < 0:
+    row_count, keys = header.row_count(), header.i32()
+    if keys < 0:
         raise header.corrupt(f"{keys} keys of {row_count} rows")
     if keys == 0:
         return RangeBitmap(row_count, Dictionary((), kind), BitSlices(rowsets.empty(row_count), ()))
     kind.read(header)  # the least and the greatest key, which the dictionary tells as well
     kind.read(header)
-    dictionary = _read_dictionary(Cursor(cursor.take(header.i32()), cursor.where), kind)
+    dictionary = _read_dictionary(cursor.next(header.i32()), kind)
     return RangeBitmap(row_count, dictionary, _read_codes(cursor, row_count))
 
 
 def _read_header(cursor: Cursor) -> Cursor:
-    header = Cursor(cursor.take(cursor.i32()), cursor.where)
+    header = cursor.next(cursor.i32())
     _check_version(header)
     return header
 
@@ -146,8 +146,8 @@ def _check_version(cursor: Cursor) -> None:
 def _read_dictionary(cursor: Cursor, kind: KeyKind) -> Dictionary:
     header = _read_header(cursor)
     size, offsets_size, headers_size = header.i32(), header.i32(), header.i32()
-    offsets = Cursor(cursor.take(offsets_size), cursor.where)
-    headers = Cursor(cursor.take(headers_size), cursor.where)
+    offsets = cursor.next(offsets_size)
+    headers = cursor.next(headers_size)
     keys = cursor.rest(cursor.at)
     if size * OFFSET_WIDTH != offsets_size:
         raise cursor.corrupt(f"{size} chunks with {offsets_size} bytes of offsets")
@@ -177,7 +177,7 @@ def _read_codes(cursor: Cursor, row_count: int) -> BitSlices:
     number, present_size, table_size = header.i8(), header.i32(), header.i32()
     if not 0 <= number <= MAX_SLICES or table_size != number * 2 * OFFSET_WIDTH:
         raise header.corrupt(f"{number} bit slices with a table of {table_size} bytes")
-    present = rowsets.read_rows(Cursor(cursor.take(present_size), cursor.where), row_count)
+    present = rowsets.read_rows(cursor.next(present_size), row_count)
     body = cursor.rest(cursor.at)
     table = [(header.i32(), header.i32()) for _ in range(number)]
     return BitSlices(present, tuple(rowsets.read_rows(body.part(at, size), row_count) for at, size in table))

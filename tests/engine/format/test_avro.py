@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 import json
@@ -52,18 +53,18 @@ def raw_container(schema: Any, rows: int, payload: bytes) -> bytes:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_gives_the_same_rows(codec: str) -> None:
-    data = container(PERSON, PEOPLE * 50_000, codec)
+    data = container(PERSON, PEOPLE * 5_000, codec)
 
     assert read_container(data, where="f").codec == codec
-    assert read_container(data, where="f").rows == 100_000
-    assert decode_frame(data, where="f").equals(pl.DataFrame(PEOPLE * 50_000, schema_overrides={"age": pl.Int32}))
+    assert read_container(data, where="f").rows == 10_000
+    assert decode_frame(data, where="f").equals(pl.DataFrame(PEOPLE * 5_000, schema_overrides={"age": pl.Int32}))
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_damaged_block_is_a_corrupt_file(codec: str) -> None:
     data = bytearray(container(PERSON, PEOPLE * 200, codec))
     block = read_container(bytes(data), where="f").blocks[0]
-    data[block.start : block.start + block.size] = bytes(block.size)
+    data[block.start : block.start + block.size] = b"\xff" * block.size
 
     with pytest.raises(CorruptFile, match="manifest-1"):
         decode_frame(bytes(data), where="manifest-1")
@@ -121,7 +122,7 @@ def test_types(avro_type: Any, value: Any, dtype: Any, read: Any) -> None:
     assert column.to_list() == [read]
 
 
-@pytest.mark.parametrize("avro_type", ["int", {"type": "map", "values": "int"}, record(x="int")])
+@pytest.mark.parametrize("avro_type", ["int", {"type": "map", "values": "int"}, {**record(x="int"), "name": "inner"}])
 def test_null_first_and_null_last(avro_type: Any) -> None:
     for union in (["null", avro_type], [avro_type, "null"]):
         assert decode_frame(container(record(v=union), [{"v": None}]), where="f")["v"].to_list() == [None]
@@ -214,7 +215,7 @@ def test_an_unknown_codec_is_unsupported() -> None:
 
 def test_a_block_cannot_claim_more_rows_than_bytes() -> None:
     with pytest.raises(CorruptFile, match="claims 50000000 rows in 4 bytes"):
-        decode_frame(raw_container(record(v="int"), 50_000_000, b"\x02\x04\x06\x08"), where="f")
+        decode_frame(raw_container(record(v="int"), 5_000_000, b"\x02\x04\x06\x08"), where="f")
 
 
 def test_an_array_cannot_claim_more_items_than_bytes() -> None:
@@ -242,10 +243,8 @@ WHOLE = container(PERSON, PEOPLE * 20, "zstandard", sync_interval=100)
 
 @given(st.integers(0, len(WHOLE) - 1))
 def test_a_truncated_file_is_a_corrupt_file_or_has_fewer_whole_blocks(length: int) -> None:
-    try:
+    with contextlib.suppress(CorruptFile):
         assert decode_frame(WHOLE[:length], where="f").height < 40
-    except CorruptFile:
-        pass
 
 
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=4))

@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import polars as pl
 import polars.selectors as cs
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -249,4 +248,3 @@ def test_filters_compare_hash_and_pickle(filter: str | pl.Expr | pc.Expression) 
     parsed = parse_filter(filter, ALL)
     assert pickle.loads(pickle.dumps(parsed)) == parsed == parse_filter(filter, ALL)
     assert len({parsed, parse_filter(filter, ALL)}) == 1
-    assert pa.types.is_struct(NESTED.type.arrow())

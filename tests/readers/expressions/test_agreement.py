@@ -1,4 +1,4 @@
-"""The same predicate in Polars, Arrow and DuckDB keeps the same rows as a slow evaluator that looks at one row a time."""
+"""The same predicate in Polars, Arrow and DuckDB keeps the rows that a slow evaluator keeps, one row at a time."""
 
 from __future__ import annotations
 

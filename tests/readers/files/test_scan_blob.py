@@ -1,0 +1,101 @@
+"""Blob files: records with magic, length and checksum, and the index of their lengths."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.io.local import LocalStore
+from morrow.readers.files import FileSource, blob, scan, verify
+
+PICTURE = t.DataField(2, "picture", t.BlobType())
+MAGIC = bytes.fromhex("cf114e58")
+
+
+def varint(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def blob_file(values: list[bytes | None], version: int = 1) -> bytes:
+    records, lengths = b"", []
+    for value in values:
+        if value is None:
+            lengths.append(-1)
+            continue
+        length = len(value) + 16
+        body = MAGIC + value + length.to_bytes(8, "little")
+        records += body + zlib.crc32(body).to_bytes(4, "little")
+        lengths.append(length)
+    index = b"".join(varint(b - a) for a, b in zip([0, *lengths], lengths, strict=False))
+    return records + index + len(index).to_bytes(4, "little") + bytes([version])
+
+
+def source(path: Path, data: bytes, rows: int = -1) -> FileSource:
+    path.write_bytes(data)
+    return FileSource(LocalStore(), str(path), len(data), rows, "blob")
+
+
+@given(st.lists(st.none() | st.binary(max_size=300)), st.sampled_from([1, 100, 1 << 26]))
+def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, values: list[bytes | None], chunk: int) -> None:
+    file = source(tmp_path_factory.mktemp("blob") / "f.blob", blob_file(values), len(values))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blob, "CHUNK_BYTES", chunk)
+        frame = scan([file], [PICTURE], position="at").collect()
+
+    assert frame["picture"].to_list() == values
+    assert frame["at"].to_list() == list(range(len(values)))
+    verify(file, rows=True)
+
+
+def test_a_file_of_java(tmp_path: Path) -> None:
+    """The layout byte by byte: two values, one null."""
+    text = "cf114e58 6162 1200000000000000 6f1d2a0c".replace(" ", "")
+    record = bytes.fromhex(text)[:-4]
+    record += zlib.crc32(record).to_bytes(4, "little")
+    data = record + bytes.fromhex("24 25".replace(" ", "")) + (2).to_bytes(4, "little") + b"\x01"
+
+    assert scan([source(tmp_path / "f.blob", data)], [PICTURE]).collect()["picture"].to_list() == [b"ab", None]
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [(0, "magic"), (5, "checksum"), (8, "another length"), (20, "checksum"), (-7, "index"), (-5, "index")],
+)
+def test_a_changed_byte(tmp_path: Path, place: int, problem: str) -> None:
+    data = bytearray(blob_file([b"abc", b"d"]))
+    data[place] ^= 0x10
+
+    with pytest.raises(CorruptFile, match=problem):
+        scan([source(tmp_path / "f.blob", bytes(data))], [PICTURE]).collect()
+
+
+@given(st.data())
+def test_damage_raises_nothing_but_morrow_errors(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    damaged = bytearray(blob_file([b"abc", None, b"d" * 200]))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    kept = data.draw(st.integers(0, len(damaged)))
+    try:
+        scan([source(tmp_path_factory.mktemp("blob") / "f.blob", bytes(damaged[:kept]))], [PICTURE]).collect()
+    except MorrowError as error:
+        assert "f.blob" in str(error)
+
+
+def test_other_versions_placeholders_and_columns_are_unsupported(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="version 2"):
+        scan([source(tmp_path / "a.blob", blob_file([], version=2))], [PICTURE]).collect()
+    with pytest.raises(Unsupported, match="placeholders"):
+        scan([source(tmp_path / "b.blob", b"\x03\x01\x00\x00\x00\x01")], [PICTURE]).collect()
+    with pytest.raises(Unsupported, match="one BLOB column"):
+        scan([source(tmp_path / "c.blob", blob_file([]))], [t.DataField(0, "id", t.IntType())]).collect()

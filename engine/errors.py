@@ -21,7 +21,9 @@ class MorrowError(Exception):
 class CorruptFile(MorrowError):
     """A metadata, index or data file whose bytes contradict the format or other metadata."""
 
-    def __init__(self, path: str, problem: str, *, hint: str = "restore the file from a backup, or read an older snapshot or tag") -> None:
+    def __init__(
+        self, path: str, problem: str, *, hint: str = "restore the file from a backup, or read an older snapshot or tag"
+    ) -> None:
         super().__init__(f"{path}: {problem}; {hint}")
         self.path = path
         self.problem = problem
@@ -68,7 +70,9 @@ class DatabaseNotFound(NotFound):
 class FileMissing(NotFound):
     """A file that metadata names is not in the store."""
 
-    def __init__(self, path: str, *, hint: str = "the snapshot may have expired while it was read; open the table again") -> None:
+    def __init__(
+        self, path: str, *, hint: str = "the snapshot may have expired while it was read; open the table again"
+    ) -> None:
         super().__init__(f"{path}: no such file; {hint}")
         self.path = path
 

@@ -15,7 +15,14 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
 BUCKET_FUNCTIONS = ("default", "mod", "hive")
-TRAVEL_KEYS = ("scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis", "scan.watermark", "scan.version")
+TRAVEL_KEYS = (
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.watermark",
+    "scan.version",
+)
 IGNORE_DELETE_KEYS = (
     "ignore-delete",
     "first-row.ignore-delete",
@@ -126,7 +133,9 @@ def _refuse(raw: Mapping[str, str], where: str) -> None:
     for key, allowed in REFUSED_UNLESS.items():
         value = raw.get(key)
         if value is not None and value.strip().lower() not in allowed:
-            raise Unsupported(f"the option {key!r} = {value!r}", where=where, hint="it changes which rows a read returns")
+            raise Unsupported(
+                f"the option {key!r} = {value!r}", where=where, hint="it changes which rows a read returns"
+            )
     for key in raw:
         if key in REFUSED or key.endswith(REFUSED_SUFFIXES):
             raise Unsupported(f"the option {key!r}", where=where, hint="it changes which rows a read returns")
@@ -139,7 +148,9 @@ def _parsed(raw: Mapping[str, str], key: str, default: T, parse: Callable[[str],
     try:
         return parse(value.strip())
     except ValueError as error:
-        raise InvalidArgument(f"{where}: the option {key!r} has the value {value!r}, which is no {parse.__name__}") from error
+        raise InvalidArgument(
+            f"{where}: the option {key!r} has the value {value!r}, which is no {parse.__name__}"
+        ) from error
 
 
 def _flag(raw: Mapping[str, str], key: str, default: bool, where: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
     from morrow.scan import Scan
-    from morrow.session import clear_caches, open  # noqa: A004  # morrow.open is the name users look for
+    from morrow.session import clear_caches, open  # morrow.open is the name users look for
     from morrow.table import Table
 
 __version__ = "0.1.0"

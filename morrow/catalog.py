@@ -13,8 +13,8 @@ from morrow.table import Table
 class Catalog:
     """The tables of one warehouse.
 
-        cat = morrow.Catalog("warehouse")
-        cat.databases(), cat.tables("db"), cat.table("db.orders")
+    cat = morrow.Catalog("warehouse")
+    cat.databases(), cat.tables("db"), cat.table("db.orders")
     """
 
     def __init__(self, warehouse: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> None:

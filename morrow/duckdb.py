@@ -1,6 +1,6 @@
 """Paimon tables in DuckDB's SQL: ``morrow.duckdb.install(con)``.
 
-    con.sql("SELECT * FROM paimon_scan('warehouse/db.db/orders', as_of := 'v1') WHERE amount > 10")
+con.sql("SELECT * FROM paimon_scan('warehouse/db.db/orders', as_of := 'v1') WHERE amount > 10")
 """
 
 from __future__ import annotations

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from morrow.readers.dataset import PaimonDataset
 
 
-
 def make_scan(
     metadata: TableMetadata,
     *,
     columns: Sequence[str] | None = None,
-    filter: FilterLike | None = None,  # noqa: A002
+    filter: FilterLike | None = None,
     limit: int | None = None,
     as_of: AsOf | None = None,
     snapshot: int | None = None,
@@ -134,7 +133,7 @@ class Scan:
 
         return PaimonDataset(self.schema, lambda columns, filter: self.narrowed(columns, filter).to_reader())
 
-    def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:  # noqa: A002
+    def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
         """The same snapshot with fewer columns and rows: both must be of this scan's output.
 
         Raises:
@@ -151,6 +150,8 @@ class Scan:
         """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers import duckdb_relation
 
+        # What cannot be read is said here, by our errors: DuckDB wraps what its scans raise in its own.
+        _ = self.plan
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._request.limit is None else self.to_arrow()
         return duckdb_relation.relation(source, connection)

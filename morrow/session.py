@@ -10,7 +10,7 @@ from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.table import Table
 
 
-def open(  # noqa: A001  # morrow.open is the name users look for
+def open(  # morrow.open is the name users look for
     path: str | os.PathLike[str],
     *,
     branch: str | None = None,

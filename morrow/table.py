@@ -86,7 +86,7 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        filter: FilterLike | None = None,  # noqa: A002  # the name users know from Arrow and Iceberg
+        filter: FilterLike | None = None,  # the name users know from Arrow and Iceberg
         limit: int | None = None,
         *,
         as_of: AsOf | None = None,
@@ -158,7 +158,9 @@ class Table:
     def _repr_html_(self) -> str:
         schema = self._newest
         rows = [(f.name, str(f.type), f.description or "") for f in schema.fields]
-        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.path)}</p>" + html_table(("column", "type", "comment"), rows)
+        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.path)}</p>" + html_table(
+            ("column", "type", "comment"), rows
+        )
 
 
 class SnapshotList(list[Snapshot]):
@@ -193,4 +195,3 @@ def html_table(headers: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-

@@ -17,7 +17,7 @@ ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordB
 """Opens a stream of the named columns (None: all), of the rows for which the expression is true."""
 
 
-class PaimonDataset(pads.Dataset):
+class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
     """A scan of a Paimon table, as a dataset that can be read any number of times."""
 
     def __init__(self, schema: pa.Schema, read: ReadFunction) -> None:
@@ -33,7 +33,7 @@ class PaimonDataset(pads.Dataset):
     def scanner(
         self,
         columns: Sequence[str] | dict[str, pc.Expression] | None = None,
-        filter: pc.Expression | None = None,  # noqa: A002  # pyarrow's name
+        filter: pc.Expression | None = None,  # pyarrow's name
         **_options: Any,
     ) -> pads.Scanner:
         """A scanner over the rows; `columns` and `filter` reach the file scans.

@@ -26,9 +26,7 @@ MOST_VIEWS = 256
 """Hand-off views kept for one connection; older ones are dropped (a query binds its view at once)."""
 
 
-def relation(
-    source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None
-) -> duckdb.DuckDBPyRelation:
+def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
     """A relation over `source` on `connection` (DuckDB's default connection when None)."""
     import duckdb
 
@@ -52,9 +50,15 @@ class ScanFunction:
         """Create the macro on `connection`; installing twice replaces it."""
         self._cursor = connection.cursor()
         self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {HANDOFF_DATABASE}")
-        text = ["VARCHAR"] * (1 + len(self.PARAMETERS))
         helper = f"morrow_plan_{uuid.uuid4().hex}"
-        connection.create_function(helper, self.plan, text, "VARCHAR", null_handling="special", side_effects=True)
+        connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
+            helper,
+            self.plan,
+            ["varchar"] * (1 + len(self.PARAMETERS)),
+            "varchar",
+            null_handling="special",
+            side_effects=True,
+        )
         defaults = ", ".join(f"{name} := NULL" for name in self.PARAMETERS)
         arguments = ", ".join(f"{name}::VARCHAR" for name in self.PARAMETERS)
         connection.execute(
@@ -84,5 +88,3 @@ class ScanFunction:
         self._cursor.execute(f"USE {HANDOFF_DATABASE}")
         self._cursor.from_arrow(dataset).create_view(view.split(".")[1], replace=True)
         self._views.append(view)
-
-

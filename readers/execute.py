@@ -75,13 +75,15 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
     A limit stops reading as soon as it is reached.
     """
     left = plan.limit
-    for part, group in ((part, group) for part in plan.parts for group in _groups(part.sections)):
+    for part, group in ((one, group) for one in plan.parts for group in _groups(one.sections)):
         if left == 0:
             return
         with reading(plan.table):
             frame = _frame(part, group, store)
             frame = frame if left is None else frame.head(left)
-            for chunk in frame.collect_batches(chunk_size=batch_rows, maintain_order=True, lazy=True, engine="streaming"):
+            for chunk in frame.collect_batches(
+                chunk_size=batch_rows, maintain_order=True, lazy=True, engine="streaming"
+            ):
                 left = None if left is None else left - chunk.height
                 yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
 
@@ -108,7 +110,7 @@ def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS)
 def count(plan: ScanPlan, store: FileStore) -> int:
     """How many rows `to_arrow` would return; from metadata and masks alone where no filter asks for data."""
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
-        rows = sum(_section_rows(part, section, store) for part in plan.parts for section in part.sections)
+        rows = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
     with reading(plan.table):
         return int(lazy(plan, store).select(pl.len()).collect().item())
@@ -120,9 +122,9 @@ def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
         masks = live_masks(plan, section, store)
         return sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
     retractions = bool(plan.schema.primary_keys) and any(file.may_hold_retractions for file in section.files)
-    if section.kind is SectionKind.RAW and not retractions:
-        if all(f.deletion is None or f.deletion.cardinality is not None for f in section.files):
-            return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
+    counted = all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
+    if section.kind is SectionKind.RAW and not retractions and counted:
+        return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
     with reading(plan.table):
         frame = section_frame(plan, section, live_masks(plan, section, store), store)
         return int(frame.select(pl.len()).collect().item())

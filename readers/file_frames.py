@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from morrow.engine.format.types import BigIntType, DataField
 from morrow.engine.format.binary_row import Value
+from morrow.engine.format.types import BigIntType, DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype

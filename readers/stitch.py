@@ -80,7 +80,9 @@ def _covering(holding: Sequence[DataFile], first: int, rows: int) -> tuple[DataF
             break
         reached += piece.row_count
     if reached != first + rows:
-        raise CorruptFile(newest.path, f"its row ids do not cover {first} to {first + rows - 1} like the section's other files")
+        raise CorruptFile(
+            newest.path, f"its row ids do not cover {first} to {first + rows - 1} like the section's other files"
+        )
     return tuple(pieces)
 
 

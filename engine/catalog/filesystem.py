@@ -22,7 +22,9 @@ class FilesystemCatalog:
     def databases(self) -> list[str]:
         """Names of all databases, sorted."""
         listed = self.store.list(self.root)
-        return sorted(s.name.removesuffix(DATABASE_SUFFIX) for s in listed if s.is_dir and s.name.endswith(DATABASE_SUFFIX))
+        return sorted(
+            s.name.removesuffix(DATABASE_SUFFIX) for s in listed if s.is_dir and s.name.endswith(DATABASE_SUFFIX)
+        )
 
     def tables(self, database: str) -> list[str]:
         """Names of the tables in `database`, sorted: the folders that hold a schema.

@@ -178,6 +178,4 @@ def _conform(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataTy
         return pl.col(name)
     if isinstance(actual, pl.Datetime):
         return pl.col(name).dt.replace_time_zone(None).cast(dtype)
-    if isinstance(dtype, pl.Struct) or isinstance(dtype, pl.List):
-        return pl.col(name).cast(dtype)
     return pl.col(name).cast(dtype, strict=True)

@@ -1,7 +1,7 @@
 """Where things live under a table's folder, and the guard that keeps names from metadata inside it.
 
-    schema/schema-<id>   snapshot/snapshot-<id>, LATEST, EARLIEST   tag/tag-<name>   branch/branch-<name>/...
-    manifest/...         index/...   statistics/...                 [<data dir>/][k=v/...]bucket-<n>/<data file>
+schema/schema-<id>   snapshot/snapshot-<id>, LATEST, EARLIEST   tag/tag-<name>   branch/branch-<name>/...
+manifest/...         index/...   statistics/...                 [<data dir>/][k=v/...]bucket-<n>/<data file>
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class TablePaths:
 
     @property
     def branch_root(self) -> str:
-        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{segment(self.branch, self.root)}"
+        return (
+            self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{segment(self.branch, self.root)}"
+        )
 
     @property
     def schema_dir(self) -> str:
@@ -72,7 +74,9 @@ def segment(name: str, where: str) -> str:
         UnsafePath: a separator, ``.``, ``..``, an empty name or a NUL byte.
     """
     if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
-        raise UnsafePath(f"{where}: metadata names the file {name!r}, which is not a single path segment; nothing was read")
+        raise UnsafePath(
+            f"{where}: metadata names the file {name!r}, which is not a single path segment; nothing was read"
+        )
     return name
 
 
@@ -90,12 +94,14 @@ def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
     """
     location = normalised(path)
     allowed = [normalised(root) for root in roots if root]
-    if ".." not in location.split("/") and any(location == r or location.startswith(r.rstrip("/") + "/") for r in allowed):
+    if ".." not in location.split("/") and any(
+        location == r or location.startswith(r.rstrip("/") + "/") for r in allowed
+    ):
         return location
     listed = ", ".join(allowed) or "none"
     raise UnsafePath(
-        f"{where}: metadata points to {path}, outside of the allowed roots ({listed}); if you trust it, name its folder in "
-        "the table option 'data-file.external-paths' or in morrow.open(..., allowed_roots=[...])"
+        f"{where}: metadata points to {path}, outside of the allowed roots ({listed}); if you trust it, name its "
+        "folder in the table option 'data-file.external-paths' or in morrow.open(..., allowed_roots=[...])"
     )
 
 

@@ -118,7 +118,9 @@ class VariantType(DataType):
     keyword: ClassVar[str] = "VARIANT"
 
     def arrow(self) -> pa.DataType:
-        return pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)])
+        return pa.struct(
+            [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
+        )
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,9 @@ class MultisetType(DataType):
         return f"MULTISET<{self.element}>"
 
     def arrow(self) -> pa.DataType:
-        return pa.map_(pa.field("key", self.element.arrow(), nullable=False), pa.field("value", pa.int32(), nullable=False))
+        return pa.map_(
+            pa.field("key", self.element.arrow(), nullable=False), pa.field("value", pa.int32(), nullable=False)
+        )
 
 
 @dataclass(frozen=True)
@@ -332,7 +336,10 @@ SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, Var
 PLAIN_TYPES: dict[str, type[DataType]] = {
     **{t.keyword: t for t in (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)},
     **{t.keyword: t for t in (DateType, VariantType, BlobType)},
-    **{"INTEGER": IntType, "DOUBLE PRECISION": DoubleType, "STRING": VarCharType, "BYTES": VarBinaryType},
+    "INTEGER": IntType,
+    "DOUBLE PRECISION": DoubleType,
+    "STRING": VarCharType,
+    "BYTES": VarBinaryType,
 }
 
 _ATOMIC = re.compile(

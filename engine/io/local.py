@@ -41,7 +41,7 @@ class LocalStore:
 
     def size(self, path: str) -> int | None:
         try:
-            return os.stat(path).st_size
+            return Path(path).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

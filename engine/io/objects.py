@@ -41,7 +41,9 @@ class ObjectStore:
         try:
             bucket = from_url(base, config=cast(Any, options) or None)
         except (BaseError, ValueError) as error:
-            raise InvalidArgument(f"cannot open {base}: {error}; give a path, or an s3://, gs:// or az:// URL") from error
+            raise InvalidArgument(
+                f"cannot open {base}: {error}; give a path, or an s3://, gs:// or az:// URL"
+            ) from error
         return cls(bucket, base, options)
 
     def read(self, path: str) -> bytes:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.binary_row import decode_row
+from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir, external_path, segment
@@ -16,7 +14,6 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.format.binary_row import Value
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
@@ -40,18 +37,18 @@ def data_files(
     if not frame.height:
         return []
     named = frame.with_columns(
-        file_paths(metadata, schema, options, frame).alias("__path"), file_formats(frame, metadata.where).alias("__format")
+        file_paths(metadata, schema, options, frame).alias("__path"),
+        file_formats(frame, metadata.where).alias("__format"),
     )
     deletions = _deletions(metadata, schema, options, snapshot, named)
     columns = (
         *("__path", "__format", "_FILE_SIZE", "_ROW_COUNT", "_LEVEL", "_SCHEMA_ID"),
-        *("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID", "_WRITE_COLS"),
+        *("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID"),
     )
-    rows = zip(*(named[column].to_list() for column in columns))
-    return [
-        DataFile(*row[:-1], write_columns=None if row[-1] is None else tuple(row[-1]), deletion=deletions.get(index))
-        for index, row in enumerate(rows)
-    ]
+    rows = zip(*(named[column].to_list() for column in columns), strict=True)
+    written = (None if names is None else tuple(names) for names in named["_WRITE_COLS"].to_list())
+    described = enumerate(zip(rows, written, strict=True))
+    return [DataFile(*row, write_columns=names, deletion=deletions.get(i)) for i, (row, names) in described]  # type: ignore[misc]  # a row is the columns above
 
 
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
@@ -60,9 +57,11 @@ def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptio
     if bad.any():
         segment(frame["_FILE_NAME"].filter(bad)[0], metadata.where)
     folders = bucket_folders(metadata, schema, options, frame)
-    paths = frame.join(folders, on=["_PARTITION", "_BUCKET"], how="left", maintain_order="left").select(
-        pl.concat_str(pl.col("__folder"), pl.lit("/"), pl.col("_FILE_NAME"))
-    ).to_series()
+    paths = (
+        frame.join(folders, on=["_PARTITION", "_BUCKET"], how="left", maintain_order="left")
+        .select(pl.concat_str(pl.col("__folder"), pl.lit("/"), pl.col("_FILE_NAME")))
+        .to_series()
+    )
     outside = frame["_EXTERNAL_PATH"]
     if outside.null_count() == frame.height:
         return paths
@@ -71,12 +70,16 @@ def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptio
     return pl.Series(checked, dtype=pl.String).fill_null(paths)
 
 
-def bucket_folders(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.DataFrame:
+def bucket_folders(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame
+) -> pl.DataFrame:
     """The folder of each distinct partition and bucket: columns _PARTITION, _BUCKET, __folder."""
     distinct = frame.select("_PARTITION", "_BUCKET").unique(maintain_order=True)
     stored = distinct["_PARTITION"].to_list()
     values = partition_values(schema, distinct, where=metadata.where)
-    names = {one: _partition_folder(metadata, schema, options, value) for one, value in dict(zip(stored, values)).items()}
+    names = {
+        one: _partition_folder(metadata, schema, options, value) for one, value in dict(zip(stored, values)).items()
+    }
     folders = [
         bucket_dir(metadata.root, names[one], bucket, options.data_directory)
         for one, bucket in zip(stored, distinct["_BUCKET"])
@@ -155,7 +158,7 @@ def _deletions(
 
 def _index_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, vectors: pl.DataFrame
-) -> Sequence[str] | pl.Series:
+) -> pl.Series:
     if options.index_in_data_dir:
         return file_paths(metadata, schema, options, vectors)
     roots = (metadata.root, *options.external_roots, *metadata.allowed_roots)

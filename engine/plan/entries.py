@@ -166,7 +166,8 @@ def _partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Pr
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(partitions, types, where=where)
     columns = {
-        name: ColumnStats(value, value, value.is_null().cast(pl.Int64)) for name, value in zip(schema.partition_keys, values)
+        name: ColumnStats(value, value, value.is_null().cast(pl.Int64))
+        for name, value in zip(schema.partition_keys, values)
     }
     ones = pl.repeat(1, len(partitions), dtype=pl.Int64, eager=True)
     kept = partitions.filter(pl.Series(keep_mask(predicate, StatsFrame(ones, columns))))

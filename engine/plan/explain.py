@@ -23,7 +23,8 @@ def _lines(plan: ScanPlan) -> Iterator[str]:
     if plan.snapshot is None:
         yield "  snapshot   none: the table has no committed data"
         return
-    yield f"  snapshot   {plan.snapshot.id} ({plan.snapshot.commit_kind}, {plan.snapshot.time.isoformat()}), schema {plan.schema.id}"
+    read = plan.snapshot
+    yield f"  snapshot   {read.id} ({read.commit_kind}, {read.time.isoformat()}), schema {plan.schema.id}"
     yield f"  columns    {', '.join(plan.columns) or '(none)'}"
     yield from _filter_lines(plan)
     if plan.limit is not None:
@@ -67,7 +68,7 @@ def _kinds(plan: ScanPlan) -> str:
 
 
 def _section(plan: ScanPlan, section: Section) -> str:
-    values = ", ".join(f"{k}={v}" for k, v in zip(plan.schema.partition_keys, section.partition))
+    values = ", ".join(f"{k}={v!s}" for k, v in zip(plan.schema.partition_keys, section.partition, strict=True))
     where = f"{values}, bucket {section.bucket}" if values else f"bucket {section.bucket}"
     levels = ",".join(map(str, sorted({file.level for file in section.files})))
     formats = ",".join(sorted({file.format for file in section.files}))

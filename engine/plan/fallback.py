@@ -36,7 +36,9 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPla
     _check_same_columns(request.schema, schema, metadata.where, branch)
     held: frozenset[bytes] = frozenset()
     if request.snapshot is not None:
-        held = frozenset(live_entries(metadata, request.snapshot, request.schema).frame["_PARTITION"].unique().to_list())
+        held = frozenset(
+            live_entries(metadata, request.snapshot, request.schema).frame["_PARTITION"].unique().to_list()
+        )
     rest = replace(
         request,
         schema=schema,
@@ -59,9 +61,11 @@ def _snapshot(other: TableMetadata, request: ScanRequest) -> Snapshot | None:
 
 def _check_same_columns(main: TableSchema, other: TableSchema, where: str, branch: str) -> None:
     same = len(main.fields) == len(other.fields) and all(
-        mine.name == theirs.name and same_values(mine.type, theirs.type) for mine, theirs in zip(main.fields, other.fields)
+        mine.name == theirs.name and same_values(mine.type, theirs.type)
+        for mine, theirs in zip(main.fields, other.fields)
     )
     if not same:
         raise InvalidArgument(
-            f"{where}: the option 'scan.fallback-branch' names {branch!r}, whose columns differ from those of {MAIN_BRANCH}"
+            f"{where}: the option 'scan.fallback-branch' names {branch!r}, "
+            f"whose columns differ from those of {MAIN_BRANCH}"
         )

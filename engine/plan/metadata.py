@@ -88,7 +88,9 @@ class TableMetadata:
         ids = self.schema_ids()
         if not ids:
             what = "holds no Paimon schema (schema/schema-<id>)" if self.store.is_dir(self.root) else "does not exist"
-            raise TableNotFound(f"{self.root}: the folder {what}; give the folder of a table, such as warehouse/db.db/table")
+            raise TableNotFound(
+                f"{self.root}: the folder {what}; give the folder of a table, such as warehouse/db.db/table"
+            )
         return self.schema(ids[-1])
 
     def schemas(self) -> list[TableSchema]:
@@ -126,15 +128,17 @@ class TableMetadata:
                 f"{self.where}: snapshot {snapshot_id} has expired; the snapshots are {ids[0]} to {ids[-1]}, "
                 "tags keep older states (see .tags)"
             )
-        raise SnapshotNotFound(f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}")
+        raise SnapshotNotFound(
+            f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}"
+        )
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest committed snapshot, None when nothing was committed."""
         hint = self._hint("LATEST")
         # The hint is right when its snapshot exists and no newer one does; otherwise the folder decides.
-        if hint is not None and not self.store.exists(self.paths.snapshot(hint + 1)):
-            if (found := self._snapshot_or_none(hint)) is not None:
-                return found
+        newest = hint is not None and not self.store.exists(self.paths.snapshot(hint + 1))
+        if hint is not None and newest and (found := self._snapshot_or_none(hint)) is not None:
+            return found
         for snapshot_id in reversed(self.snapshot_ids()):
             if (found := self._snapshot_or_none(snapshot_id)) is not None:
                 return found
@@ -143,10 +147,10 @@ class TableMetadata:
     def earliest_snapshot_id(self) -> int | None:
         """The oldest snapshot that still exists, None when there is none."""
         hint = self._hint("EARLIEST")
-        if hint is not None and self.store.exists(self.paths.snapshot(hint)):
-            # The hint may lag behind an expiry that failed half way, never run ahead of one: look one below.
-            if hint == 1 or not self.store.exists(self.paths.snapshot(hint - 1)):
-                return hint
+        # The hint is right when its snapshot exists and no older one does; otherwise the folder decides.
+        exists = hint is not None and self.store.exists(self.paths.snapshot(hint))
+        if hint is not None and exists and not self.store.exists(self.paths.snapshot(hint - 1)):
+            return hint
         ids = self.snapshot_ids()
         return ids[0] if ids else None
 
@@ -198,7 +202,9 @@ class TableMetadata:
     def branch_names(self) -> list[str]:
         """Names of all branches except main, sorted."""
         listed = self.store.list(self.paths.branches_dir)
-        return sorted(s.name.removeprefix(BRANCH_PREFIX) for s in listed if s.name.startswith(BRANCH_PREFIX) and s.is_dir)
+        return sorted(
+            s.name.removeprefix(BRANCH_PREFIX) for s in listed if s.name.startswith(BRANCH_PREFIX) and s.is_dir
+        )
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
         """Parse a small immutable file once; the size guards against a table dropped and made anew."""

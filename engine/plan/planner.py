@@ -122,7 +122,9 @@ def _sectioned(
         return _raw(frame), {}
     keys = _key_bounds(metadata, request.schema, frame)
     low, high = key_ranks(*keys)
-    frame = frame.with_columns(pl.Series("__low", low), pl.Series("__high", high)).sort("_PARTITION", "_BUCKET", "__low")
+    frame = frame.with_columns(pl.Series("__low", low), pl.Series("__high", high)).sort(
+        "_PARTITION", "_BUCKET", "__low"
+    )
     groups = frame.select(pl.struct("_PARTITION", "_BUCKET").rle_id()).to_series().cast(pl.Int64).to_numpy()
     sections = section_ids(groups, frame["__low"].to_numpy(), frame["__high"].to_numpy())
     sizes = np.bincount(sections)
@@ -233,7 +235,9 @@ def _section_bounds(
         .agg(pl.col("_MIN_KEY").get(pl.col("__low").arg_min()), pl.col("_MAX_KEY").get(pl.col("__high").arg_max()))
     )
     where = metadata.where
-    return {n: (decode_row(low, types, where=where), decode_row(high, types, where=where)) for n, low, high in ends.rows()}
+    return {
+        n: (decode_row(low, types, where=where), decode_row(high, types, where=where)) for n, low, high in ends.rows()
+    }
 
 
 def file_columns(schema: TableSchema) -> tuple[DataField, ...]:

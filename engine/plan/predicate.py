@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Union
+from typing import TypeAlias
 
-Value = Union[bool, int, float, str, bytes, Decimal, dt.date, dt.time, dt.datetime]
+Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.time | dt.datetime
 """A literal in the type of its column: TIMESTAMP is a naive datetime, TIMESTAMP_LTZ an aware one in UTC."""
 
 
@@ -81,7 +81,7 @@ class Or:
         return " OR ".join(f"({c})" if isinstance(c, And) else str(c) for c in self.children) or "FALSE"
 
 
-Predicate = Union[Leaf, And, Or]
+Predicate: TypeAlias = Leaf | And | Or
 ALWAYS = And(())
 NEVER = Or(())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_, or_
@@ -44,6 +44,9 @@ MOST_BUCKET_KEYS = 1000
 """Combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
 
 INDEX_READERS = 4
+
+SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFrame], pl.Series]
+"""Tests files that were all written with the same columns; the predicate names those."""
 
 
 def projected(predicate: Predicate, kept: frozenset[str]) -> Predicate:
@@ -132,7 +135,9 @@ def index_mask(
     return _by_schema(metadata, schema, predicate, numbered, _index_mask)
 
 
-def _by_schema(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test) -> pl.Series:
+def _by_schema(
+    metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test: SchemaTest
+) -> pl.Series:
     """`test` for the files of each schema, with the filter in the columns that those files have."""
     rows = entries.with_row_index("__row")
     parts = []
@@ -168,8 +173,8 @@ def _index_mask(
     types = {field.name: field.type for field in fields}
 
     def may_match(row: tuple[str, bytes | None, list[str] | None, int]) -> bool:
-        *place, row_count = row
-        index = _file_index(metadata, *place)
+        path, embedded, extra, row_count = row
+        index = _file_index(metadata, path, embedded, extra)
         return index is None or not _index_rows(predicate, index, types, row_count).is_none
 
     columns_of = entries.select("__path", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
@@ -177,7 +182,9 @@ def _index_mask(
         return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
 
 
-def _file_index(metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None) -> FileIndex | None:
+def _file_index(
+    metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None
+) -> FileIndex | None:
     if embedded is not None:
         return read_file_index(embedded, where=f"{path} (embedded index)")
     names = [name for name in extra or () if name.endswith(INDEX_SUFFIX)]

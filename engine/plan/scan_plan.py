@@ -8,12 +8,12 @@ from enum import Enum
 
 import msgspec
 
+from morrow.engine.format.binary_row import Value
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.filter import Filter
-from morrow.engine.format.binary_row import Value
 
 
 class DeletionRef(msgspec.Struct, frozen=True):

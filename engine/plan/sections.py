@@ -13,7 +13,9 @@ import numpy.typing as npt
 import polars as pl
 
 
-def section_ids(groups: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def section_ids(
+    groups: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
     """Section of each file, ascending from 0.
 
     Args: files sorted by group (bucket) and then by `low`; `low` and `high` are ranks of the key bounds.
@@ -29,14 +31,18 @@ def section_ids(groups: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high:
     return np.cumsum(starts) - 1
 
 
-def key_ranks(minima: Sequence[pl.Series], maxima: Sequence[pl.Series]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def key_ranks(
+    minima: Sequence[pl.Series], maxima: Sequence[pl.Series]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Ranks of composite key bounds in the order of the key; equal keys have equal ranks.
 
     Returns: ranks of the minima and of the maxima, comparable with each other.
     """
     count = len(minima[0])
     names = [f"k{i}" for i in range(len(minima))]
-    bounds = pl.DataFrame([low.append(high).alias(n) for n, low, high in zip(names, map(pl.Series.clone, minima), maxima)])
+    bounds = pl.DataFrame(
+        [low.append(high).alias(n) for n, low, high in zip(names, map(pl.Series.clone, minima), maxima)]
+    )
     order = bounds.select(pl.arg_sort_by(names)).to_series()
     ordered = bounds[order]
     changes = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift()) for n in names)).to_series()

@@ -7,9 +7,9 @@ back to the newest tag at or before it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeAlias
 
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
@@ -18,8 +18,8 @@ from morrow.engine.plan.metadata import TableMetadata
 SNAPSHOT_VERSION_PREFIX = "snapshot."
 WATERMARK_VERSION_PREFIX = "watermark-"
 
-AsOf = Union[int, str, dt.datetime, dt.date]
-Time = Union[int, str, dt.datetime, dt.date]
+AsOf: TypeAlias = int | str | dt.datetime | dt.date
+Time: TypeAlias = int | str | dt.datetime | dt.date
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,15 @@ def travel_of_options(options: Mapping[str, str]) -> Travel:
             return Travel(millis=to_millis(value))
         if not value.strip().lstrip("-").isdigit():
             raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
-        member = {"scan.snapshot-id": "snapshot", "scan.timestamp-millis": "millis", "scan.watermark": "watermark"}[key]
-        return Travel(**{member: int(value)})
+        return _NUMBERED[key](int(value))
     return Travel()
+
+
+_NUMBERED: Mapping[str, Callable[[int], Travel]] = {
+    "scan.snapshot-id": lambda number: Travel(snapshot=number),
+    "scan.timestamp-millis": lambda number: Travel(millis=number),
+    "scan.watermark": lambda number: Travel(watermark=number),
+}
 
 
 def to_millis(value: Time) -> int:
@@ -188,7 +194,8 @@ def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
     if tagged:
         return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
     time = dt.datetime.fromtimestamp(0, tz=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
-    since = f"the oldest snapshot is of {metadata.snapshot(ids[0]).time.isoformat()}" if ids else "the table has no snapshots"
+    oldest = metadata.snapshot(ids[0]).time.isoformat() if ids else None
+    since = f"the oldest snapshot is of {oldest}" if oldest else "the table has no snapshots"
     raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {time.isoformat()}; {since}")
 
 

@@ -105,11 +105,13 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _cast(series: pl.Series, _: pa.DataType) -> pl.Series:
-    return series.cast(pl.String)
+    found: pl.Series = series.cast(pl.String)
+    return found
 
 
-def _float(series: pl.Series, _: pa.DataType) -> pl.Series:
-    return series.cast(pl.String).replace(NOT_FINITE)
+def _float(series: pl.Series, kind: pa.DataType) -> pl.Series:
+    found: pl.Series = _cast(series, kind).replace(NOT_FINITE)
+    return found
 
 
 def _hex(series: pl.Series, _: pa.DataType) -> pl.Series:
@@ -127,7 +129,8 @@ def _timestamp(series: pl.Series, kind: pa.DataType) -> pl.Series:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
 
 
 def _is_cast(kind: pa.DataType) -> bool:

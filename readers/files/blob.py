@@ -6,7 +6,7 @@ Layout (little-endian)::
         magic      4 bytes  CF 11 4E 58
         value
         length     8 bytes  of the whole record
-        CRC-32     4 bytes  of magic and value
+        CRC-32     4 bytes  of all the bytes before it
     index                   zigzag varints: the first record's length, then differences from one to the next;
                             -1 is null, -2 a placeholder (the value is in another file)
     index length   4 bytes
@@ -112,10 +112,11 @@ def _values(data: bytes, sizes: Lengths, where: str) -> pl.Series:
         raise CorruptFile(where, f"truncated: {len(data)} of {offsets[-1]} bytes")
     buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
     records = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.large_binary(), len(sizes), buffers)))
-    stored = pl.Series(sizes) > 0
-    _check(records.filter(stored), pl.Series(sizes).filter(stored), where)
-    values = records.bin.slice(len(MAGIC), pl.Series(sizes) - RECORD_OVERHEAD)
-    return pl.select(pl.when(stored).then(values)).to_series()
+    frame = pl.DataFrame({"record": records, "size": sizes})
+    stored = frame.filter(pl.col("size") > 0)
+    _check(stored["record"], stored["size"], where)
+    value = pl.col("record").bin.slice(len(MAGIC), (pl.col("size") - RECORD_OVERHEAD).clip(0))
+    return frame.select(pl.when(pl.col("size") > 0).then(value)).to_series()
 
 
 def _check(records: pl.Series, sizes: pl.Series, where: str) -> None:

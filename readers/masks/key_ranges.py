@@ -122,7 +122,7 @@ def _cut(groups: Sequence[_RowGroup], skip_alone: bool) -> list[KeyRange]:
         inside = [g for g in groups if (high is None or g.low < high) and not g.high < low]
         covering = tuple(sorted({g.file for g in inside}))
         starting = sum(g.rows for g in inside if not g.low < low)
-        if skip_alone and len(covering) < 2:  # noqa: PLR2004
+        if skip_alone and len(covering) < 2:
             rows = 0
             continue
         joins = ranges and ranges[-1].high == low and rows and rows + starting <= RANGE_ROWS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Union
+from typing import TypeAlias
 
 import polars as pl
 
@@ -13,7 +13,7 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKin
 from morrow.readers.masks.cache import MASK_CACHE, mask_bytes
 from morrow.readers.masks.superseded import superseded_masks
 
-Mask = Union[pl.Series, None]
+Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
 
 
@@ -57,4 +57,3 @@ def _read_deletion(file: DataFile, store: FileStore) -> pl.Series:
         base=reference.offset,
     )
     return pl.Series(vector.live(file.row_count))
-

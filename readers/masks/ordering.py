@@ -6,24 +6,25 @@ order, and floats follow Java's total order: -0.0 before 0.0, NaN last and equal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-SIGN_BITS = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
+BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
+"""Integers as wide as the float, and where its sign bit is."""
 
 
 def sortable(series: pl.Series) -> pl.Series:
     """The series, floats replaced by integers that sort and compare as Java's Float.compare does."""
-    if series.dtype not in SIGN_BITS:
+    if type(series.dtype) not in BITS:
         return series
-    integer, sign_bit = SIGN_BITS[type(series.dtype)]
-    values = series.fill_null(0.0).fill_nan(float("nan")).to_numpy()
+    integer, sign_bit = BITS[type(series.dtype)]
+    values = series.fill_null(0.0).to_numpy()
     bits = np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(integer)
     # Negative floats order backwards by their bits: flip all but the sign.
-    ordered = bits ^ ((bits >> sign_bit) & np.iinfo(integer).max)
+    ordered = bits ^ ((bits >> sign_bit) & ((1 << sign_bit) - 1))
     integers = pl.Series(series.name, ordered)
     return pl.select(pl.when(series.is_not_null()).then(integers).alias(series.name)).to_series()
 
@@ -53,7 +54,8 @@ def last_of_each_key(keys: pl.DataFrame, order: pl.DataFrame, descending: Sequen
     ).to_series()
     ordered = keys[sort_order]
     last = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift(-1)) for n in names)).to_series()
-    return sort_order.filter(last).to_numpy()
+    newest: npt.NDArray[np.integer] = sort_order.filter(last).to_numpy()
+    return newest
 
 
 def _last_of_integers(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
@@ -62,4 +64,5 @@ def _last_of_integers(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
     ordered = keys[order]
     last = np.ones(len(keys), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
-    return order[last]
+    newest: npt.NDArray[np.integer] = order[last]
+    return newest

@@ -57,7 +57,7 @@ class KeyPacking:
         cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
     ) -> KeyPacking | None:
         """A packing for keys between the bounds `low` and `high`, None when there is none worth trying."""
-        if low is None or high is None or len(fields) == 1 and isinstance(fields[0].type, INTEGERS):
+        if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
             return None
         lengths: dict[str, int] = {}
         for field, first, last in zip(fields, low, high):

@@ -48,7 +48,7 @@ def test_csv_has_a_header_and_exact_values(run: Run, table: Table) -> None:
     rows = morrow.open(table("append_partitioned")).scan(["id", "v", "dt"]).to_arrow().to_pylist()
     header, *cells = csv.reader(done.out.splitlines(keepends=True))
     assert header == ["id", "v", "dt"]
-    assert cells == [[str(value) for value in row.values()] for row in rows]
+    assert cells == [["" if value is None else str(value) for value in row.values()] for row in rows]
 
 
 def test_arrow_is_a_stream_of_exactly_the_rows(run: Run, table: Table) -> None:

@@ -63,7 +63,12 @@ def write_parquet(table: pa.Table, fields: Sequence[t.DataField], path: Path, ro
     ids = {f.name: f.id for f in fields}
     schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(_field_id(f.name, ids))}) for f in table.schema])
     pyarrow.parquet.write_table(
-        table.cast(schema), path, row_group_size=row_group_size, compression="zstd", store_schema=False, write_page_checksum=True
+        table.cast(schema),
+        path,
+        row_group_size=row_group_size,
+        compression="zstd",
+        store_schema=False,
+        write_page_checksum=True,
     )
 
 

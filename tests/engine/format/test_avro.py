@@ -215,7 +215,7 @@ def test_an_unknown_codec_is_unsupported() -> None:
 
 def test_a_block_cannot_claim_more_rows_than_bytes() -> None:
     with pytest.raises(CorruptFile, match="claims 50000000 rows in 4 bytes"):
-        decode_frame(raw_container(record(v="int"), 5_000_000, b"\x02\x04\x06\x08"), where="f")
+        decode_frame(raw_container(record(v="int"), 50_000_000, b"\x02\x04\x06\x08"), where="f")
 
 
 def test_an_array_cannot_claim_more_items_than_bytes() -> None:

@@ -49,6 +49,9 @@ def written(path: Path, columns: dict[str, Any], rows: list[dict[str, Any]], **o
 
 P = t.DataField(1, "p", t.TinyIntType())
 Q = t.DataField(2, "q", t.TimestampType(precision=3))
+A_IS_1 = {"key": "a", "value": 1}
+ENTRIES = {"type": "array", "items": ENTRY}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4}
 NOON = dt.datetime(2024, 2, 29, 12)
 NOON_UTC = NOON.replace(tzinfo=dt.timezone.utc)
 
@@ -59,16 +62,16 @@ NOON_UTC = NOON.replace(tzinfo=dt.timezone.utc)
         (t.TinyIntType(), "int", -128, -128),
         (t.SmallIntType(), "int", -(2**15), -(2**15)),
         (t.CharType(length=5), "string", "ab ", "ab "),
-        (t.DecimalType(precision=20, scale=4), {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4}, Decimal("-0.0001"), Decimal("-0.0001")),
+        (t.DecimalType(precision=20, scale=4), DECIMAL, Decimal("-0.0001"), Decimal("-0.0001")),
         (t.DateType(), {"type": "int", "logicalType": "date"}, dt.date(1, 1, 1), dt.date(1, 1, 1)),
         (t.TimeType(), {"type": "int", "logicalType": "time-millis"}, dt.time(12), dt.time(12)),
         (t.TimestampType(precision=0), MILLIS, NOON_UTC, NOON),
         (t.TimestampType(precision=6), {"type": "long", "logicalType": "timestamp-micros"}, NOON_UTC, NOON),
         (t.LocalZonedTimestampType(precision=6), LOCAL_MICROS, NOON, NOON_UTC),
-        (t.ArrayType(True, t.TimestampType(precision=3)), {"type": "array", "items": ["null", MILLIS]}, [NOON_UTC, None], [NOON, None]),
-        (t.MapType(True, t.VarCharType(), t.TinyIntType()), {"type": "map", "values": ["null", "int"]}, {"a": 1}, [{"key": "a", "value": 1}]),
-        (t.MapType(True, t.IntType(), Q.type), {"type": "array", "items": ENTRY}, [{"key": 1, "value": NOON_UTC}], [{"key": 1, "value": NOON}]),
-        (t.MultisetType(True, t.VarCharType()), {"type": "map", "values": "int"}, {"a": 2}, [{"key": "a", "value": 2}]),
+        (t.ArrayType(True, Q.type), {"type": "array", "items": ["null", MILLIS]}, [NOON_UTC, None], [NOON, None]),
+        (t.MapType(True, t.VarCharType(), P.type), {"type": "map", "values": "int"}, {"a": 1}, [A_IS_1]),
+        (t.MapType(True, t.IntType(), Q.type), ENTRIES, [{"key": 1, "value": NOON_UTC}], [{"key": 1, "value": NOON}]),
+        (t.MultisetType(True, t.VarCharType()), {"type": "map", "values": "int"}, {"a": 1}, [A_IS_1]),
         (t.RowType(True, (P, Q)), ROW, {"p": 1, "q": NOON_UTC}, {"p": 1, "q": NOON}),
         (t.VectorType(True, t.FloatType(), 2), {"type": "array", "items": "float"}, [1.0, 2.0], [1.0, 2.0]),
     ],

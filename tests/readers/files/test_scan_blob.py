@@ -59,19 +59,18 @@ def test_values_come_back(tmp_path_factory: pytest.TempPathFactory, values: list
     verify(file, rows=True)
 
 
-def test_a_file_of_java(tmp_path: Path) -> None:
-    """The layout byte by byte: two values, one null."""
-    text = "cf114e58 6162 1200000000000000 6f1d2a0c".replace(" ", "")
-    record = bytes.fromhex(text)[:-4]
+def test_the_layout_byte_by_byte(tmp_path: Path) -> None:
+    record = MAGIC + b"ab" + bytes.fromhex("1200000000000000")  # 4 + 2 + 8 + 4 = 18 = 0x12 bytes
     record += zlib.crc32(record).to_bytes(4, "little")
-    data = record + bytes.fromhex("24 25".replace(" ", "")) + (2).to_bytes(4, "little") + b"\x01"
+    index = bytes.fromhex("24 25")  # zigzag of 18, and of -1 - 18
+    data = record + index + bytes.fromhex("02000000 01")
 
     assert scan([source(tmp_path / "f.blob", data)], [PICTURE]).collect()["picture"].to_list() == [b"ab", None]
 
 
 @pytest.mark.parametrize(
     ("place", "problem"),
-    [(0, "magic"), (5, "checksum"), (8, "another length"), (20, "checksum"), (-7, "index"), (-5, "index")],
+    [(0, "magic"), (5, "checksum"), (8, "another length"), (19, "magic"), (-7, "index"), (-5, "index")],
 )
 def test_a_changed_byte(tmp_path: Path, place: int, problem: str) -> None:
     data = bytearray(blob_file([b"abc", b"d"]))

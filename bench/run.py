@@ -31,7 +31,9 @@ def main(arguments: list[str]) -> int:
     quick = "--quick" in arguments
     JSON.parent.mkdir(exist_ok=True)
     JSON.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", str(HERE), *PYTEST, f"--benchmark-json={JSON}", *arguments]
+    named = any(Path(argument.split("::")[0]).exists() for argument in arguments)
+    suite = [] if named else [str(HERE)]
+    command = [sys.executable, "-m", "pytest", *suite, *PYTEST, f"--benchmark-json={JSON}", *arguments]
     code = subprocess.run(command, cwd=HERE.parent, check=False).returncode
     if not JSON.exists() or JSON.stat().st_size == 0:
         print("nothing was measured", file=sys.stderr)

@@ -95,6 +95,13 @@ def flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"bit at {position}", content[:position] + bytes([content[position] ^ bits]) + content[position + 1 :]
 
 
+def footer_flipped(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Changes to a Parquet footer. Pages have checksums of their own, which neither Polars nor DuckDB verifies."""
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for what, tail in flipped(content[footer:]):
+        yield f"footer {what}", content[:footer] + tail
+
+
 def truncated(content: bytes) -> Iterator[tuple[str, bytes]]:
     for length in sorted({0, 1, len(content) // 2, len(content) - 1}):
         yield f"cut to {length}", content[:length]
@@ -113,12 +120,10 @@ def sound_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return path
 
 
-# Names, times and row counts of these files have no checksum, and no second place to compare them with.
-CHECKED_FOLDERS = ("manifest", "bucket-")
-
-
-@pytest.mark.parametrize("damage", [flipped, truncated])
-@pytest.mark.parametrize("folder", CHECKED_FOLDERS)
+@pytest.mark.parametrize(
+    ("folder", "damage"),
+    [("manifest", flipped), ("manifest", truncated), ("bucket-", footer_flipped), ("bucket-", truncated)],
+)
 def test_damage_is_noticed(sound_table: Path, folder: str, damage: Callable[..., Any], tmp_path: Path) -> None:
     table = tmp_path / "t"
     shutil.copytree(sound_table, table)
@@ -200,7 +205,49 @@ def test_an_index_file_outside_the_table_is_refused(name: str, tmp_path: Path) -
         read(tmp_path / "t")
 
 
-PREFIXES = {"manifest": "manifest-0*", "manifest_list": "manifest-list-*", "index_manifest": "index-manifest-*"}
+def one_range(record: dict[str, Any], **changes: Any) -> None:
+    record["_DELETIONS_VECTORS_RANGES"][0].update(changes)
+
+
+def in_file(record: dict[str, Any], **changes: Any) -> None:
+    record["_FILE"].update(changes)
+
+
+CONTRADICTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
+    "a vector of no known file": ("index_manifest", lambda r: one_range(r, f0="data-unknown-0.parquet")),
+    "vectors without ranges": ("index_manifest", lambda r: r.update(_DELETIONS_VECTORS_RANGES=None)),
+    "a vector before the file": ("index_manifest", lambda r: one_range(r, f1=-1)),
+    "a vector after the file": ("index_manifest", lambda r: one_range(r, f1=2**31 - 1)),
+    "another cardinality": ("index_manifest", lambda r: one_range(r, _CARDINALITY=16)),
+    "fewer rows": ("manifest", lambda r: in_file(r, _ROW_COUNT=49)),
+    "more rows": ("manifest", lambda r: in_file(r, _ROW_COUNT=51)),
+    "a negative number of rows": ("manifest", lambda r: in_file(r, _ROW_COUNT=-50)),
+    "another size": ("manifest", lambda r: in_file(r, _FILE_SIZE=r["_FILE"]["_FILE_SIZE"] + 1)),
+    "an unknown schema": ("manifest", lambda r: in_file(r, _SCHEMA_ID=7)),
+    "a format without a name": ("manifest", lambda r: in_file(r, _FILE_NAME="data")),
+    "a kind that is neither add nor delete": ("manifest", lambda r: r.update(_KIND=2)),
+    "other counts of files": ("manifest_list", lambda r: r.update(_NUM_ADDED_FILES=2)),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_contradictions_are_noticed(what: str, tmp_path: Path) -> None:
+    table_with_vectors(tmp_path / "t")
+    rewrite(tmp_path / "t", *CONTRADICTIONS[what])
+    with pytest.raises(MorrowError):
+        read(tmp_path / "t")
+
+
+def test_a_file_that_is_added_twice_is_noticed(tmp_path: Path) -> None:
+    table = TableFactory(tmp_path / "t", FIELDS, options={"bucket": "-1"})
+    table.write_file(rows([1], "a"))
+    table._pending *= 2
+    table.commit()
+    with pytest.raises(MorrowError):
+        read(tmp_path / "t")
+
+
+PREFIXES = {"manifest": "manifest-[0-9a-f]*", "manifest_list": "manifest-list-*", "index_manifest": "index-manifest-*"}
 
 
 def rewrite(table: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:

@@ -87,10 +87,11 @@ def explain(
 
 def _files(scan: Scan) -> Iterator[dict[str, Any]]:
     root = metadata_of(scan).root + "/"
-    for section in scan.plan.sections:
-        partition = dict(zip(scan.plan.schema.partition_keys, section.partition, strict=True))
-        for file in section.files:
-            yield _file(file, section, root) | ({"partition": partition} if partition else {})
+    for part in scan.plan.parts:
+        for section in part.sections:
+            partition = dict(zip(part.schema.partition_keys, section.partition, strict=True))
+            for file in section.files:
+                yield _file(file, section, root) | ({"partition": partition} if partition else {})
 
 
 def _file(file: DataFile, section: Section, root: str) -> dict[str, Any]:
@@ -108,6 +109,7 @@ def _file(file: DataFile, section: Section, root: str) -> dict[str, Any]:
 
 def _plan(plan: ScanPlan) -> dict[str, Any]:
     predicate = plan.filter.predicate
+    all_files = [file for part in plan.parts for file in part.files]
     return {
         "table": plan.table,
         "snapshot": None if plan.snapshot is None else plan.snapshot.id,
@@ -117,10 +119,10 @@ def _plan(plan: ScanPlan) -> dict[str, Any]:
         "after": [residual.text for residual in plan.filter.residuals],
         "limit": plan.limit,
         "merge": None if plan.merge is None else str(plan.merge),
-        "pruned": [{"name": step.name, "kept": step.kept, "of": step.of} for step in plan.steps],
-        "files": len(plan.files),
-        "bytes": sum(file.size for file in plan.files),
-        "rows_stored": sum(file.row_count for file in plan.files),
-        "deletion_vectors": sum(file.deletion is not None for file in plan.files),
-        "sections": list(Counter(section.kind.value for section in plan.sections).items()),
+        "pruned": [{"name": step.name, "kept": step.kept, "of": step.of} for part in plan.parts for step in part.steps],
+        "files": len(all_files),
+        "bytes": sum(file.size for file in all_files),
+        "rows_stored": sum(file.row_count for file in all_files),
+        "deletion_vectors": sum(file.deletion is not None for file in all_files),
+        "sections": list(Counter(section.kind.value for part in plan.parts for section in part.sections).items()),
     }

@@ -8,6 +8,9 @@ What Java Paimon writes, and what is made of it here (the rows equal those that 
   the first back into wall-clock time. Two oddities are in the bytes and so in every reader's rows: a fraction in the
   last second before 1970 comes back a second late (ORC cuts seconds towards zero), and dates before 1582-10-15 come
   back days off, in year 1 two days early (the Java writer counts them in a calendar with Julian days).
+* Unless the table says ``orc.timestamp-ltz.legacy.type=false``, the Java writer shifts LTZ by the zone of its machine.
+  A file with TIMESTAMP columns names that zone and the shift is undone; in a file without any it is taken to be UTC,
+  or what the option ``morrow.orc.writer-time-zone`` says.
 * Arrow refuses timestamps before 1677 and after 2262, which do not fit its nanoseconds; those stripes are decoded by
   `morrow.readers.files.orc_timestamps`.
 """
@@ -15,7 +18,6 @@ What Java Paimon writes, and what is made of it here (the rows equal those that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
 
 import numpy as np
 import polars as pl
@@ -40,11 +42,12 @@ from morrow.engine.format.types import (
 )
 from morrow.readers.files.orc_layout import OrcLayout
 from morrow.readers.files.orc_timestamps import ExactTimestamps
-from morrow.readers.files.orc_zones import is_utc, offsets
+from morrow.readers.files.orc_zones import UTC, is_utc, offsets
 from morrow.readers.files.source import Chunk, FileSource, check_rows, member_types
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
 """What Arrow says of timestamps that it cannot hold."""
+WRITER_ZONE_OPTION = "morrow.orc.writer-time-zone"
 LEGACY_LTZ_OPTION = "orc.timestamp-ltz.legacy.type"
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
 NANOS_PER_SECOND = 1_000_000_000
@@ -58,11 +61,12 @@ VALIDITY_AND_OFFSETS = 2
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """One chunk per stripe."""
     with source.store.open(source.path) as stream:
+        layout = OrcLayout(stream, source.path, source.options.get(WRITER_ZONE_OPTION, UTC))
         file = orc.ORCFile(pa.PythonFile(stream, mode="r"))
         check_rows(source, file.nrows)  # before memory is taken for as many rows as the file claims
         numbers = column_numbers(file.schema, fields, source.path)
         timed = any(_holds_timestamps(each.type) for each in fields)
-        stripes = _TimedStripes(file, stream, source) if timed else _PlainStripes(file)
+        stripes = _TimedStripes(file, layout, source) if timed else _PlainStripes(file)
         for stripe in range(file.nstripes):
             batch, leaf = stripes.read(stripe, numbers or FIRST_COLUMN)
             columns = [
@@ -85,9 +89,8 @@ class _PlainStripes:
 class _TimedStripes:
     """Stripes with timestamps: as Arrow reads them where that is what Java reads, decoded exactly elsewhere."""
 
-    def __init__(self, file: orc.ORCFile, stream: BinaryIO, source: FileSource) -> None:
-        self.file, self.where = file, source.path
-        self.layout = OrcLayout(stream, source.path)
+    def __init__(self, file: orc.ORCFile, layout: OrcLayout, source: FileSource) -> None:
+        self.file, self.layout, self.where = file, layout, source.path
         self.legacy_ltz = source.options.get(LEGACY_LTZ_OPTION, "true").lower() == "true"
         self.exact: ExactTimestamps | None = None
 
@@ -197,8 +200,10 @@ def nested_like(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataTyp
 def _members(array: pa.Array, type_: DataType) -> list[tuple[int, pa.Array, DataType]]:
     """Step in ORC's type tree, array and type of each member of a nested type."""
     if isinstance(type_, RowType):
-        steps = {array.type.field(i).name: i for i in range(array.type.num_fields)}
-        return [(steps[member.name], array.field(steps[member.name]), member.type) for member in type_.fields]
+        steps = [array.type.get_field_index(member.name) for member in type_.fields]
+        if -1 in steps:
+            raise pa.ArrowInvalid(f"{array.type} has no member {type_.fields[steps.index(-1)].name!r}")
+        return [(step, array.field(step), member.type) for step, member in zip(steps, type_.fields, strict=True)]
     if isinstance(type_, MapType):
         return [(0, array.keys, type_.key), (1, array.items, type_.value)]
     if isinstance(type_, (ArrayType, VectorType)):

@@ -32,8 +32,9 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types of protobuf."""
 VARINT_MAX_BYTES = 10
 
-LONG, TIMESTAMP, TIMESTAMP_INSTANT = 4, 9, 18
+LONG, TIMESTAMP, DECIMAL, TIMESTAMP_INSTANT = 4, 9, 14, 18
 """Type.kind."""
+MAX_PRECISION = 38
 SECONDARY = 5
 """Stream.kind: the nanoseconds of a timestamp."""
 DIRECT_V2 = 2
@@ -67,13 +68,15 @@ class Stripe:
 class OrcLayout:
     """An ORC file taken apart, reading no more of it than it must.
 
+    `unnamed_zone` stands for the writer's zone where a stripe does not name it, because it has no TIMESTAMP column.
+
     Raises:
         CorruptFile: a frame that makes no sense.
         Unsupported: the LZO codec.
     """
 
-    def __init__(self, stream: BinaryIO, where: str) -> None:
-        self.stream, self.where = stream, where
+    def __init__(self, stream: BinaryIO, where: str, unnamed_zone: str = "UTC") -> None:
+        self.stream, self.where, self.unnamed_zone = stream, where, unnamed_zone
         self.size = stream.seek(0, io.SEEK_END)
         script_end = self.size - 1
         script_start = script_end - self._range(script_end, self.size)[0] if self.size else -1
@@ -88,6 +91,9 @@ class OrcLayout:
         message = self._message(self.footer)
         self.types = tuple(self._type(node) for node in _messages(message, 4))
         self.stripes = tuple(self._message(node) for node in _messages(message, 3))
+        rows, claimed = _integer(message, 6), sum(_integer(stripe, 5) for stripe in self.stripes)
+        if rows != claimed:
+            raise CorruptFile(where, f"its stripes have {claimed} rows where its footer says {rows}")
 
     def relabelled(self, kinds: frozenset[int], kind: int) -> bytes:
         """The same file with every column of `kinds` declared to be of `kind`: its streams are read as such."""
@@ -121,7 +127,7 @@ class OrcLayout:
             offset += length
         encodings = tuple(_integer(self._message(node), 1) for node in _messages(message, 2))
         zones = _messages(message, 3)
-        return Stripe(streams, encodings, zones[0].decode("utf-8", "replace") if zones else "UTC")
+        return Stripe(streams, encodings, zones[0].decode("utf-8", "replace") if zones else self.unnamed_zone)
 
     def stream_bytes(self, stripe: Stripe, column: int, kind: int) -> bytes:
         """A stream, decompressed; empty when the stripe has none of this kind."""
@@ -164,7 +170,10 @@ class OrcLayout:
         children: list[int] = []
         for value in message.get(2, []):  # packed or one by one
             children += _packed(value, self.where) if isinstance(value, bytes) else [value]
-        return OrcType(_integer(message, 1), tuple(children))
+        kind, precision = _integer(message, 1), _integer(message, 5) if 5 in message else MAX_PRECISION
+        if kind == DECIMAL and precision not in range(1, MAX_PRECISION + 1):
+            raise CorruptFile(self.where, f"a decimal of {precision} digits")  # Arrow would end the process
+        return OrcType(kind, tuple(children))
 
 
 # --- codecs ---

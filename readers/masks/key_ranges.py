@@ -28,8 +28,11 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.readers.files import reading
 
-RANGE_ROWS = 1 << 22
-"""Rows whose keys are merged at once, about; row groups are the grain."""
+RANGE_ROWS = 1 << 21
+"""Rows whose keys are merged at once when a section is cut, about; row groups are the grain."""
+
+WHOLE_ROWS = 1 << 22
+"""Sections up to this many rows are merged in one piece, unless cutting saves reading."""
 
 FEW_ROWS = 1 << 18
 """Sections up to this many rows are merged whole: looking at their row groups would cost more than it saves."""
@@ -43,7 +46,7 @@ RANGED_TYPES: tuple[type[DataType], ...] = (
 PARQUET = "parquet"
 
 WORTHWHILE = 0.7
-"""A section that fits one range is cut only when at most this share of its rows must be merged."""
+"""A section of up to `WHOLE_ROWS` is cut only when at most this share of its rows must be merged."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def key_ranges(
     total = sum(group.rows for group in groups)
     ranges = _cut(groups, skip_alone)
     # One pass over everything is cheaper than a cut that saves little.
-    if total <= RANGE_ROWS and _rows_within(ranges, groups) > total * WORTHWHILE:
+    if total <= WHOLE_ROWS and _rows_within(ranges, groups) > total * WORTHWHILE:
         return everything
     return ranges
 

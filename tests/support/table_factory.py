@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -160,7 +161,7 @@ class TableFactory:
             order = key_order(full, self.keys, sequence)
             full, sequence, codes = full.take(pa.array(order)), sequence[order], codes[order]
         thin = self.options.get("data-file.thin-mode") == "true"
-        name = f"data-{next(self._names):08d}-0.{format}"
+        name = f"data-{self._new_id()}-0.{format}"
         target = self.folder(spec, bucket) / name
         target.parent.mkdir(parents=True, exist_ok=True)
         stored = (
@@ -208,7 +209,7 @@ class TableFactory:
         files = []
         for i, (low_row, high_row) in enumerate(values):
             record = self._template | {
-                "_FILE_NAME": f"data-{next(self._names):08d}-0.parquet",
+                "_FILE_NAME": f"data-{self._new_id()}-0.parquet",
                 "_FILE_SIZE": size,
                 "_ROW_COUNT": rows,
                 "_MIN_KEY": low_keys[i],
@@ -315,7 +316,7 @@ class TableFactory:
         }
 
     def _write(self, prefix: str, schema: str, records: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
-        name = f"{prefix}-{next(self._names):08d}-0"
+        name = f"{prefix}-{self._new_id()}-0"
         target = self.path / "manifest" / name
         with target.open("wb") as stream:
             fastavro.writer(stream, AVRO[schema], records, codec=self.manifest_codec)
@@ -333,7 +334,7 @@ class TableFactory:
             if not vectors:
                 continue
             content, ranges = index_file(vectors)
-            name = f"index-{next(self._names):08d}-0"
+            name = f"index-{self._new_id()}-0"
             (folder / name).write_bytes(content)
             entries.append(
                 {
@@ -426,6 +427,10 @@ class TableFactory:
         if count:
             self._sequences[partition, bucket] = max(self._sequences[partition, bucket], int(numbers.max()) + 1)
         return numbers.astype(np.int64)
+
+    def _new_id(self) -> uuid.UUID:
+        """As in Java's file names, but the same in every run."""
+        return uuid.uuid5(uuid.NAMESPACE_OID, str(next(self._names)))
 
     def _add(self, file: DataFile) -> DataFile:
         self._pending.append((ADD, file))

@@ -12,18 +12,21 @@ from bench.conftest import Peers, Tables
 
 SECTION = "Other readers, merge-on-read, deduplicate"
 PASSES = {"first": morrow.clear_caches, "again": None}
+FORMS = {"Arrow": morrow.Scan.to_arrow, "Polars": morrow.Scan.to_polars}
 
 pytestmark = pytest.mark.peers
 
 
 @pytest.mark.parametrize("when", PASSES)
-def test_full_read_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables, peer: Peers, when: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_full_read_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables, peer: Peers, form: str, when: str) -> None:
+    """It gives Arrow batches; Morrow's own form is Polars, so both forms are shown."""
     data, rust = table("bigint"), peer("pypaimon-rust")
     compare(
         benchmark,
         SECTION,
-        f"full read, {when}",
-        lambda: morrow.open(data.path).scan().to_arrow(),
+        f"full read to {form}, {when}",
+        lambda: FORMS[form](morrow.open(data.path).scan()),
         baseline=("pypaimon-rust 0.4.0", lambda: rust.clock(data.warehouse, "full", "amount")),
         bound=Bound(5, faster=True),
         before=PASSES[when],
@@ -51,7 +54,7 @@ def test_full_read_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Pe
     compare(
         benchmark,
         SECTION,
-        "full read, first",
+        "full read to Arrow, first",
         lambda: morrow.open(data.path).scan().to_arrow(),
         baseline=("pypaimon 2.1.0", lambda: pypaimon.clock(data.warehouse, "full", "amount")),
         bound=Bound(80, faster=True),

@@ -43,7 +43,7 @@ def open_dataset(
     """
     from morrow.session import open as open_table
 
-    if snapshot is not None and not snapshot.isdigit():
+    if snapshot is not None and not (snapshot.isascii() and snapshot.isdigit()):
         raise InvalidArgument(f"snapshot := {snapshot!r} is no snapshot id")
     return open_table(path, branch=branch).dataset(
         as_of=as_of,

@@ -67,6 +67,12 @@ def _checked(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
+def _checked_rows(batch_rows: int | None) -> int | None:
+    if batch_rows is not None and (isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1):
+        raise InvalidArgument(f"batch_rows must be a number of rows, 1 or more, not {batch_rows!r}")
+    return batch_rows
+
+
 class Scan:
     """A planned read. Rows come as Arrow, Polars, pandas, DuckDB or Spark; the plan is made once, on first use."""
 
@@ -101,13 +107,13 @@ class Scan:
         """Rows as record batches, in bounded memory whatever the table's size."""
         from morrow.readers import execute
 
-        return execute.to_batches(self.plan, self._metadata.store, batch_rows or execute.BATCH_ROWS)
+        return execute.to_batches(self.plan, self._metadata.store, _checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
         """`to_batches` as an Arrow record batch reader."""
         from morrow.readers import execute
 
-        return execute.batch_reader(self.plan, self._metadata.store, batch_rows or execute.BATCH_ROWS)
+        return execute.batch_reader(self.plan, self._metadata.store, _checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_polars(self) -> pl.DataFrame:
         """All rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""

@@ -22,8 +22,12 @@ def open(  # morrow.open is the name users look for
     Args:
         path: the table's folder, or its URL in an object store (``s3://bucket/warehouse/db.db/orders``).
         branch: read this branch instead of main.
-        storage_options: credentials and settings of the object store, in the names of obstore (``aws_region``, ...);
-            what is not given comes from the environment.
+        storage_options: credentials and settings of the object store, as text, by the names that obstore and Polars
+            share: ``aws_access_key_id``, ``aws_secret_access_key``, ``aws_session_token``, ``aws_region``,
+            ``aws_endpoint_url``, ``aws_virtual_hosted_style_request``, ``aws_skip_signature``; ``google_...`` and
+            ``azure_...`` likewise; and those of the connection, ``allow_http``, ``timeout``, ``proxy_url``. An
+            endpoint that starts with ``http://`` needs no ``allow_http``. What is not given comes from the
+            environment (``AWS_REGION``, ...).
         allowed_roots: further folders under which external data files may lie, besides the table itself and the roots
             that its option ``data-file.external-paths`` names.
 

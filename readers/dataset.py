@@ -7,11 +7,13 @@ DuckDB calls `scanner(columns, filter)` when the object is registered or found b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+
+from morrow.engine.errors import Unsupported
 
 ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordBatchReader]
 """Opens a stream of the named columns (None: all), of the rows for which the expression is true."""
@@ -45,6 +47,17 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
             return pads.Scanner.from_batches(reader, columns=columns)
         reader = self._read(columns, filter)
         return pads.Scanner.from_batches(reader)
+
+    def _refused(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        raise Unsupported(
+            "this method of pyarrow datasets",
+            where=repr(self),
+            hint="use schema, scanner, to_table, to_batches, count_rows, head or take; to_table() gives an Arrow table",
+        )
+
+    # The base class would reach for a C++ dataset that is not there, and end the process.
+    filter = get_fragments = join = join_asof = replace_schema = sort_by = _refused
+    partition_expression = property(_refused)
 
     def __repr__(self) -> str:
         return f"PaimonDataset({', '.join(self._schema.names)})"

@@ -6,7 +6,8 @@ DuckDB's own ``read_parquet`` of the same files for full reads and about equal f
 format and merge engine alike.
 
 DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
-returns; the function hands the dataset over as a view in an in-memory database of its own, which all cursors share.
+returns; the function hands the dataset over as a view in an in-memory database of its own. It has to be a new
+database each time: a transaction sees those that are attached while it runs, but no views made after its first look.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HANDOFF_DATABASE = "morrow_handoff"
-MOST_VIEWS = 256
-"""Hand-off views kept for one connection; older ones are dropped (a query binds its view at once)."""
+HANDOFF_VIEW = "scan"
+MOST_HANDOFFS = 32
+"""Hand-off databases kept for one connection; older ones are detached (a query binds its view at once)."""
 
 
 def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
@@ -43,11 +45,15 @@ class ScanFunction:
 
     def __init__(self, open_dataset: Callable[..., PaimonDataset]) -> None:
         self._open_dataset = open_dataset
-        self._views: list[str] = []
+        self._handoffs: list[str] = []
         self._cursor: duckdb.DuckDBPyConnection | None = None
 
     def install(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the macro on `connection`; installing twice replaces it."""
+        """Create the macro on `connection`; installing twice replaces it.
+
+        All cursors of an in-memory database have it. In a database file it is temporary, to leave the file as it is;
+        then each cursor needs its own.
+        """
         self._cursor = connection.cursor()
         self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {HANDOFF_DATABASE}")
         helper = f"morrow_plan_{uuid.uuid4().hex}"
@@ -61,8 +67,9 @@ class ScanFunction:
         )
         defaults = ", ".join(f"{name} := NULL" for name in self.PARAMETERS)
         arguments = ", ".join(f"{name}::VARCHAR" for name in self.PARAMETERS)
+        temporary = "TEMP" if _is_file(connection) else ""
         connection.execute(
-            f"CREATE OR REPLACE TEMP MACRO paimon_scan(path, {defaults}) AS TABLE "
+            f"CREATE OR REPLACE {temporary} MACRO paimon_scan(path, {defaults}) AS TABLE "
             f"FROM query({helper}(path, {arguments}))"
         )
 
@@ -77,14 +84,25 @@ class ScanFunction:
     ) -> str:
         """SQL text that reads the table: called by DuckDB while it binds a query."""
         dataset = self._open_dataset(path, as_of=as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, branch=branch)
-        view = f"{HANDOFF_DATABASE}.scan_{uuid.uuid4().hex}"
-        self._hand_over(dataset, view)
-        return f"FROM {view}"
+        return f"FROM {self._hand_over(dataset)}.{HANDOFF_VIEW}"
 
-    def _hand_over(self, dataset: PaimonDataset, view: str) -> None:
+    def _hand_over(self, dataset: PaimonDataset) -> str:
+        """The database that `dataset` is a view in."""
         assert self._cursor is not None
-        while len(self._views) >= MOST_VIEWS:
-            self._cursor.execute(f"DROP VIEW IF EXISTS {self._views.pop(0)}")
-        self._cursor.execute(f"USE {HANDOFF_DATABASE}")
-        self._cursor.from_arrow(dataset).create_view(view.split(".")[1], replace=True)
-        self._views.append(view)
+        database = f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}"
+        # A cursor of its own: queries of several threads are bound at once.
+        with self._cursor.cursor() as cursor:
+            cursor.execute(f"ATTACH ':memory:' AS {database}")
+            cursor.execute(f"USE {database}")
+            cursor.from_arrow(dataset).create_view(HANDOFF_VIEW)
+            cursor.execute(f"USE {HANDOFF_DATABASE}")
+            self._handoffs.append(database)
+            while len(self._handoffs) > MOST_HANDOFFS:
+                cursor.execute(f"DETACH DATABASE IF EXISTS {self._handoffs.pop(0)}")
+        return database
+
+
+def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the connection's current database is a file."""
+    found = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+    return found.fetchone() != (None,)

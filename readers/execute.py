@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
@@ -31,6 +33,8 @@ MOST_GROUPED = 64
 
 def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
     """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected."""
+    if not plan.columns:
+        return pl.LazyFrame(height=count(plan, store))
     parts = [_frame(part, part.sections, store) for part in plan.parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts)
     return frame if plan.limit is None else frame.head(plan.limit)
@@ -61,11 +65,28 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
         CorruptFile, FileMissing, Unsupported: as planning and reading do.
     """
     with reading(plan.table):
-        return lazy(plan, store).collect()
+        rows = lazy(plan, store).collect()
+    _check_complete(plan, store, rows.height)
+    return rows
+
+
+def _check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
+    """Hold a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
+
+    Raises:
+        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
+    """
+    known = all(_counted(part, section) for part in plan.parts for section in part.sections)
+    if plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals and known:
+        expected = count(plan, store)
+        if rows != expected:
+            raise CorruptFile(plan.table, f"its data files gave {rows} rows where the manifests say {expected}")
 
 
 def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
     """All rows as an Arrow table with exactly the schema of the plan's output fields."""
+    if not plan.columns:
+        return pa.table({"none": pa.nulls(count(plan, store))}).select([])
     return to_arrow_table(to_polars(plan, store), plan.fields)
 
 
@@ -74,6 +95,9 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
 
     A limit stops reading as soon as it is reached.
     """
+    if not plan.columns:
+        yield from to_arrow(plan, store).to_batches(max_chunksize=batch_rows)
+        return
     left = plan.limit
     for part, group in ((one, group) for one in plan.parts for group in _groups(one.sections)):
         if left == 0:
@@ -109,6 +133,7 @@ def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS)
 
 def count(plan: ScanPlan, store: FileStore) -> int:
     """How many rows `to_arrow` would return; from metadata and masks alone where no filter asks for data."""
+    plan = plan if plan.columns else _of_some_column(plan)
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
         rows = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
@@ -116,18 +141,30 @@ def count(plan: ScanPlan, store: FileStore) -> int:
         return int(lazy(plan, store).select(pl.len()).collect().item())
 
 
+def _of_some_column(plan: ScanPlan) -> ScanPlan:
+    """A plan of no columns with one that its rows can be counted by: frames of no columns forget their height."""
+    fallback = None if plan.fallback is None else _of_some_column(plan.fallback)
+    return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
+
+
 def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Live rows of one section, reading as little as possible."""
     if section.kind is SectionKind.MERGE:
         masks = live_masks(plan, section, store)
         return sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
-    retractions = bool(plan.schema.primary_keys) and any(file.may_hold_retractions for file in section.files)
-    counted = all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
-    if section.kind is SectionKind.RAW and not retractions and counted:
+    if _counted(plan, section):
         return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
     with reading(plan.table):
         frame = section_frame(plan, section, live_masks(plan, section, store), store)
         return int(frame.select(pl.len()).collect().item())
+
+
+def _counted(plan: ScanPlan, section: Section) -> bool:
+    """Whether metadata and masks alone tell how many rows the section has."""
+    if section.kind is SectionKind.RAW:
+        retractions = bool(plan.schema.primary_keys) and any(file.may_hold_retractions for file in section.files)
+        return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
+    return section.kind is SectionKind.MERGE
 
 
 def _dead_rows(deletion: DeletionRef | None) -> int:

@@ -13,7 +13,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.evolution import file_columns, project
-from morrow.readers.files import FileSource, scan
+from morrow.readers.files import FileSource, scan, verify
 
 POSITION = "__morrow_position"
 """The row's 0-based position in its data file, where a mask is to be applied."""
@@ -62,7 +62,20 @@ def _constant(value: Value | None, field: DataField) -> pl.Expr:
 
 
 def _source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
-    return FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options)
+    """The file as readers want it; on a local disk its size is checked first, which costs next to nothing."""
+    columns = _stored_names(file, plan) if file.format == "csv" else ()
+    source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
+    if store.is_local:
+        verify(source)
+    return source
+
+
+def _stored_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
+    """All columns of the file in their order, for formats that do not name them."""
+    fields = _written_fields(plan, file)
+    thin = plan.file_options.get("data-file.thin-mode", "false").lower() == "true"
+    keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
+    return tuple(field.name for field in (*keys, *fields))
 
 
 def _written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:

@@ -18,7 +18,8 @@ def to_spark(table: pa.Table, spark: SparkSession) -> DataFrame:
     Raises:
         Unsupported: a column whose type Spark does not have (TIME, nanosecond timestamps are kept as microseconds).
     """
-    return spark.createDataFrame(table.cast(pa.schema([_spark_field(field) for field in table.schema])))
+    # Unsafe as far as nanoseconds go: they are cut off.
+    return spark.createDataFrame(table.cast(pa.schema([_spark_field(field) for field in table.schema]), safe=False))
 
 
 def _spark_field(field: pa.Field) -> pa.Field:
@@ -33,4 +34,10 @@ def _spark_type(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.timestamp("us", tz=kind.tz)
     if pa.types.is_large_binary(kind):
         return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([_spark_field(member) for member in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_spark_field(kind.key_field), _spark_field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_spark_field(kind.value_field))
     return kind

@@ -34,7 +34,7 @@ TEXT_MAP = t.MapType(key=t.VarCharType(nullable=False), value=t.IntType())
         (t.parse_atomic("TIMESTAMP(9)"), dt.datetime(2024, 1, 2, 3, 4, 5, 6), "2024-01-02T03:04:05.000006000"),
         (
             t.parse_atomic("TIMESTAMP_LTZ(3)"),
-            dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc),
+            dt.datetime(2024, 1, 2, tzinfo=dt.UTC),
             "2024-01-02T00:00:00.000000Z",
         ),
         (t.ArrayType(element=t.IntType()), [1, None], [1, None]),

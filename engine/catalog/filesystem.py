@@ -19,6 +19,10 @@ class FilesystemCatalog:
     store: FileStore
     root: str
 
+    @property
+    def _where(self) -> str:
+        return self.store.url(self.root)
+
     def databases(self) -> list[str]:
         """Names of all databases, sorted."""
         listed = self.store.list(self.root)
@@ -49,12 +53,17 @@ class FilesystemCatalog:
         path = f"{folder}/{segment(table, folder)}"
         if not self.store.is_dir(f"{path}/schema"):
             known = ", ".join(self.tables(database)) or "none"
-            raise TableNotFound(f"{self.root}: there is no table {name!r}; the tables of {database} are: {known}")
+            raise TableNotFound(
+                f"{self.store.url(self.root)}: there is no table {name!r}; the tables of {database} are: {known}"
+            )
         return TableMetadata(self.store, path)
 
     def _database(self, database: str) -> str:
-        folder = f"{self.root}/{segment(database, self.root)}{DATABASE_SUFFIX}".lstrip()
+        name = f"{segment(database, self.root)}{DATABASE_SUFFIX}"
+        folder = f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
         if not self.store.is_dir(folder):
             known = ", ".join(self.databases()) or "none"
-            raise DatabaseNotFound(f"{self.root}: there is no database {database!r}; the databases are: {known}")
+            raise DatabaseNotFound(
+                f"{self.store.url(self.root)}: there is no database {database!r}; the databases are: {known}"
+            )
         return folder

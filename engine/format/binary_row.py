@@ -101,7 +101,13 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
         CorruptFile: as `decode_columns`.
         Unsupported: a nested value, a date or timestamp outside the years 1-9999 (1677-2262 for nanoseconds).
     """
-    return tuple(_python_value(column, where) for column in decode_columns([data], types, where=where))
+    return decode_rows([data], types, where=where)[0]
+
+
+def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
+    """`decode_row` of many stored rows at once, in their order; the same errors."""
+    columns = [_python_values(column, where) for column in decode_columns(rows, types, where=where)]
+    return list(zip(*columns)) if columns else [()] * len(rows)
 
 
 def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
@@ -115,18 +121,22 @@ def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
     return np.where(located.present, arity, -1).astype(np.int32)
 
 
-def _python_value(column: pl.Series, where: str) -> Value:
-    if column.null_count():
-        return None
-    ticks = column.to_physical()[0]
-    try:  # not column[0]: Polars panics on dates that Python does not have
-        if isinstance(column.dtype, pl.Date):
-            return dt.date.fromordinal(EPOCH.toordinal() + ticks)
-        if isinstance(column.dtype, pl.Datetime):
-            return _python_timestamp(ticks, column.dtype)
+def _python_values(column: pl.Series, where: str) -> list[Value]:
+    if not isinstance(column.dtype, (pl.Date, pl.Datetime)):
+        return cast("list[Value]", column.to_list())
+    # Not column.to_list(): Polars panics on dates that Python does not have.
+    try:
+        return [_python_time(ticks, column.dtype) for ticks in column.to_physical().to_list()]
     except (OverflowError, ValueError) as error:
         raise Unsupported("a date or timestamp outside the years 1 to 9999", where=where) from error
-    return cast(Value, column[0])
+
+
+def _python_time(ticks: int | None, dtype: pl.Date | pl.Datetime) -> Value:
+    if ticks is None:
+        return None
+    if isinstance(dtype, pl.Date):
+        return dt.date.fromordinal(EPOCH.toordinal() + ticks)
+    return _python_timestamp(ticks, dtype)
 
 
 def _python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.datetime64:
@@ -134,7 +144,7 @@ def _python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.dateti
         return np.datetime64(ticks, "ns")
     micros = {"ms": ticks * 1_000, "us": ticks, "ns": ticks // 1_000}[dtype.time_unit]
     naive = EPOCH + dt.timedelta(microseconds=micros)
-    return naive.replace(tzinfo=dt.timezone.utc) if dtype.time_zone else naive
+    return naive.replace(tzinfo=dt.UTC) if dtype.time_zone else naive
 
 
 def _locate(rows: BinaryColumn, where: str) -> Rows:

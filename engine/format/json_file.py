@@ -20,7 +20,7 @@ def parse_object(data: bytes, path: str) -> dict[str, Any]:
     """
     try:
         node = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptFile(path, f"not a JSON object ({error})") from error
     if not isinstance(node, dict):
         raise CorruptFile(path, f"a JSON object was expected, found {type(node).__name__}")
@@ -37,5 +37,5 @@ def built(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str,
         return build(node)
     except KeyError as error:
         raise CorruptFile(path, f"the member {error} is missing") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise CorruptFile(path, f"a member has the wrong type ({error})") from error

@@ -26,6 +26,9 @@ MANIFEST_LIST_VERSION = 2
 MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 
+MOST_ROWS_PER_BYTE = 1 << 16
+"""Run-length encoding makes many rows of few bytes, but not more than this."""
+
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
 HASH_INDEX = "HASH"
 
@@ -121,7 +124,28 @@ def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
     frame = _decode(data, path)
     if "_FILE" not in frame.columns or not isinstance(frame.schema["_FILE"], pl.Struct):
         raise CorruptFile(path, "a manifest without the column _FILE")
-    return _conformed(frame.unnest("_FILE"), {**ENTRY_COLUMNS, **FILE_COLUMNS}, MANIFEST_VERSION, path)
+    try:
+        frame = frame.unnest("_FILE")
+    except pl.exceptions.PolarsError as error:
+        raise CorruptFile(path, f"a column of _FILE is also outside of it ({error})") from error
+    entries = _conformed(frame, {**ENTRY_COLUMNS, **FILE_COLUMNS}, MANIFEST_VERSION, path)
+    _check_numbers(entries, path)
+    return entries
+
+
+def _check_numbers(entries: pl.DataFrame, path: str) -> None:
+    """Refuse counts that no file can have, before anything is allocated by them."""
+    rows, size = pl.col("_ROW_COUNT"), pl.col("_FILE_SIZE")
+    impossible = entries.filter(
+        (rows < 0)
+        | (size < 0)
+        | (rows > (size + 1) * MOST_ROWS_PER_BYTE)
+        | ~pl.col("_DELETE_ROW_COUNT").fill_null(0).is_between(0, rows)
+        | ~pl.col("_KIND").is_in([ADD, DELETE])
+        | (pl.col("_MIN_SEQUENCE_NUMBER") > pl.col("_MAX_SEQUENCE_NUMBER"))
+    )
+    if impossible.height:
+        raise CorruptFile(path, f"the entry of {impossible['_FILE_NAME'][0]} holds impossible numbers")
 
 
 def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:

@@ -58,7 +58,7 @@ def partition_path(
     *,
     default_name: str = DEFAULT_PARTITION_NAME,
     legacy_name: bool = True,
-    time_zone: dt.tzinfo = dt.timezone.utc,
+    time_zone: dt.tzinfo = dt.UTC,
 ) -> str:
     """The folder of a partition, relative to the table; "" for a table without partition keys.
 
@@ -98,7 +98,7 @@ def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzin
     if text is None:
         naming = f"partition.legacy-name={str(legacy_name).lower()}"
         raise Unsupported(f"{kind} as a partition key with {naming}", hint="Paimon has no stable folder name for it")
-    if isinstance(kind, LocalZonedTimestampType) and not legacy_name and time_zone is not dt.timezone.utc:
+    if isinstance(kind, LocalZonedTimestampType) and not legacy_name and time_zone is not dt.UTC:
         value = _in_zone(value, time_zone)
     return text(value, kind)
 
@@ -142,7 +142,7 @@ def _java_float(value: np.float32 | np.float64) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if np.signbit(value) else "0.0"
-    if PLAIN_NOTATION_FROM <= abs(value) < PLAIN_NOTATION_BELOW:
+    if PLAIN_NOTATION_FROM <= abs(float(value)) < PLAIN_NOTATION_BELOW:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
     if mantissa.endswith(".0"):  # of two digits Java takes those nearest to the value: 4.9E-324, where 5E-324 would do
@@ -179,14 +179,14 @@ def _seconds_and_nanos(value: dt.datetime | np.datetime64) -> tuple[dt.datetime,
     if isinstance(value, np.datetime64):
         seconds, nanos = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1_000_000_000)
         return EPOCH + dt.timedelta(seconds=seconds), nanos
-    wall = value.astimezone(dt.timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+    wall = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
     return wall.replace(microsecond=0), wall.microsecond * 1000
 
 
 def _in_zone(value: Value, time_zone: dt.tzinfo) -> Value:
     assert isinstance(value, (dt.datetime, np.datetime64))
     seconds, nanos = _seconds_and_nanos(value)
-    wall = seconds.replace(tzinfo=dt.timezone.utc).astimezone(time_zone).replace(tzinfo=None)
+    wall = seconds.replace(tzinfo=dt.UTC).astimezone(time_zone).replace(tzinfo=None)
     if nanos % 1000 == 0:
         return wall.replace(microsecond=nanos // 1000)
     return np.datetime64(wall, "ns") + np.timedelta64(nanos, "ns")

@@ -7,15 +7,18 @@ manifest/...         index/...   statistics/...                 [<data dir>/][k=
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+
+import polars as pl
 
 from morrow.engine.errors import UnsafePath
 
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 INDEX_SUFFIX = ".index"
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,13 @@ def segment(name: str, where: str) -> str:
     return name
 
 
+def check_segments(names: pl.Series, where: str) -> None:
+    """`segment` for a whole column of names. Raises `UnsafePath`."""
+    bad = names.filter(names.str.contains(r"[/\\\x00]|^\.{0,2}$"))
+    if len(bad):
+        segment(bad[0], where)
+
+
 def bucket_dir(root: str, partition: str, bucket: int, data_directory: str | None) -> str:
     """The folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
     name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
@@ -107,7 +117,7 @@ def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
 
 def normalised(path: str) -> str:
     """``file:///a/b`` and ``file:/a/b`` become ``/a/b``; other URLs keep their scheme; ``.`` segments are removed."""
-    parts = urlsplit(path)
-    if parts.scheme == "file":
-        return posixpath.normpath("/" + parts.path.lstrip("/")) if ".." not in parts.path.split("/") else parts.path
-    return path if parts.scheme or ".." in path.split("/") else posixpath.normpath(path)
+    scheme = SCHEME.match(path)
+    if ".." in path.split("/") or (scheme is not None and scheme[1] != "file"):
+        return path
+    return posixpath.normpath(path if scheme is None else "/" + path[scheme.end() :].lstrip("/"))

@@ -129,6 +129,9 @@ def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
         time_millis=node.get("timeMillis"),
         version=version,
     )
+    for what, values in (("name", [f.name for f in fields]), ("id", [f.id for f in fields])):
+        if len(set(values)) < len(values):
+            raise ValueError(f"two fields have the same {what}")
     for name in (*schema.partition_keys, *schema.primary_keys):
         if name not in schema.by_name:
             raise ValueError(f"the key column {name!r} is not among the fields")

@@ -17,6 +17,7 @@ from morrow.engine.format.json_file import built, parse_object
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 NANOS_PER_MICRO = 1000
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _KNOWN = {
     "version",
@@ -83,7 +84,7 @@ class Snapshot:
     @property
     def time(self) -> dt.datetime:
         """Commit time as an aware datetime in UTC."""
-        return dt.datetime.fromtimestamp(self.time_millis / 1000, tz=dt.timezone.utc)
+        return EPOCH + dt.timedelta(milliseconds=self.time_millis)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     version = int(node.get("version") or 1)
     if version > NEWEST_SNAPSHOT_VERSION:
         raise Unsupported(f"snapshot version {version}", where=path, hint="upgrade Morrow")
-    return Snapshot(
+    snapshot = Snapshot(
         version=version,
         id=int(node["id"]),
         schema_id=int(node["schemaId"]),
@@ -151,6 +152,8 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
         operation=_optional_text(node, "operation"),
         extra={key: value for key, value in node.items() if key not in _KNOWN},
     )
+    _ = snapshot.time  # a time that no calendar has is found here, and not when it is shown
+    return snapshot
 
 
 def _optional_int(node: Mapping[str, Any], name: str) -> int | None:

@@ -19,6 +19,9 @@ from morrow.engine.errors import Unsupported
 MAX_LENGTH = 2**31 - 1
 """The length of STRING and BYTES: Java's Integer.MAX_VALUE."""
 
+MAX_DECIMAL_PRECISION = 38
+MAX_TIME_PRECISION = 9
+
 ARROW_MILLIS_PRECISION = 3
 ARROW_MICROS_PRECISION = 6
 
@@ -372,17 +375,23 @@ def parse_atomic(text: str, *, where: str | None = None) -> DataType:
 def _atomic_of(name: str, sizes: list[int], zone: str) -> DataType | None:
     if name in ("TIMESTAMP", "TIMESTAMP_LTZ") and len(sizes) <= 1:
         precision = sizes[0] if sizes else ARROW_MICROS_PRECISION
+        if precision > MAX_TIME_PRECISION:
+            return None
         if name == "TIMESTAMP_LTZ" or zone == "WITH LOCAL TIME ZONE":
             return LocalZonedTimestampType(precision=precision)
         return TimestampType(precision=precision) if zone in ("", "WITHOUT TIME ZONE") else None
     if name == "TIME" and len(sizes) <= 1 and zone in ("", "WITHOUT TIME ZONE"):
-        return TimeType(precision=sizes[0] if sizes else 0)
+        precision = sizes[0] if sizes else 0
+        return TimeType(precision=precision) if precision <= MAX_TIME_PRECISION else None
     if zone:
         return None
     if name in ("DECIMAL", "NUMERIC", "DEC"):
-        return DecimalType(precision=sizes[0] if sizes else 10, scale=sizes[1] if len(sizes) > 1 else 0)
+        precision, scale = ([*sizes, 0] if sizes else [10, 0])[:2]
+        in_range = 1 <= precision <= MAX_DECIMAL_PRECISION and scale <= precision
+        return DecimalType(precision=precision, scale=scale) if in_range else None
     if name in SIZED_TYPES and len(sizes) <= 1:
-        return SIZED_TYPES[name](length=sizes[0] if sizes else 1)
+        length = sizes[0] if sizes else 1
+        return SIZED_TYPES[name](length=length) if length <= MAX_LENGTH else None
     return PLAIN_TYPES[name]() if name in PLAIN_TYPES and not sizes else None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,27 +49,40 @@ class LocalStore:
             raise _explained(error, path) from error
 
     def exists(self, path: str) -> bool:
-        return Path(path).is_file()
+        return _mode_is(path, stat.S_ISREG)
 
     def list(self, folder: str) -> list[FileStatus]:
         try:
             with os.scandir(folder) as entries:
-                return [_status(entry) for entry in entries]
+                return [status for entry in entries if (status := _status(entry)) is not None]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise _explained(error, folder) from error
 
     def is_dir(self, folder: str) -> bool:
-        return Path(folder).is_dir()
+        return _mode_is(folder, stat.S_ISDIR)
 
     def url(self, path: str) -> str:
         return path
 
 
-def _status(entry: os.DirEntry[str]) -> FileStatus:
-    stat = entry.stat()
-    return FileStatus(entry.name, stat.st_size, stat.st_mtime_ns // NANOS_PER_MILLI, entry.is_dir())
+def _status(entry: os.DirEntry[str]) -> FileStatus | None:
+    """None for an entry that is gone again: the rest of the folder is still there."""
+    try:
+        found = entry.stat()
+    except FileNotFoundError:
+        return None
+    return FileStatus(entry.name, found.st_size, found.st_mtime_ns // NANOS_PER_MILLI, stat.S_ISDIR(found.st_mode))
+
+
+def _mode_is(path: str, kind: Callable[[int], bool]) -> bool:
+    try:
+        return kind(Path(path).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _explained(error, path) from error
 
 
 def _explained(error: OSError, path: str) -> FileMissing | StorageError:

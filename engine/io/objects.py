@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError
 from morrow.engine.io.store import FileStatus
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as Bucket
 
 MILLIS = 1000
+STREAM_BUFFER = 1 << 20
+"""Bytes fetched at least by a read of a stream: a request takes as long as transferring some 100 KiB."""
+
+CONNECTION_OPTIONS = frozenset(
+    {
+        *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "proxy_url", "user_agent"),
+        *("http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host"),
+    }
+)
+"""Settings of the connection. Polars takes them among the others, obstore (whose ``aws_allow_http`` panics) apart."""
 
 
 class ObjectStore:
@@ -29,20 +39,26 @@ class ObjectStore:
     def of_url(cls, url: str, storage_options: Mapping[str, str] | None) -> ObjectStore:
         """The store that serves `url`; what `storage_options` lacks comes from the environment.
 
+        An endpoint that is given as ``http://`` is used without encryption, as in Polars.
+
         Raises:
             InvalidArgument: no store serves the scheme, or an option that it does not know.
         """
         from obstore.exceptions import BaseError
         from obstore.store import from_url
 
-        parts = urlsplit(url)
-        base = f"{parts.scheme}://{parts.netloc}"
+        scheme, _, rest = url.partition("://")
+        base = f"{scheme}://{rest.partition('/')[0]}"
         options = dict(storage_options or {})
+        connection = {name: value for key, value in options.items() if (name := _connection_option(key))}
+        if any(key.endswith(("endpoint", "endpoint_url")) and v.startswith("http://") for key, v in options.items()):
+            connection.setdefault("allow_http", "true")
+        config = {key: value for key, value in options.items() if not _connection_option(key)}
         try:
-            bucket = from_url(base, config=cast(Any, options) or None)
+            bucket = from_url(base, config=cast(Any, config) or None, client_options=cast(Any, connection) or None)
         except (BaseError, ValueError) as error:
             raise InvalidArgument(
-                f"cannot open {base}: {error}; give a path, or an s3://, gs:// or az:// URL"
+                f"cannot open {base}: {_first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
             ) from error
         return cls(bucket, base, options)
 
@@ -50,12 +66,20 @@ class ObjectStore:
         return bytes(self._asked(path, lambda: self._bucket.get(path).bytes()))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        return bytes(self._asked(path, lambda: self._bucket.get_range(path, start=start, length=length)))
+        try:
+            return bytes(self._asked(path, lambda: self._bucket.get_range(path, start=start, length=length)))
+        except StorageError:
+            # Stores refuse a range that starts behind the end, where a file has no more bytes.
+            size = self.size(path)
+            if size is not None and start >= size:
+                return b""
+            raise
 
     def open(self, path: str) -> BinaryIO:
-        import obstore
-
-        return cast(BinaryIO, self._asked(path, lambda: obstore.open_reader(self._bucket, path)))
+        size = self.size(path)
+        if size is None:
+            raise FileMissing(self.url(path))
+        return io.BufferedReader(_ObjectStream(self, path, size), STREAM_BUFFER)
 
     def size(self, path: str) -> int | None:
         try:
@@ -91,4 +115,48 @@ class ObjectStore:
         except MorrowError:
             raise
         except (BaseError, OSError) as error:
-            raise StorageError(f"{self.url(path)}: {error}; check the address and the credentials") from error
+            raise StorageError(
+                f"{self.url(path)}: {_first_line(error)}; check the address and the credentials"
+            ) from error
+
+
+class _ObjectStream(io.RawIOBase):
+    """A seekable stream over ranges of one object."""
+
+    def __init__(self, store: ObjectStore, path: str, size: int) -> None:
+        self._store, self._path, self._size = store, path, size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(base + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        length = min(len(buffer), self._size - self._position)
+        if length <= 0:
+            return 0
+        data = self._store.read_range(self._path, self._position, length)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+def _first_line(error: BaseException) -> str:
+    """The message without the structures that obstore prints below it."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _connection_option(key: str) -> str | None:
+    """The option's name for obstore, None for an option of the store itself."""
+    name = key.lower().removeprefix("aws_")
+    return name if name in CONNECTION_OPTIONS else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.binary_row import Value, decode_row
+from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.partition_path import partition_path
-from morrow.engine.format.paths import bucket_dir, external_path, segment
+from morrow.engine.format.paths import bucket_dir, check_segments, external_path
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import TableOptions
@@ -18,7 +18,6 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
 COMPRESSION_SUFFIXES = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
-UNSAFE_NAME = r"[/\\\x00]|^\.{0,2}$"
 
 
 def data_files(
@@ -53,9 +52,6 @@ def data_files(
 
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
     """The path of each entry's data file within the store."""
-    bad = frame["_FILE_NAME"].str.contains(UNSAFE_NAME)
-    if bad.any():
-        segment(frame["_FILE_NAME"].filter(bad)[0], metadata.where)
     folders = bucket_folders(metadata, schema, options, frame)
     paths = (
         frame.join(folders, on=["_PARTITION", "_BUCKET"], how="left", maintain_order="left")
@@ -65,9 +61,18 @@ def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptio
     outside = frame["_EXTERNAL_PATH"]
     if outside.null_count() == frame.height:
         return paths
-    roots = (metadata.root, *options.external_roots, *metadata.allowed_roots)
-    checked = [None if path is None else external_path(path, roots, where=metadata.where) for path in outside]
+    checked = [None if path is None else _external(metadata, options, path) for path in outside]
     return pl.Series(checked, dtype=pl.String).fill_null(paths)
+
+
+def _external(metadata: TableMetadata, options: TableOptions, path: str) -> str:
+    """An external path, when it is allowed, as the path within the table's store."""
+    roots = (metadata.store.url(metadata.root), *options.external_roots, *metadata.allowed_roots)
+    location = external_path(path, roots, where=metadata.where)
+    base = metadata.store.url("")
+    if not location.startswith(base) or (metadata.store.is_local and not location.startswith("/")):
+        raise Unsupported(f"the file {path} in another store than the table's", where=metadata.where)
+    return location.removeprefix(base)
 
 
 def bucket_folders(
@@ -110,8 +115,9 @@ def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) ->
     if not schema.partition_keys:
         return [()] * frame.height
     types = [schema.by_name[name].type for name in schema.partition_keys]
-    known = {stored: decode_row(stored, types, where=where) for stored in frame["_PARTITION"].unique()}
-    return [known[stored] for stored in frame["_PARTITION"]]
+    distinct = frame["_PARTITION"].unique().to_list()
+    known = dict(zip(distinct, decode_rows(distinct, types, where=where)))
+    return [known[stored] for stored in frame["_PARTITION"].to_list()]
 
 
 def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
@@ -130,41 +136,77 @@ def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
 
 
 def _deletions(
-    metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, frame: pl.DataFrame
+    metadata: TableMetadata,
+    schema: TableSchema,
+    options: TableOptions,
+    snapshot: Snapshot | None,
+    frame: pl.DataFrame,
 ) -> dict[int, DeletionRef]:
     """The deletion vector of each row of `frame` that has one, by row number."""
-    indexes = index_entries(metadata, snapshot) if options.deletion_vectors and snapshot else None
-    if indexes is None:
-        return {}
-    vectors = indexes.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX).join(
-        frame.select("_PARTITION", "_BUCKET").unique(), on=["_PARTITION", "_BUCKET"], how="semi"
-    )
-    if not vectors.height:
+    vectors = _vector_files(metadata, options, snapshot, frame)
+    if vectors is None:
         return {}
     vectors = vectors.with_columns(_index_paths(metadata, schema, options, vectors).alias("__index_path"))
-    ranges = vectors.select("_PARTITION", "_BUCKET", "__index_path", "_DELETIONS_VECTORS_RANGES")
-    ranges = ranges.explode("_DELETIONS_VECTORS_RANGES").unnest("_DELETIONS_VECTORS_RANGES").drop_nulls("f0")
-    identity = ["_PARTITION", "_BUCKET", "f0"]
-    if ranges.select(identity).is_duplicated().any():
-        raise CorruptFile(metadata.where, "two deletion vectors for one data file in the index manifest")
+    ranges = _vector_ranges(vectors)
     matched = (
         frame.select("_PARTITION", "_BUCKET", f0="_FILE_NAME")
         .with_row_index("__row")
-        .join(ranges, on=identity, how="inner")
+        .join(ranges, on=["_PARTITION", "_BUCKET", "f0"], how="inner")
         .select("__row", "__index_path", "f1", "f2", "_CARDINALITY")
     )
     return {row: DeletionRef(path, offset, length, count) for row, path, offset, length, count in matched.iter_rows()}
+
+
+def check_vectors(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, live: pl.DataFrame) -> None:
+    """Hold the index manifest against all live files of the partitions read: a stray vector means lost deletes.
+
+    Raises:
+        CorruptFile: a vector without file, offset or length, two for one file, or one of a file that is not live.
+    """
+    vectors = _vector_files(metadata, options, snapshot, live)
+    if vectors is None:
+        return
+    ranges = _vector_ranges(vectors.with_columns(pl.lit("").alias("__index_path")))
+    where = f"{metadata.where}, index manifest {snapshot.index_manifest}"
+    if any(ranges[name].null_count() for name in ("f0", "f1", "f2")):
+        raise CorruptFile(where, "a deletion vector without its file, offset or length")
+    if ranges.select("_PARTITION", "_BUCKET", "f0").is_duplicated().any():
+        raise CorruptFile(where, "two deletion vectors for one data file")
+    stray = ranges.join(
+        live.select("_PARTITION", "_BUCKET", f0="_FILE_NAME"), on=["_PARTITION", "_BUCKET", "f0"], how="anti"
+    )
+    if stray.height:
+        raise CorruptFile(where, f"a deletion vector of {stray['f0'][0]}, which is no file of the snapshot")
+
+
+def _vector_files(
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, frame: pl.DataFrame
+) -> pl.DataFrame | None:
+    """Index files with deletion vectors in the partitions and buckets of `frame`, None when there are none."""
+    indexes = index_entries(metadata, snapshot) if options.deletion_vectors and snapshot else None
+    if indexes is None:
+        return None
+    buckets = frame.select("_PARTITION", "_BUCKET").unique()
+    vectors = indexes.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX)
+    vectors = vectors.join(buckets, on=["_PARTITION", "_BUCKET"], how="semi")
+    return vectors if vectors.height else None
+
+
+def _vector_ranges(vectors: pl.DataFrame) -> pl.DataFrame:
+    """One row per deletion vector: _PARTITION, _BUCKET, __index_path, f0 file, f1 offset, f2 length, _CARDINALITY."""
+    ranges = vectors.select("_PARTITION", "_BUCKET", "__index_path", "_DELETIONS_VECTORS_RANGES")
+    return ranges.explode("_DELETIONS_VECTORS_RANGES").unnest("_DELETIONS_VECTORS_RANGES")
 
 
 def _index_paths(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, vectors: pl.DataFrame
 ) -> pl.Series:
     if options.index_in_data_dir:
+        check_segments(vectors["_FILE_NAME"], metadata.where)
         return file_paths(metadata, schema, options, vectors)
-    roots = (metadata.root, *options.external_roots, *metadata.allowed_roots)
     return pl.Series(
         [
-            metadata.paths.index(name) if path is None else external_path(path, roots, where=metadata.where)
+            metadata.paths.index(name) if path is None else _external(metadata, options, path)
             for name, path in zip(vectors["_FILE_NAME"], vectors["_EXTERNAL_PATH"])
         ],
         dtype=pl.String,

@@ -22,6 +22,7 @@ from morrow.engine.format.manifest import (
     decode_manifest,
     decode_manifest_list,
 )
+from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
@@ -31,6 +32,9 @@ from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
 
 MANIFEST_READERS = 4
 """Manifests read at once: decoding is native code that releases the interpreter lock."""
+
+WORTH_THREADS = 1 << 20
+"""Bytes of manifests below which starting threads costs more than it saves (on a local disk)."""
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
 """With extra files and embedded index, what makes two entries speak of the same file."""
@@ -60,8 +64,7 @@ def live_entries(
     """
     listed = manifests_of(metadata, snapshot)
     kept = listed.filter(_partitions_overlap(listed, schema, partition_predicate, metadata.where))
-    with ThreadPoolExecutor(MANIFEST_READERS) as pool:
-        frames = list(pool.map(lambda row: _manifest(metadata, row), kept.iter_rows(named=True)))
+    frames = _manifests(metadata, kept)
     if not frames:
         return LiveEntries(_no_entries(), listed.height, 0, 0)
     entries = pl.concat(frames)
@@ -69,6 +72,11 @@ def live_entries(
         entries = entries.filter(_partition_matches(entries, schema, partition_predicate, metadata.where))
     if kept["_NUM_DELETED_FILES"].sum():
         entries = _resolved(entries)
+    check_segments(entries["_FILE_NAME"], metadata.where)
+    twice = entries.select("_PARTITION", "_BUCKET", "_FILE_NAME").is_duplicated()
+    if twice.any():
+        name = entries["_FILE_NAME"].filter(twice)[0]
+        raise CorruptFile(metadata.where, f"the manifests of snapshot {snapshot.id} hold the file {name} twice")
     return LiveEntries(entries, listed.height, kept.height, entries.height)
 
 
@@ -93,6 +101,14 @@ def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame |
 def _manifest_list(metadata: TableMetadata, name: str, size: int | None) -> pl.DataFrame:
     path = metadata.paths.manifest(name)
     return _cached(metadata, path, size, lambda data: decode_manifest_list(data, path))
+
+
+def _manifests(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
+    rows = list(kept.iter_rows(named=True))
+    if metadata.store.is_local and kept["_FILE_SIZE"].sum() < WORTH_THREADS:
+        return [_manifest(metadata, row) for row in rows]
+    with ThreadPoolExecutor(MANIFEST_READERS) as pool:
+        return list(pool.map(lambda row: _manifest(metadata, row), rows))
 
 
 def _manifest(metadata: TableMetadata, row: Mapping[str, object]) -> pl.DataFrame:

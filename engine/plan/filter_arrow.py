@@ -78,7 +78,7 @@ class _Literal:
 _Node: TypeAlias = _Call | _Field | _Literal
 
 
-class _UnknownForm(Exception):  # noqa: N818 - never leaves this module
+class _UnknownForm(Exception):
     """The serialized expression holds something this module does not know."""
 
 

@@ -215,10 +215,10 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
     if moment.tzinfo is not None:
         if not zoned:
             return None
-        moment = moment.astimezone(dt.timezone.utc).replace(tzinfo=None)
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
 
     def build(naive: dt.datetime) -> Value:
-        return naive.replace(tzinfo=dt.timezone.utc) if zoned else naive
+        return naive.replace(tzinfo=dt.UTC) if zoned else naive
 
     unit = arrow_time_unit(kind.precision)
     if unit == "ns":

@@ -326,7 +326,7 @@ def _read_timestamp(_origin: str, name: str, value: Any, column: DataField) -> V
     if of_column not in MICROS or MICROS[unit] > MICROS[of_column] or micros % MICROS[of_column]:
         return None
     moment = EPOCH + dt.timedelta(microseconds=micros)
-    return moment.replace(tzinfo=dt.timezone.utc) if zoned else moment
+    return moment.replace(tzinfo=dt.UTC) if zoned else moment
 
 
 def _read_time(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:

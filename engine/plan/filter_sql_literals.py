@@ -206,7 +206,7 @@ def _float_for(value: Any, column: DataField) -> Value | None:
 def _timestamp_for(value: Any, column: DataField) -> Value | None:
     assert isinstance(value, dt.datetime)
     zoned = isinstance(column.type, LocalZonedTimestampType)
-    return value.replace(tzinfo=dt.timezone.utc) if zoned else value
+    return value.replace(tzinfo=dt.UTC) if zoned else value
 
 
 def from_text(text: str, column: DataField) -> Value | None:
@@ -284,7 +284,7 @@ def _read_timestamp(text: str, kind: DataType) -> Value | None:
         return None
     value, zone = dt.datetime.combine(date, time), match["zone"]
     if isinstance(kind, LocalZonedTimestampType):
-        value = value.replace(tzinfo=dt.timezone.utc) if zone in (None, "Z") else _shifted(value, zone)
+        value = value.replace(tzinfo=dt.UTC) if zone in (None, "Z") else _shifted(value, zone)
     elif zone:
         return None  # DuckDB ignores the zone here, or not: it says
     snap = snapped(kind, value)
@@ -295,7 +295,7 @@ def _shifted(value: dt.datetime, zone: str) -> dt.datetime:
     hours, minutes = int(zone[1:3]), int(zone[4:6] or 0)
     offset = dt.timedelta(hours=hours, minutes=minutes) * (-1 if zone[0] == "-" else 1)
     try:
-        return (value - offset).replace(tzinfo=dt.timezone.utc)
+        return (value - offset).replace(tzinfo=dt.UTC)
     except OverflowError:
         raise ValueError("beyond the years 1 to 9999") from None
 

@@ -62,7 +62,9 @@ class TableMetadata:
         other = TableMetadata(self.store, self.root, branch, self.allowed_roots)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             known = ", ".join([MAIN_BRANCH, *self.branch_names()])
-            raise BranchNotFound(f"{self.root}: there is no branch {branch!r}; the branches are {known}")
+            raise BranchNotFound(
+                f"{self.store.url(self.root)}: there is no branch {branch!r}; the branches are {known}"
+            )
         return other
 
     # Schemas
@@ -89,7 +91,7 @@ class TableMetadata:
         if not ids:
             what = "holds no Paimon schema (schema/schema-<id>)" if self.store.is_dir(self.root) else "does not exist"
             raise TableNotFound(
-                f"{self.root}: the folder {what}; give the folder of a table, such as warehouse/db.db/table"
+                f"{self.where}: the folder {what}; give the folder of a table, such as warehouse/db.db/table"
             )
         return self.schema(ids[-1])
 
@@ -99,7 +101,8 @@ class TableMetadata:
 
     @cached_property
     def where(self) -> str:
-        return self.root if self.branch == MAIN_BRANCH else f"{self.root} (branch {self.branch})"
+        url = self.store.url(self.root)
+        return url if self.branch == MAIN_BRANCH else f"{url} (branch {self.branch})"
 
     def options(self, schema: TableSchema) -> TableOptions:
         """The options of this schema, parsed and checked."""
@@ -173,7 +176,7 @@ class TableMetadata:
             text = self.store.read(f"{self.paths.snapshot_dir}/{name}").strip()
         except FileMissing:
             return None
-        return int(text) if text.isdigit() and len(text) < HINT_DIGITS else None
+        return int(text) if text.isascii() and text.isdigit() and len(text) < HINT_DIGITS else None
 
     # Tags and branches
 
@@ -215,4 +218,4 @@ class TableMetadata:
 
 def _ids(store: FileStore, folder: str, prefix: str) -> list[int]:
     suffixes = (s.name.removeprefix(prefix) for s in store.list(folder) if s.name.startswith(prefix) and not s.is_dir)
-    return sorted(int(suffix) for suffix in suffixes if suffix.isdigit())
+    return sorted(int(suffix) for suffix in suffixes if suffix.isascii() and suffix.isdigit())

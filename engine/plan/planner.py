@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.binary_row import Value, decode_columns, decode_row
+from morrow.engine.format.binary_row import Value, decode_columns, decode_rows
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, merge_spec
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.data_files import data_files, partition_values
+from morrow.engine.plan.data_files import check_vectors, data_files, partition_values
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.metadata import TableMetadata
@@ -84,6 +84,7 @@ def _visible_entries(metadata: TableMetadata, request: ScanRequest, steps: list[
     live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part)
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
     frame = live.frame
+    check_vectors(metadata, request.options, request.snapshot, frame)
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if request.schema.primary_keys:
@@ -234,10 +235,9 @@ def _section_bounds(
         .group_by(SECTION)
         .agg(pl.col("_MIN_KEY").get(pl.col("__low").arg_min()), pl.col("_MAX_KEY").get(pl.col("__high").arg_max()))
     )
-    where = metadata.where
-    return {
-        n: (decode_row(low, types, where=where), decode_row(high, types, where=where)) for n, low, high in ends.rows()
-    }
+    lows = decode_rows(ends["_MIN_KEY"].to_list(), types, where=metadata.where)
+    highs = decode_rows(ends["_MAX_KEY"].to_list(), types, where=metadata.where)
+    return dict(zip(ends[SECTION].to_list(), zip(lows, highs)))
 
 
 def file_columns(schema: TableSchema) -> tuple[DataField, ...]:

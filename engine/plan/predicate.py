@@ -10,14 +10,14 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TypeAlias
 
 Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.time | dt.datetime
 """A literal in the type of its column: TIMESTAMP is a naive datetime, TIMESTAMP_LTZ an aware one in UTC."""
 
 
-class Op(str, Enum):
+class Op(StrEnum):
     """Leaf operators. IS NULL and IS NOT NULL take no literal, IN and NOT IN any number, the others one."""
 
     EQ = "="

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 
 import msgspec
 
@@ -46,7 +46,7 @@ class DataFile(msgspec.Struct, frozen=True):
         return self.delete_rows is None or self.delete_rows > 0
 
 
-class SectionKind(str, Enum):
+class SectionKind(StrEnum):
     """How the files of a section become rows."""
 
     RAW = "raw"

@@ -7,16 +7,19 @@ back to the newest tag at or before it.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 
+MOST_DIGITS = 19
 SNAPSHOT_VERSION_PREFIX = "snapshot."
 WATERMARK_VERSION_PREFIX = "watermark-"
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 AsOf: TypeAlias = int | str | dt.datetime | dt.date
 Time: TypeAlias = int | str | dt.datetime | dt.date
@@ -65,17 +68,24 @@ def travel_of(
     for name, value in (("snapshot", snapshot), ("watermark", watermark)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise InvalidArgument(f"{name} must be an int, not {value!r}")
+    if tag is not None and not isinstance(tag, str):
+        raise InvalidArgument(f"tag must be a name, not {tag!r}")
     return Travel(snapshot=snapshot, tag=tag, watermark=watermark)
 
 
 def _as_of(value: AsOf) -> Travel:
-    if isinstance(value, bool):
-        raise InvalidArgument("as_of must be a snapshot id, a tag name or a time, not a bool")
+    if isinstance(value, bool) or not isinstance(value, (int, str, dt.datetime, dt.date)):
+        raise InvalidArgument(f"as_of must be a snapshot id, a tag name or a time, not {value!r}")
     if isinstance(value, int):
         return Travel(snapshot=value)
     if isinstance(value, str):
         return Travel(tag=value)
     return Travel(millis=to_millis(value))
+
+
+def _number(text: str) -> int | None:
+    """A count in plain digits, None for anything else (``str.isdigit`` takes superscripts too)."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS else None
 
 
 def travel_of_options(options: Mapping[str, str]) -> Travel:
@@ -91,9 +101,10 @@ def travel_of_options(options: Mapping[str, str]) -> Travel:
             return Travel(tag=value)
         if key == "scan.timestamp":
             return Travel(millis=to_millis(value))
-        if not value.strip().lstrip("-").isdigit():
+        number = _number(value.strip())
+        if number is None:
             raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
-        return _NUMBERED[key](int(value))
+        return _NUMBERED[key](number)
     return Travel()
 
 
@@ -110,13 +121,14 @@ def to_millis(value: Time) -> int:
     Raises:
         InvalidArgument: text that is no ISO 8601 time.
     """
-    if isinstance(value, bool):
-        raise InvalidArgument("a time must be milliseconds, ISO text, a datetime or a date, not a bool")
+    if isinstance(value, bool) or not isinstance(value, (int, str, dt.datetime, dt.date)):
+        raise InvalidArgument(f"a time must be milliseconds, ISO text, a datetime or a date, not {value!r}")
     if isinstance(value, int):
         return value
     if isinstance(value, str):
-        if value.strip().lstrip("-").isdigit():
-            return int(value)
+        number = _number(value.strip())
+        if number is not None:
+            return number
         try:
             value = dt.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
         except ValueError as error:
@@ -124,8 +136,8 @@ def to_millis(value: Time) -> int:
     elif not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
     if value.tzinfo is None:
-        value = value.replace(tzinfo=dt.timezone.utc)
-    return (value - dt.datetime.fromtimestamp(0, tz=dt.timezone.utc)) // dt.timedelta(milliseconds=1)
+        value = value.replace(tzinfo=dt.UTC)
+    return (value - dt.datetime.fromtimestamp(0, tz=dt.UTC)) // dt.timedelta(milliseconds=1)
 
 
 def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
@@ -146,16 +158,18 @@ def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
 
 
 def _version(metadata: TableMetadata, version: str) -> Snapshot:
-    """A tag name first (numeric tags exist), then ``snapshot.<id>``, a plain id, or ``watermark-<millis>``."""
+    """A tag name first (numeric ones exist), then ``snapshot.<id>``, an id, ``watermark-<millis>``, an ISO time."""
     try:
         return metadata.tag(version).snapshot
     except TagNotFound:
-        number = version.removeprefix(SNAPSHOT_VERSION_PREFIX)
-        if number.isdigit():
-            return _snapshot_or_tag(metadata, int(number))
-        number = version.removeprefix(WATERMARK_VERSION_PREFIX)
-        if number != version and number.isdigit():
-            return at_watermark(metadata, int(number))
+        number = _number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
+        if number is not None:
+            return _snapshot_or_tag(metadata, number)
+        number = _number(version.removeprefix(WATERMARK_VERSION_PREFIX))
+        if number is not None:
+            return at_watermark(metadata, number)
+        if ISO_DATE.match(version):
+            return at_time(metadata, to_millis(version))
         raise
 
 
@@ -163,7 +177,7 @@ def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
     """An expired snapshot is still whole when a tag holds it."""
     try:
         return metadata.snapshot(snapshot_id)
-    except SnapshotExpired:
+    except SnapshotNotFound:
         for tag in metadata.tags():
             if tag.snapshot.id == snapshot_id:
                 return tag.snapshot
@@ -193,10 +207,17 @@ def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
     tagged = [tag.snapshot for tag in metadata.tags() if tag.snapshot.time_millis <= millis]
     if tagged:
         return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
-    time = dt.datetime.fromtimestamp(0, tz=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
+    time = _shown(millis)
     oldest = metadata.snapshot(ids[0]).time.isoformat() if ids else None
     since = f"the oldest snapshot is of {oldest}" if oldest else "the table has no snapshots"
-    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {time.isoformat()}; {since}")
+    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {time}; {since}")
+
+
+def _shown(millis: int) -> str:
+    try:
+        return (dt.datetime.fromtimestamp(0, tz=dt.UTC) + dt.timedelta(milliseconds=millis)).isoformat()
+    except OverflowError:
+        return f"{millis} ms"
 
 
 def at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from morrow.engine.errors import InvalidArgument
 WHAT, WHEN, RESULT = "What to read", "Which state of the table", "Result"
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How a result is written."""
 
     TABLE = "table"

@@ -153,7 +153,7 @@ def _timestamp(value: dt.datetime, kind: DataType) -> str:
 def _instant(value: dt.datetime, kind: DataType) -> str:
     """Nanosecond columns get an untyped string: DuckDB has them as one of two types that do not compare."""
     assert isinstance(kind, LocalZonedTimestampType)
-    text = f"'{value.astimezone(dt.timezone.utc).isoformat(sep=' ')}'"
+    text = f"'{value.astimezone(dt.UTC).isoformat(sep=' ')}'"
     return text if arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
 
 

@@ -20,7 +20,7 @@ from morrow.engine.errors import Unsupported
 
 UTC = "UTC"
 UTC_NAMES = frozenset({"", UTC, "GMT", "Etc/UTC", "Etc/GMT", "Z"})
-JAVA_FIRST_SECOND = int(dt.datetime(1900, 1, 1, tzinfo=dt.timezone.utc).timestamp())
+JAVA_FIRST_SECOND = int(dt.datetime(1900, 1, 1, tzinfo=dt.UTC).timestamp())
 ORC_EPOCH = dt.datetime(2015, 1, 1)
 """Seconds in ORC files count from here, on the clock of the writer."""
 DAY_SECONDS = 86_400
@@ -37,7 +37,7 @@ def is_utc(zone: str) -> bool:
 
 def orc_epoch_seconds(zone: str, where: str) -> int:
     """The instant (seconds since 1970 in UTC) from which ORC counts in this zone."""
-    tzinfo = dt.timezone.utc if is_utc(zone) else _zone(zone, where)
+    tzinfo = dt.UTC if is_utc(zone) else _zone(zone, where)
     return int(ORC_EPOCH.replace(tzinfo=tzinfo).timestamp())
 
 

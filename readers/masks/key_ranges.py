@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import (
     BigIntType,
     CharType,
@@ -105,7 +106,11 @@ def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> lis
     """The row groups of a file, None when any lacks statistics of the column."""
     with reading(file.path), store.open(file.path) as stream:
         metadata = pq.ParquetFile(stream).metadata
-        column = metadata.schema.names.index(name) if name in metadata.schema.names else -1
+        if metadata.num_rows != file.row_count:
+            raise CorruptFile(file.path, f"{metadata.num_rows} rows where the manifest says {file.row_count}")
+        # By path: a member of a struct may have the key's name.
+        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        column = paths.index(name) if paths.count(name) == 1 else -1
         groups = []
         for index in range(metadata.num_row_groups):
             row_group = metadata.row_group(index)

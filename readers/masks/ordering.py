@@ -29,6 +29,31 @@ def sortable(series: pl.Series) -> pl.Series:
     return pl.select(pl.when(series.is_not_null()).then(integers).alias(series.name)).to_series()
 
 
+DENSE = 8
+"""Integer keys that span less than so many times their number are told apart by a table, unsorted."""
+
+
+def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
+    """For each run of distinct integer keys, which keys no run before it holds; None when the keys are too sparse.
+
+    One byte per possible key says whether it was seen: no sort, and no key is looked at twice.
+    """
+    runs = [run for run in newest_first if len(run)]
+    if not runs:
+        return [np.empty(0, bool) for _ in newest_first]
+    least, greatest = min(int(run.min()) for run in runs), max(int(run.max()) for run in runs)
+    if greatest - least >= DENSE * sum(map(len, runs)):
+        return None
+    seen = np.zeros(greatest - least + 1, bool)
+    found = []
+    for run in newest_first:
+        # Differences of narrow integers do not fit into their own width.
+        slots = run.astype(np.int64, copy=False) - least
+        found.append(~seen[slots])
+        seen[slots] = True
+    return found
+
+
 def last_of_each_key(keys: pl.DataFrame, order: pl.DataFrame, descending: Sequence[bool]) -> npt.NDArray[np.integer]:
     """Row numbers of the newest version of every key.
 

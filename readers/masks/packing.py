@@ -88,6 +88,8 @@ class KeyPacking:
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> npt.NDArray[np.uint64] | None:
         """One number per row of `frame` (columns of `expressions`), equal exactly for equal keys; None if not exact."""
         packed = np.zeros(frame.height, np.uint64)
+        if frame.is_empty():
+            return packed
         left = WORD_BITS
         for index, field in enumerate(self.fields):
             column = frame[field.name]

@@ -21,7 +21,7 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.file_frames import POSITION, file_frame
 from morrow.readers.files import reading
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
-from morrow.readers.masks.ordering import last_of_each_key
+from morrow.readers.masks.ordering import last_of_each_key, unseen
 from morrow.readers.masks.packing import KeyPacking
 from morrow.readers.row_kinds import RETRACT_BIT
 
@@ -109,15 +109,23 @@ class _SectionMerge:
         """Mark the rows of one key range."""
         whole = part.low is None and part.high is None
         frames = self._read(part, whole, self.packing)
-        sizes = np.cumsum([0, *(frame.height for frame in frames)])
-        winners = self._winners(part, frames, whole)
-        alive = np.zeros(sizes[-1], bool)
-        alive[winners] = True
-        for number, frame, (start, end) in zip(part.files, frames, pairwise(sizes)):
-            if whole:
-                live[number][:] = alive[start:end]
-            else:
-                live[number][frame[POSITION].to_numpy()] = alive[start:end]
+        alive = self._unseen(frames)
+        if alive is None:
+            bounds = np.cumsum([0, *(frame.height for frame in frames)])
+            winners = np.zeros(bounds[-1], bool)
+            winners[self._winners(part, frames, whole)] = True
+            alive = [winners[start:end] for start, end in pairwise(bounds)]
+        for number, frame, rows in zip(part.files, frames, alive):
+            live[number][slice(None) if whole else frame[POSITION].to_numpy()] = rows
+
+    def _unseen(self, frames: Sequence[pl.DataFrame]) -> Live | None:
+        """The live rows when the order of the files alone decides and keys are close integers; else None."""
+        name = self.spec.key[0]
+        single = len(self.spec.key) == 1 and all(frame.schema[name].is_integer() for frame in frames)
+        if not single or self.by_number or self.with_kind or self.spec.sequence:
+            return None
+        newest_first = unseen([frame[name].to_numpy() for frame in reversed(frames)])
+        return None if newest_first is None else newest_first[::-1]
 
     def _winners(self, part: KeyRange, frames: Sequence[pl.DataFrame], whole: bool) -> npt.NDArray[np.integer]:
         """Rows (of all frames, one after another) that are rows of the table."""

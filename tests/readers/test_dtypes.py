@@ -42,7 +42,7 @@ FRAME = pl.DataFrame(
         "k": [1, 2, 3],
         "c": ["a", None, "c"],
         "seconds": [dt.datetime(1960, 1, 1), None, dt.datetime(2020, 1, 1)],
-        "instant": [None, dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), None],
+        "instant": [None, dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None],
         "point": [None, *POINTS],
         "bag": [[{"key": "a", "value": 1}], [], None],
         "price": [Decimal("1.25"), None, None],

@@ -31,7 +31,7 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 NAN, INF = math.nan, math.inf
 MOMENTS = [
     dt.datetime(1, 1, 1),

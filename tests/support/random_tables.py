@@ -21,7 +21,7 @@ from morrow.engine.format import types as t
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.table_factory import DataFile, TableFactory
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 POOLS: dict[str, list[Any]] = {
     "BOOLEAN": [False, True],

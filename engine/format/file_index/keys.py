@@ -130,7 +130,7 @@ def _timestamp(data_type: t.DataType, literal: object) -> Keys | None:
         return None
     if zoned != (literal.tzinfo is not None):
         return None
-    micros = (literal - (_EPOCH.replace(tzinfo=dt.timezone.utc) if zoned else _EPOCH)) // _MICROSECOND
+    micros = (literal - (_EPOCH.replace(tzinfo=dt.UTC) if zoned else _EPOCH)) // _MICROSECOND
     if data_type.precision > MILLIS_PRECISION:
         return (micros,)
     return None if micros % 1000 else (micros // 1000,)

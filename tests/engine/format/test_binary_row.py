@@ -19,7 +19,7 @@ from morrow.engine.format.binary_row import Value, arities, decode_columns, deco
 from morrow.engine.format.binary_row_encode import encode_columns, encode_row, hash_rows
 from morrow.engine.format.types import ArrayType, IntType, parse_atomic
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 # type, value, the stored row in hexadecimal after arity 1 and a word without null bits, Java's hash code
 JAVA_FIELDS = [

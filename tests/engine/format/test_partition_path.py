@@ -16,7 +16,7 @@ from morrow.engine.format.binary_row import Value
 from morrow.engine.format.partition_path import escape_path_name, partition_path, unescape_path_name
 from morrow.engine.format.types import parse_atomic
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 # type, value, folder value with partition.legacy-name=false, and with true
 JAVA_NAMES = [

@@ -17,7 +17,7 @@ from morrow.engine.plan.filter import NO_FILTER, parse_filter
 from morrow.engine.plan.predicate import Leaf, Op
 from tests.support.predicates import FIELDS
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 NESTED = DataField(100, "r", RowType(fields=(DataField(101, "k", IntType()),)))
 ALL = (*FIELDS, NESTED)
 

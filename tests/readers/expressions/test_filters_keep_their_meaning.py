@@ -20,7 +20,7 @@ from morrow.readers.expressions import arrow, polars
 from tests.support.predicates import FIELDS, edge_rows, table
 
 DATA = table(edge_rows())
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 def kept(filter: FilterLike) -> list[int]:

@@ -90,7 +90,7 @@ def test_a_predicate_reads_as_sql() -> None:
         (dt.datetime(2024, 1, 1, 10), TimestampType(precision=3), "TIMESTAMP_MS '2024-01-01 10:00:00'"),
         (dt.datetime(2024, 1, 1, 10), TimestampType(precision=9), "TIMESTAMP_NS '2024-01-01 10:00:00'"),
         (
-            dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc),
+            dt.datetime(2024, 1, 1, tzinfo=dt.UTC),
             LocalZonedTimestampType(),
             "TIMESTAMPTZ '2024-01-01 00:00:00+00:00'",
         ),

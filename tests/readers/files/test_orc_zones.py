@@ -17,7 +17,7 @@ HOUR = 3_600
 
 
 def instant(*date: int) -> int:
-    return int(dt.datetime(*date, tzinfo=dt.timezone.utc).timestamp())  # type: ignore[misc]  # no zone in date
+    return int(dt.datetime(*date, tzinfo=dt.UTC).timestamp())  # type: ignore[misc]  # no zone in date
 
 
 def offset(zone: str, *date: int) -> int:
@@ -47,7 +47,7 @@ def test_offsets(zone: str, date: tuple[int, ...], seconds: int) -> None:
     st.datetimes(dt.datetime(1901, 1, 1), dt.datetime(9990, 1, 1)),
 )
 def test_offsets_of_all_years_since_1901_are_those_of_the_zone_database(zone: str, moment: dt.datetime) -> None:
-    aware = moment.replace(tzinfo=dt.timezone.utc, microsecond=0)
+    aware = moment.replace(tzinfo=dt.UTC, microsecond=0)
     expected = aware.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset()
 
     assert dt.timedelta(seconds=int(offsets(np.array([int(aware.timestamp())]), zone, "f")[0])) == expected

@@ -53,7 +53,7 @@ A_IS_1 = {"key": "a", "value": 1}
 ENTRIES = {"type": "array", "items": ENTRY}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4}
 NOON = dt.datetime(2024, 2, 29, 12)
-NOON_UTC = NOON.replace(tzinfo=dt.timezone.utc)
+NOON_UTC = NOON.replace(tzinfo=dt.UTC)
 
 
 @pytest.mark.parametrize(

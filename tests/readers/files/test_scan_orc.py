@@ -173,6 +173,19 @@ def test_timestamps_written_in_new_york_with_instants_kept(tmp_path: Path) -> No
     assert texts(frame["ltz"]) == [*WRITTEN[:2], SECOND_LATE, *WRITTEN[3:]]
 
 
+def test_instants_of_a_file_that_names_no_zone(tmp_path: Path) -> None:
+    """Java names its zone only in files with TIMESTAMP columns; the reader may know it otherwise."""
+    path = tmp_path / "f.orc"
+    path.write_bytes(base64.b64decode(SHANGHAI).replace(b"\x1a\x0dAsia/Shanghai", b"\x7a\x0dAsia/Shanghai"))
+
+    def noon(**options: str) -> str | None:
+        frame = scan([source(path, 7, **options)], [LTZ], position="at").filter(pl.col("at") == 4).collect()
+        return texts(frame["ltz"])[0]
+
+    assert noon() == "2024-07-01 04:30:00.123456"
+    assert noon(**{"morrow.orc.writer-time-zone": "Asia/Shanghai"}) == WRITTEN[4]
+
+
 INSTANTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)).filter(
     # Writers cut seconds towards zero, so in this one second the fraction is lost by the file itself.
     lambda value: not dt.datetime(1969, 12, 31, 23, 59, 59) < value < dt.datetime(1970, 1, 1)
@@ -228,6 +241,25 @@ def numbers(tmp_path: Path) -> FileSource:
 def test_a_missing_column(numbers: FileSource) -> None:
     with pytest.raises(CorruptFile, match=r"has no column 'city'; its columns are id, ts"):
         scan([numbers], [t.DataField(7, "city", t.VarCharType())]).collect()
+
+
+def test_a_decimal_of_too_many_digits_does_not_end_the_process(tmp_path: Path) -> None:
+    table = pa.table({"v": pa.array([Decimal(1)], pa.decimal128(38, 0))})
+    file = written(tmp_path / "f.orc", table, compression="uncompressed")
+    kind_and_precision = bytes.fromhex("080e20002826")
+    data = Path(file.path).read_bytes()
+    assert data.count(kind_and_precision) == 1
+    Path(file.path).write_bytes(data.replace(kind_and_precision, bytes.fromhex("080e20002849")))
+
+    with pytest.raises(CorruptFile, match="a decimal of 73 digits"):
+        scan([file], [t.DataField(0, "v", t.DecimalType(precision=38))]).collect()
+
+
+def test_a_nested_member_that_is_not_there(tmp_path: Path) -> None:
+    file = written(tmp_path / "f.orc", pa.table({"r": pa.array([{"day": None}], pa.struct([("day", pa.date32())]))}))
+
+    with pytest.raises(CorruptFile, match="has no member 'code'"):
+        scan([file], [t.DataField(0, "r", t.RowType(True, (DAY, CODE)))]).collect()
 
 
 def test_another_number_of_rows(numbers: FileSource) -> None:

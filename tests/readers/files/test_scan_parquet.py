@@ -98,7 +98,7 @@ NESTED = t.RowType(
         (t.TimestampType(precision=0), [dt.datetime(9999, 12, 31, 23, 59, 59), None]),
         (t.TimestampType(precision=3), [dt.datetime(1, 1, 1), None]),
         (t.TimestampType(precision=6), [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), None]),
-        (t.LocalZonedTimestampType(precision=6), [dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), None]),
+        (t.LocalZonedTimestampType(precision=6), [dt.datetime(2024, 1, 1, tzinfo=dt.UTC), None]),
         (t.ArrayType(True, t.IntType()), [[1, None], [], None]),
         (t.MapType(True, t.IntType(), t.VarCharType()), [[(1, "a"), (2, None)], [], None]),
         (t.MultisetType(True, t.VarCharType()), [[("a", 2)], None]),

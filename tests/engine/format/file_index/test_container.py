@@ -98,7 +98,7 @@ def test_all_indexes_of_a_column_are_asked() -> None:
         ("DATE", dt.datetime(2024, 1, 1)),
         ("TIME", dt.time(1, 2, 3, 4)),
         ("TIMESTAMP(3)", dt.datetime(2024, 1, 1, 0, 0, 0, 1)),
-        ("TIMESTAMP(6)", dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)),
+        ("TIMESTAMP(6)", dt.datetime(2024, 1, 1, tzinfo=dt.UTC)),
         ("TIMESTAMP(6) WITH LOCAL TIME ZONE", dt.datetime(2024, 1, 1)),
         ("CHAR(3)", "a"),
         ("STRING", "\ud800"),

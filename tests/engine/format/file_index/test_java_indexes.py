@@ -30,7 +30,7 @@ VALUES: dict[str, Callable[[Any], Any]] = {
     "DATE": lambda days: dt.date(1970, 1, 1) + dt.timedelta(days),
     "TIME": lambda millis: (EPOCH + dt.timedelta(milliseconds=millis)).time(),
     "TIMESTAMP": lambda micros: EPOCH + dt.timedelta(microseconds=micros),
-    "TIMESTAMP_LTZ": lambda micros: (EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=dt.timezone.utc),
+    "TIMESTAMP_LTZ": lambda micros: (EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=dt.UTC),
     "FLOAT": lambda text: float(text.replace("1.4E-45", repr(2.0**-149))),
     "DOUBLE": float,
     "DECIMAL": Decimal,

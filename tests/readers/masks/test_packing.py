@@ -1,0 +1,124 @@
+"""Composite and text keys as one number: equal numbers for equal keys and different ones otherwise, or no number."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from morrow.engine.format import types as t
+from morrow.readers.dtypes import polars_dtype
+from morrow.readers.masks.packing import KeyPacking
+
+Row = tuple[Any, ...]
+
+
+def fields(*kinds: str) -> list[t.DataField]:
+    return [t.DataField(i, f"k{i}", t.parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(kinds)]
+
+
+def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:
+    """The numbers of `rows`, which are in key order, as a section with these keys gets them."""
+    columns = fields(*kinds)
+    packing = KeyPacking.of(columns, rows[0], rows[-1])
+    if packing is None:
+        return None
+    frame = pl.DataFrame(
+        {f.name: pl.Series([row[i] for row in rows], dtype=polars_dtype(f.type)) for i, f in enumerate(columns)}
+    )
+    numbers = packing.pack(frame.select(packing.expressions), rows[0], rows[-1])
+    return None if numbers is None else numbers.tolist()
+
+
+def test_each_column_takes_the_bits_that_its_values_span() -> None:
+    rows = [(-3, 100), (-3, 101), (0, 103)]
+    assert packed(["INT", "BIGINT"], rows) == [0b00_00, 0b00_01, 0b11_11]
+
+
+def test_dates_and_timestamps_count_as_their_numbers() -> None:
+    midnight = dt.datetime(2024, 1, 1)
+    rows = [(dt.date(1969, 12, 31), midnight), (dt.date(1970, 1, 1), midnight + dt.timedelta(microseconds=3))]
+    assert packed(["DATE", "TIMESTAMP(6)"], rows) == [0b0_00, 0b1_11]
+
+
+def test_text_of_eight_bytes_is_its_big_endian_number() -> None:
+    rows = [("user0001",), ("user0002",), ("user0100",)]
+    least = int.from_bytes(b"user0001", "big")
+    assert packed(["STRING"], rows) == [int.from_bytes(text.encode(), "big") - least for (text,) in rows]
+
+
+def test_longer_text_packs_where_all_share_its_beginning() -> None:
+    rows = [("customer-00001",), ("customer-00002",), ("customer-90000",)]
+    numbers = packed(["STRING"], rows)
+    assert numbers is not None
+    assert len(set(numbers)) == 3
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows"),
+    [
+        (["INT"], [(1,), (2,)]),  # one integer needs no packing
+        (["STRING"], [("short",), ("texts",)]),
+        (["STRING"], [("12345678",), ("123456789",)]),  # bounds of two lengths
+        (["STRING"], [("aaaaaaaa",), ("ab",), ("bbbbbbbb",)]),  # a key of another length between the bounds
+        (["STRING"], [("a-12345678",), ("b-12345678",)]),  # nothing shared before the last eight bytes
+        (["INT", "STRING"], [(1, "x-12345678"), (2, "y-12345678")]),  # bounds say nothing of a second column
+        (["BIGINT", "INT"], [(-(2**63), 0), (2**63 - 1, 1)]),  # 65 bits
+        (["DOUBLE", "INT"], [(0.5, 1), (1.5, 1)]),
+        (["BOOLEAN", "INT"], [(False, 1), (True, 1)]),
+        (["DECIMAL(10, 2)", "INT"], [(1, 1), (2, 1)]),
+    ],
+)
+def test_what_is_not_exact_is_not_packed(kinds: list[str], rows: list[Row]) -> None:
+    assert packed(kinds, rows) is None
+
+
+def test_exactly_64_bits_fit() -> None:
+    assert packed(["BIGINT", "INT"], [(-(2**63), 5), (0, 5), (2**63 - 1, 5)]) == [0, 2**63, 2**64 - 1]
+
+
+def test_without_bounds_nothing_is_tried() -> None:
+    assert KeyPacking.of(fields("INT", "INT"), None, None) is None
+
+
+def test_no_rows_have_no_numbers() -> None:
+    packing = KeyPacking.of(fields("INT", "INT"), (0, 0), (9, 9))
+    assert packing is not None
+    empty = pl.DataFrame(schema={"k0": pl.Int64, "k1": pl.Int64})
+    numbers = packing.pack(empty, (0, 0), (9, 9))
+    assert numbers is not None
+    assert numbers.tolist() == []
+
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "TINYINT": st.integers(-128, 127),
+    "INT": st.integers(-3, 3) | st.integers(-(2**31), 2**31 - 1),
+    "BIGINT": st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
+    "DATE": st.dates(dt.date(1960, 1, 1), dt.date(2040, 1, 1)),
+    "STRING": st.text("ab\0é", min_size=0, max_size=9) | st.text("ab", min_size=8, max_size=8),
+    "BYTES": st.binary(min_size=8, max_size=8) | st.binary(max_size=9),
+    "CHAR(10)": st.text("ab", min_size=8, max_size=8).map("xy".__add__),
+}
+
+
+@st.composite
+def sections(draw: st.DrawFn) -> tuple[list[str], list[Row]]:
+    kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
+    rows = draw(st.lists(st.tuples(*(VALUES[kind] for kind in kinds)), min_size=1, max_size=20))
+    return kinds, sorted(rows, key=lambda row: tuple(v.encode() if isinstance(v, str) else v for v in row))
+
+
+@given(sections())
+def test_numbers_are_equal_exactly_where_keys_are(section: tuple[list[str], list[Row]]) -> None:
+    kinds, rows = section
+    numbers = packed(kinds, rows)
+    event(f"packed: {numbers is not None}")
+    if numbers is not None:
+        assert len(set(numbers)) == len(set(rows)) == len(set(zip(numbers, rows, strict=True)))
+        assert numbers == sorted(numbers)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.plan.explain import explain
 from morrow.engine.plan.fallback import plan_with_fallback
 from morrow.engine.plan.filter import FilterLike, both, parse_filter
@@ -76,14 +76,15 @@ def _checked_rows(batch_rows: int | None) -> int | None:
 class Scan:
     """A planned read. Rows come as Arrow, Polars, pandas, DuckDB or Spark; the plan is made once, on first use."""
 
-    def __init__(self, metadata: TableMetadata, request: ScanRequest) -> None:
+    def __init__(self, metadata: TableMetadata, request: ScanRequest, plan: ScanPlan | None = None) -> None:
         self._metadata = metadata
         self._request = request
+        self._given_plan = plan
 
     @cached_property
     def plan(self) -> ScanPlan:
         """The immutable plan: files, sections, what pruning kept."""
-        return plan_with_fallback(self._metadata, self._request)
+        return self._given_plan or plan_with_fallback(self._metadata, self._request)
 
     @property
     def schema(self) -> pa.Schema:
@@ -143,12 +144,19 @@ class Scan:
         """The same snapshot with fewer columns and rows: both must be of this scan's output.
 
         Raises:
+            ColumnNotFound: a column that this scan does not have.
             InvalidArgument: this scan has a limit, which a later filter would change the meaning of.
         """
         request = self._request
         if request.limit is not None and filter is not None:
             raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
         names = request.columns if columns is None else _checked(columns)
+        for name in names:
+            if name not in request.columns:
+                raise ColumnNotFound(f"there is no column {name!r}; the columns are {', '.join(request.columns)}")
+        if filter is None:
+            plan = self.plan.with_columns(names)
+            return Scan(self._metadata, replace(request, columns=names), plan)
         narrower = parse_filter(filter, [request.schema.column(name) for name in request.columns])
         return Scan(self._metadata, replace(request, columns=names, filter=both(request.filter, narrower)))
 

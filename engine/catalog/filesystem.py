@@ -19,10 +19,6 @@ class FilesystemCatalog:
     store: FileStore
     root: str
 
-    @property
-    def _where(self) -> str:
-        return self.store.url(self.root)
-
     def databases(self) -> list[str]:
         """Names of all databases, sorted."""
         listed = self.store.list(self.root)

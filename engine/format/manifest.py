@@ -178,26 +178,26 @@ def _from_arrow(table: pa.Table) -> pl.DataFrame:
 def _conformed(
     frame: pl.DataFrame, columns: Mapping[str, pl.DataType | type[pl.DataType]], version: int, path: str
 ) -> pl.DataFrame:
-    missing = [name for name in columns if name not in frame.columns and name not in OPTIONAL_COLUMNS]
+    schema = frame.schema
+    missing = [name for name in columns if name not in schema and name not in OPTIONAL_COLUMNS]
     if missing:
         raise CorruptFile(path, f"the column {missing[0]} is missing")
     newest = frame["_VERSION"].max() if frame.height else None
     if isinstance(newest, int) and newest > version:
         raise Unsupported(f"manifest version {newest}", where=path, hint="upgrade Morrow")
     try:
-        frame = frame.select(_conform(frame, name, dtype) for name, dtype in columns.items())
+        frame = frame.select(_conform(schema.get(name), name, dtype) for name, dtype in columns.items())
     except pl.exceptions.PolarsError as error:
         raise CorruptFile(path, f"a column has the wrong type ({error})") from error
-    for name in columns:
-        if name not in NULLABLE_COLUMNS and frame[name].null_count():
-            raise CorruptFile(path, f"the column {name} holds a null")
+    for column in frame.iter_columns():
+        if column.name not in NULLABLE_COLUMNS and column.null_count():
+            raise CorruptFile(path, f"the column {column.name} holds a null")
     return frame
 
 
-def _conform(frame: pl.DataFrame, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
-    if name not in frame.columns:
+def _conform(actual: pl.DataType | None, name: str, dtype: pl.DataType | type[pl.DataType]) -> pl.Expr:
+    if actual is None:
         return pl.lit(None, dtype=dtype).alias(name)
-    actual = frame.schema[name]
     if actual == dtype:
         return pl.col(name)
     if isinstance(actual, pl.Datetime):

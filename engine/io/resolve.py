@@ -32,7 +32,7 @@ def resolve(location: str, storage_options: Mapping[str, str] | None = None) -> 
     from morrow.engine.io.objects import ObjectStore
 
     # Keys are taken as they stand: '?', '#' and '%' mean nothing special in them.
-    _, _, key = location[scheme.end() :].lstrip("/").partition("/")
+    key = location.partition("://")[2].partition("/")[2]
     return ObjectStore.of_url(location, storage_options), key.strip("/")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
 import msgspec
@@ -114,6 +114,11 @@ class ScanPlan:
     def parts(self) -> tuple[ScanPlan, ...]:
         """This plan, and the one of the fallback branch: their rows together are the result."""
         return (self,) if self.fallback is None else (self, *self.fallback.parts)
+
+    def with_columns(self, columns: tuple[str, ...]) -> ScanPlan:
+        """The same rows with other output columns: sections and pruning stay as they are."""
+        fallback = None if self.fallback is None else self.fallback.with_columns(columns)
+        return replace(self, columns=columns, fallback=fallback)
 
     @property
     def fields(self) -> tuple[DataField, ...]:

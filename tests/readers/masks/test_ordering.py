@@ -118,7 +118,9 @@ def rank(value: float) -> int:
     ),
     descending=st.tuples(st.booleans(), st.booleans()),
 )
-def test_as_the_slow_way_finds_it(rows: list[tuple[int, str, float | None, int]], descending: tuple[bool, bool]) -> None:
+def test_as_the_slow_way_finds_it(
+    rows: list[tuple[int, str, float | None, int]], descending: tuple[bool, bool]
+) -> None:
     newest: dict[tuple[int, str], int] = {}
     for number, (k, t, *order) in enumerate(rows):
         held = newest.get((k, t))

@@ -1,0 +1,146 @@
+"""Schema files: all versions, keys, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.schema import TableSchema, key_field, nested_field_ids, parse_schema
+
+PATH = "t/schema/schema-4"
+NODE: dict[str, Any] = {
+    "version": 3,
+    "id": 4,
+    "fields": [
+        {"id": 0, "name": "dt", "type": "STRING NOT NULL", "description": "the day"},
+        {"id": 1, "name": "id", "type": "BIGINT NOT NULL"},
+        {"id": 5, "name": "tags", "type": {"type": "ARRAY", "element": "STRING"}},
+    ],
+    "highestFieldId": 6,
+    "partitionKeys": ["dt"],
+    "primaryKeys": ["dt", "id"],
+    "options": {"bucket": "2", "owner": "me"},
+    "comment": "orders",
+    "timeMillis": 1_715_000_000_000,
+}
+
+
+def parsed(**changes: Any) -> TableSchema:
+    """The schema of `NODE` with these members changed; None takes a member away."""
+    node = {key: value for key, value in (NODE | changes).items() if value is not None}
+    return parse_schema(json.dumps(node).encode(), PATH)
+
+
+def test_a_schema_file() -> None:
+    schema = parsed()
+
+    assert (schema.id, schema.version, schema.highest_field_id, schema.comment) == (4, 3, 6, "orders")
+    assert schema.fields == (
+        t.DataField(0, "dt", t.VarCharType(nullable=False), "the day"),
+        t.DataField(1, "id", t.BigIntType(nullable=False)),
+        t.DataField(5, "tags", t.ArrayType(element=t.VarCharType())),
+    )
+    assert (schema.partition_keys, schema.primary_keys) == (("dt",), ("dt", "id"))
+    assert schema.options == {"bucket": "2", "owner": "me"}
+    assert schema.arrow().field("id") == pa.field("id", pa.int64(), nullable=False)
+
+
+def test_rows_of_a_bucket_are_ordered_by_the_primary_key_without_partition_keys() -> None:
+    assert parsed().trimmed_primary_keys == ("id",)
+    assert parsed(primaryKeys=["dt"]).trimmed_primary_keys == ("dt",)
+    assert parsed(primaryKeys=[]).trimmed_primary_keys == ()
+
+
+def test_data_files_hold_copies_of_the_key_columns() -> None:
+    assert parsed().key_fields == (t.DataField(1 + 1_073_741_823, "_KEY_id", t.BigIntType(nullable=False)),)
+    nullable = t.DataField(9, "k", t.IntType())
+    assert key_field(nullable) == t.DataField(9 + 1_073_741_823, "_KEY_k", t.IntType(nullable=False))
+
+
+def test_a_key_may_move_between_partitions_when_it_lacks_a_partition_key() -> None:
+    assert parsed(primaryKeys=["id"]).cross_partition
+    assert not parsed().cross_partition
+    assert not parsed(primaryKeys=[]).cross_partition
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        (None, {"bucket": "1", "file.format": "orc"}),
+        (1, {"bucket": "1", "file.format": "orc"}),
+        (2, {"file.format": "orc"}),
+        (3, {}),
+    ],
+)
+def test_older_versions_had_other_defaults(version: int | None, options: dict[str, str]) -> None:
+    assert parsed(version=version, options={}).options == options
+
+
+def test_options_that_are_set_are_kept_in_old_versions() -> None:
+    explicit = {"bucket": "7", "file.format": "avro"}
+    assert parsed(version=1, options=explicit).options == explicit
+
+
+def test_members_that_may_be_missing() -> None:
+    schema = parsed(highestFieldId=None, partitionKeys=None, primaryKeys=None, options=None, comment=None)
+
+    assert (schema.highest_field_id, schema.partition_keys, schema.primary_keys) == (5, (), ())
+    assert (schema.options, schema.comment) == ({}, None)
+
+
+def test_a_column_by_name() -> None:
+    assert parsed().column("id").id == 1
+    with pytest.raises(ColumnNotFound, match="no column 'ID'; the columns are dt, id, tags"):
+        parsed().column("ID")
+
+
+FIELD = {"id": 0, "name": "a", "type": "INT"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"id": None}, "'id' is missing"),
+        ({"fields": None}, "'fields' is missing"),
+        ({"fields": [{"id": 0, "type": "INT"}]}, "'name' is missing"),
+        ({"fields": 3}, "wrong type"),
+        ({"fields": [FIELD | {"id": "x"}]}, "wrong type"),
+        ({"fields": [FIELD, FIELD | {"id": 1}]}, "two fields have the same name"),
+        ({"fields": [FIELD, FIELD | {"name": "b"}]}, "two fields have the same id"),
+        ({"primaryKeys": ["nope"]}, "'nope' is not among the fields"),
+        ({"options": ["bucket"]}, "wrong type"),
+    ],
+)
+def test_a_damaged_schema_file_is_named(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(CorruptFile, match=f"^{PATH}: .*{problem}"):
+        parsed(**changes)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000])
+def test_bytes_that_are_no_json_object(data: bytes) -> None:
+    with pytest.raises(CorruptFile, match=f"^{PATH}: "):
+        parse_schema(data, PATH)
+
+
+@pytest.mark.parametrize("version", [4, "3", 1.5])
+def test_a_version_that_is_not_known(version: Any) -> None:
+    with pytest.raises(Unsupported, match=f"{PATH}: schema version {version} is not supported; upgrade"):
+        parsed(version=version)
+
+
+def test_an_unknown_type_names_the_file() -> None:
+    with pytest.raises(Unsupported, match=f"{PATH}: the type 'UUID'"):
+        parsed(fields=[{"id": 0, "name": "a", "type": "UUID"}], partitionKeys=[], primaryKeys=[])
+
+
+def test_members_of_rows_have_ids_at_every_depth() -> None:
+    point = t.RowType(fields=(t.DataField(8, "x", t.IntType()), t.DataField(9, "y", t.IntType())))
+    outer = t.RowType(fields=(t.DataField(7, "p", t.ArrayType(element=point)),))
+
+    assert nested_field_ids(t.MapType(key=t.IntType(), value=outer)) == (7, 8, 9)
+    assert nested_field_ids(t.IntType()) == ()

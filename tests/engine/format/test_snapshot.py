@@ -1,0 +1,125 @@
+"""Snapshot and tag files of every version."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag
+
+PATH = "t/snapshot/snapshot-5"
+OLDEST: dict[str, Any] = {
+    "id": 5,
+    "schemaId": 0,
+    "baseManifestList": "manifest-list-a-0",
+    "deltaManifestList": "manifest-list-a-1",
+    "changelogManifestList": None,
+    "commitUser": "u",
+    "commitIdentifier": 9223372036854775807,
+    "commitKind": "APPEND",
+    "timeMillis": 1_715_688_000_123,
+}
+NEWEST: dict[str, Any] = OLDEST | {
+    "version": 3,
+    "baseManifestListSize": 800,
+    "deltaManifestListSize": 900,
+    "changelogManifestList": "manifest-list-a-2",
+    "changelogManifestListSize": 700,
+    "indexManifest": "index-manifest-a-0",
+    "logOffsets": {"0": 12},
+    "totalRecordCount": 10,
+    "deltaRecordCount": -2,
+    "changelogRecordCount": 0,
+    "watermark": -9223372036854775808,
+    "statistics": "stat-a-0",
+    "properties": {"k": "v"},
+    "nextRowId": 77,
+    "operation": "WRITE",
+}
+
+
+def parsed(node: Any) -> Snapshot:
+    return parse_snapshot(json.dumps(node).encode(), PATH)
+
+
+def test_a_snapshot_of_the_first_version_knows_little() -> None:
+    assert parsed(OLDEST) == Snapshot(
+        version=1,
+        id=5,
+        schema_id=0,
+        base_manifest_list="manifest-list-a-0",
+        delta_manifest_list="manifest-list-a-1",
+        commit_user="u",
+        commit_identifier=2**63 - 1,
+        commit_kind="APPEND",
+        time_millis=1_715_688_000_123,
+    )
+
+
+def test_a_snapshot_of_the_newest_version() -> None:
+    snapshot = parsed(NEWEST)
+
+    assert (snapshot.base_manifest_list_size, snapshot.delta_manifest_list_size) == (800, 900)
+    assert (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size) == ("manifest-list-a-2", 700)
+    assert (snapshot.total_record_count, snapshot.delta_record_count, snapshot.changelog_record_count) == (10, -2, 0)
+    assert (snapshot.index_manifest, snapshot.statistics) == ("index-manifest-a-0", "stat-a-0")
+    assert (snapshot.watermark, snapshot.next_row_id, snapshot.operation) == (-(2**63), 77, "WRITE")
+    assert (snapshot.properties, snapshot.log_offsets, snapshot.extra) == ({"k": "v"}, {"0": 12}, {})
+
+
+def test_the_time_is_an_instant() -> None:
+    assert parsed(OLDEST).time == dt.datetime(2024, 5, 14, 12, 0, 0, 123_000, tzinfo=dt.timezone.utc)
+
+
+def test_unknown_members_are_kept() -> None:
+    assert parsed(OLDEST | {"colour": {"r": 1}}).extra == {"colour": {"r": 1}}
+
+
+TAG_TIMES = [
+    ([2024, 5, 14, 12, 30, 15, 123_456_789], dt.datetime(2024, 5, 14, 12, 30, 15, 123_456)),
+    ([2024, 5, 14, 12, 30], dt.datetime(2024, 5, 14, 12, 30)),
+    ("2024-05-14T12:30:15.5", dt.datetime(2024, 5, 14, 12, 30, 15, 500_000)),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("stored", "time"), TAG_TIMES)
+def test_a_tag_is_a_snapshot_with_a_time_of_its_own(stored: Any, time: dt.datetime | None) -> None:
+    node = NEWEST | {"tagCreateTime": stored, "tagTimeRetained": 3600.5}
+    tag = parse_tag(json.dumps(node).encode(), "v1", "t/tag/tag-v1")
+
+    assert tag == Tag("v1", parsed(NEWEST), time, dt.timedelta(hours=1, milliseconds=500))
+
+
+def test_a_tag_without_an_end() -> None:
+    assert parse_tag(json.dumps(OLDEST).encode(), "v1", PATH) == Tag("v1", parsed(OLDEST))
+
+
+@pytest.mark.parametrize("name", ["id", "schemaId", "baseManifestList", "deltaManifestList", "commitKind", "timeMillis"])
+def test_a_member_that_every_version_has_is_missing(name: str) -> None:
+    with pytest.raises(CorruptFile, match=f"^{PATH}: the member '{name}' is missing"):
+        parsed({key: value for key, value in OLDEST.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"id": "five"}, {"timeMillis": []}, {"timeMillis": 10**18}, {"totalRecordCount": {}}, {"properties": 3}],
+)
+def test_a_member_of_the_wrong_type(change: dict[str, Any]) -> None:
+    with pytest.raises(CorruptFile, match=f"^{PATH}: a member has the wrong type"):
+        parsed(OLDEST | change)
+
+
+@pytest.mark.parametrize("times", [[2024], [2024, 13, 1, 0, 0], "yesterday"])
+def test_a_tag_time_that_is_none(times: Any) -> None:
+    with pytest.raises(CorruptFile):
+        parse_tag(json.dumps(OLDEST | {"tagCreateTime": times}).encode(), "v1", PATH)
+
+
+def test_a_version_from_the_future() -> None:
+    with pytest.raises(Unsupported, match="snapshot version 4 is not supported; upgrade Morrow"):
+        parsed(OLDEST | {"version": 4})

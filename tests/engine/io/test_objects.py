@@ -1,0 +1,236 @@
+"""Object stores: one bucket in memory, and a server on the loopback that speaks S3."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import duckdb
+import pyarrow as pa
+import pytest
+from moto.server import ThreadedMotoServer
+from obstore.store import MemoryStore
+
+import morrow
+from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, TableNotFound
+from morrow.engine.io.objects import ObjectStore
+from tests.support.table_factory import TableFactory
+
+BUCKET = "lake"
+FIELDS = [("id", "INT"), ("v", "STRING")]
+
+
+@pytest.fixture
+def store() -> ObjectStore:
+    bucket = MemoryStore()
+    bucket.put("t/snapshot/snapshot-1", b"0123456789")
+    bucket.put("t/snapshot/LATEST", b"1")
+    bucket.put("t/schema/schema-0", b"{}")
+    return ObjectStore(bucket, "memory://", {})
+
+
+def test_reading_an_object(store: ObjectStore) -> None:
+    path = "t/snapshot/snapshot-1"
+
+    assert store.read(path) == b"0123456789"
+    assert store.read_range(path, 2, 3) == b"234"
+    assert store.read_range(path, 8, 100) == b"89"
+    assert store.read_range(path, 50, 3) == b""
+
+
+def test_a_stream_over_an_object(store: ObjectStore) -> None:
+    with store.open("t/snapshot/snapshot-1") as stream:
+        assert (stream.seekable(), stream.readable(), stream.tell()) == (True, True, 0)
+        assert stream.read(4) == b"0123"
+        assert stream.seek(-3, io.SEEK_END) == 7
+        assert stream.read() == b"789"
+        assert stream.seek(-1, io.SEEK_CUR) == 9
+        assert stream.read(100) == b"9"
+        assert stream.seek(40) == 40
+        assert stream.read() == b""
+
+
+def test_what_is_there(store: ObjectStore) -> None:
+    assert store.exists("t/snapshot/LATEST")
+    assert not store.exists("t/snapshot")
+    assert store.size("t/snapshot/snapshot-1") == 10
+    assert store.size("t/nope") is None
+    assert store.is_dir("t/snapshot")
+    assert not store.is_dir("t/snap")
+    assert not store.is_dir("t/snapshot/LATEST")
+
+
+def test_folders_are_prefixes(store: ObjectStore) -> None:
+    assert {(s.name, s.size, s.is_dir) for s in store.list("t/snapshot")} == {
+        ("snapshot-1", 10, False),
+        ("LATEST", 1, False),
+    }
+    assert {(s.name, s.is_dir) for s in store.list("t/")} == {("snapshot", True), ("schema", True)}
+    assert {(s.name, s.is_dir) for s in store.list("")} == {("t", True)}
+    assert store.list("nope") == []
+
+
+def test_a_missing_object_is_named_by_its_url(store: ObjectStore) -> None:
+    for read in (store.read, store.open, lambda p: store.read_range(p, 0, 1)):
+        with pytest.raises(FileMissing, match="^memory:///t/nope: no such file"):
+            read("t/nope")
+
+
+# --- a server that speaks S3 ---
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def storage_options(endpoint: str) -> dict[str, str]:
+    return {
+        "aws_endpoint_url": endpoint,
+        "aws_region": "us-east-1",
+        "aws_access_key_id": "user",
+        "aws_secret_access_key": "secret",
+    }
+
+
+@pytest.fixture(scope="module")
+def s3(endpoint: str, storage_options: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A client of the server, whose bucket holds ``wh/db.db/merged``, ``wh/db.db/vectors`` and ``top.db/plain``."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="user",
+        aws_secret_access_key="secret",
+    )
+    client.create_bucket(Bucket=BUCKET)
+    folder = tmp_path_factory.mktemp("lake")
+    merged(folder / "wh/db.db/merged")
+    vectors(folder / "wh/db.db/vectors")
+    vectors(folder / "top.db/plain")
+    for file in folder.rglob("*"):
+        if file.is_file():
+            client.upload_file(str(file), BUCKET, str(file.relative_to(folder)))
+    return client
+
+
+def merged(path: Path) -> None:
+    table = TableFactory(path, FIELDS, primary_keys=["id"])
+    table.write_file(pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]}), level=5)
+    table.commit()
+    table.write_file(pa.table({"id": [2], "v": ["B"]}))
+    table.write_file(pa.table({"id": [3, 4], "v": [None, "D"]}), kinds=["-D", "+I"], format="orc")
+    table.commit()
+
+
+def vectors(path: Path) -> None:
+    table = TableFactory(path, FIELDS, options={"bucket": "-1", "deletion-vectors.enabled": "true"})
+    file = table.write_file(pa.table({"id": list(range(10)), "v": ["x"] * 10}))
+    table.deletion_vector(file, range(1, 10))
+    table.commit()
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_table_in_a_bucket(storage_options: Mapping[str, str]) -> None:
+    table = morrow.open("s3://lake/wh/db.db/merged", storage_options=storage_options)
+
+    assert table.path == "s3://lake/wh/db.db/merged"
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
+    assert sorted(table.scan().to_arrow().column("v").to_pylist()) == ["B", "D", "a"]
+    assert table.scan(filter="id = 2").to_polars().rows() == [(2, "B")]
+    assert table.scan(snapshot=1).count() == 3
+    assert sum(batch.num_rows for batch in table.scan().to_batches()) == 3
+    with duckdb.connect() as con:
+        assert sorted(table.scan().to_duckdb(con).fetchall()) == [(1, "a"), (2, "B"), (4, "D")]
+
+
+@pytest.mark.usefixtures("s3")
+def test_deletion_vectors_in_a_bucket(storage_options: Mapping[str, str]) -> None:
+    table = morrow.open("s3://lake/wh/db.db/vectors", storage_options=storage_options)
+
+    assert table.scan().to_arrow().to_pylist() == [{"id": 0, "v": "x"}]
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_catalog_may_be_a_folder_or_the_bucket_itself(storage_options: Mapping[str, str]) -> None:
+    folder = morrow.Catalog("s3://lake/wh", storage_options=storage_options)
+    assert (folder.databases(), folder.tables("db")) == (["db"], ["merged", "vectors"])
+
+    bucket = morrow.Catalog("s3://lake", storage_options=storage_options)
+    assert (bucket.databases(), bucket.tables("top")) == (["top"], ["plain"])
+    assert bucket.table("top.plain").scan().to_arrow().num_rows == 1
+
+
+def test_a_lost_hint_and_a_lost_file(s3: Any, storage_options: Mapping[str, str], tmp_path: Path) -> None:
+    merged(tmp_path)
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.name != "LATEST" and file.suffix != ".orc":
+            s3.upload_file(str(file), BUCKET, f"damaged/{file.relative_to(tmp_path)}")
+    table = morrow.open("s3://lake/damaged", storage_options=storage_options)
+
+    assert table.scan().snapshot_id == 2
+    with pytest.raises(FileMissing, match=r"s3://lake/damaged/bucket-0/data-.*\.orc: no such file"):
+        table.scan().to_arrow()
+
+
+def test_external_files_in_the_same_bucket(s3: Any, storage_options: Mapping[str, str], tmp_path: Path) -> None:
+    table = TableFactory(tmp_path, FIELDS, options={"data-file.external-paths": "s3://lake/ext"})
+    file = table.write_file(pa.table({"id": [1], "v": ["outside"]}))
+    file.record["_EXTERNAL_PATH"] = f"s3://lake/ext/{file.name}"  # type: ignore[index]  # a dict, read-only by type
+    table.commit()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            key = f"ext/{path.name}" if path.suffix == ".parquet" else f"external/{path.relative_to(tmp_path)}"
+            s3.upload_file(str(path), BUCKET, key)
+
+    found = morrow.open("s3://lake/external", storage_options=storage_options).scan().to_arrow()
+    assert found.to_pylist() == [{"id": 1, "v": "outside"}]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"allow_http": "true"},
+        {"aws_allow_http": "true", "timeout": "20s", "connect_timeout": "5s"},
+        {"aws_virtual_hosted_style_request": "false"},
+    ],
+)
+@pytest.mark.usefixtures("s3")
+def test_options_serve_both_obstore_and_polars(storage_options: Mapping[str, str], more: Mapping[str, str]) -> None:
+    table = morrow.open("s3://lake/wh/db.db/vectors", storage_options={**storage_options, **more})
+    assert table.scan().to_arrow().num_rows == 1
+
+
+@pytest.mark.usefixtures("s3")
+def test_option_names_may_lack_their_prefix(storage_options: Mapping[str, str]) -> None:
+    short = {key.removeprefix("aws_"): value for key, value in storage_options.items()}
+    assert morrow.open("s3://lake/wh/db.db/vectors", storage_options=short).scan().to_arrow().num_rows == 1
+
+
+@pytest.mark.usefixtures("s3")
+def test_what_is_wrong_is_said_in_one_line(storage_options: Mapping[str, str]) -> None:
+    with pytest.raises(TableNotFound, match="^s3://lake/wh/nope: the folder does not exist"):
+        morrow.open("s3://lake/wh/nope", storage_options=storage_options)
+    with pytest.raises(StorageError, match=r"^s3://other/t/schema: .*404 Not Found.*") as caught:
+        morrow.open("s3://other/t", storage_options=storage_options)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InvalidArgument, match="'nonsense' is not valid for store 'S3'.*give a path, or an s3://"):
+        morrow.open("s3://lake/t", storage_options={"nonsense": "1"})
+
+
+@pytest.mark.usefixtures("s3")
+def test_secrets_are_never_shown(storage_options: Mapping[str, str]) -> None:
+    table = morrow.open("s3://lake/wh/db.db/merged", storage_options=storage_options | {"aws_secret_access_key": "hush"})
+    scan = table.scan()
+
+    for shown in (repr(table), repr(scan), scan.explain(), repr(scan.plan), repr(table._metadata)):
+        assert "hush" not in shown

@@ -1,0 +1,135 @@
+"""Options: what is parsed, what is kept as it is, and what is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options import (
+    IGNORE_DELETE_KEYS,
+    REFUSED,
+    REFUSED_SUFFIXES,
+    REFUSED_UNLESS,
+    TRAVEL_KEYS,
+    TableOptions,
+    parse_options,
+)
+
+
+def parsed(raw: Mapping[str, str]) -> TableOptions:
+    return parse_options(raw, where="/t")
+
+
+def test_the_defaults() -> None:
+    assert parsed({}) == TableOptions()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name", "expected"),
+    [
+        ("merge-engine", "FIRST-ROW", "merge_engine", "first-row"),
+        ("bucket", " 4 ", "bucket", 4),
+        ("bucket", "-2", "bucket", -2),
+        ("bucket-key", "a, b", "bucket_key", ("a", "b")),
+        ("bucket-function.type", "hive", "bucket_function", "hive"),
+        ("file.format", "ORC", "file_format", "orc"),
+        ("deletion-vectors.enabled", "TRUE", "deletion_vectors", True),
+        ("sequence.field", "s,, t ", "sequence_fields", ("s", "t")),
+        ("sequence.field.sort-order", "descending", "sequence_descending", True),
+        ("partition.default-name", "__none__", "partition_default_name", "__none__"),
+        ("partition.legacy-name", "false", "legacy_partition_name", False),
+        ("data-file.path-directory", "/data/x/", "data_directory", "data/x"),
+        ("data-file.path-directory", "", "data_directory", None),
+        ("data-file.external-paths", "file:///a, s3://b/c", "external_roots", ("file:///a", "s3://b/c")),
+        ("index-file-in-data-file-dir", "true", "index_in_data_dir", True),
+        ("file-index.read.enabled", "false", "file_index_enabled", False),
+        ("row-tracking.enabled", "true", "row_tracking", True),
+        ("data-evolution.enabled", "true", "data_evolution", True),
+        ("scan.fallback-branch", "b", "fallback_branch", "b"),
+    ],
+)
+def test_options_that_reads_depend_on(key: str, value: str, name: str, expected: Any) -> None:
+    assert getattr(parsed({key: value}), name) == expected
+
+
+@pytest.mark.parametrize("key", IGNORE_DELETE_KEYS)
+def test_ignore_delete_has_several_names(key: str) -> None:
+    assert parsed({key: "true"}).ignore_delete
+    assert not parsed({key: "false"}).ignore_delete
+
+
+@pytest.mark.parametrize("key", TRAVEL_KEYS)
+def test_stored_time_travel_is_kept_for_the_scan(key: str) -> None:
+    assert parsed({key: "7", "bucket": "1"}).travel == {key: "7"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "skips"),
+    [
+        ({}, False),
+        ({"deletion-vectors.enabled": "true"}, True),
+        ({"merge-engine": "first-row"}, True),
+        ({"merge-engine": "aggregation"}, False),
+    ],
+)
+def test_which_tables_hide_level_zero(raw: dict[str, str], skips: bool) -> None:
+    assert parsed(raw).skips_level_zero is skips
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_unknown_options_are_kept_and_change_nothing(raw: dict[str, str]) -> None:
+    raw = {f"x.{key}": value for key, value in raw.items() if not key.endswith(REFUSED_SUFFIXES)}
+    options = parsed(raw)
+
+    assert options.raw == raw
+    assert options == TableOptions(raw=raw)
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_options_that_are_refused_whatever_they_say(key: str) -> None:
+    with pytest.raises(Unsupported, match=f"^/t: the option '{key}' is not supported; it changes which rows"):
+        parsed({key: "anything"})
+
+
+@pytest.mark.parametrize("suffix", REFUSED_SUFFIXES)
+def test_options_of_a_column_that_are_refused(suffix: str) -> None:
+    with pytest.raises(Unsupported, match=f"the option 'fields.m{suffix}'"):
+        parsed({f"fields.m{suffix}": "kv"})
+
+
+@pytest.mark.parametrize(("key", "allowed"), REFUSED_UNLESS.items())
+def test_options_that_are_refused_unless_they_say_nothing(key: str, allowed: tuple[str, ...]) -> None:
+    for value in allowed:
+        assert parsed({key: value.upper()}).raw == {key: value.upper()}
+    with pytest.raises(Unsupported, match=f"^/t: the option '{key}' = 'odd' is not supported"):
+        parsed({key: "odd"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("merge-engine", "newest"), ("bucket-function.type", "murmur"), ("sequence.field.sort-order", "random")],
+)
+def test_a_choice_that_is_not_known(key: str, value: str) -> None:
+    with pytest.raises(Unsupported, match=f"the option '{key}' = '{value}' is not supported; known values: "):
+        parsed({key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("bucket", "many", "is no int"),
+        ("bucket", "", "is no int"),
+        ("deletion-vectors.enabled", "yes", "must be true or false"),
+        ("partition.legacy-name", "", "must be true or false"),
+        ("data-file.path-directory", "../elsewhere", "leads outside of the table"),
+        ("data-file.path-directory", "a/../../b", "leads outside of the table"),
+    ],
+)
+def test_a_value_that_does_not_parse_names_table_and_option(key: str, value: str, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"^/t: the option '{key}' .*{problem}"):
+        parsed({key: value})

@@ -1,0 +1,85 @@
+"""Masks are computed once for a set of files, and kept up to a number of bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.readers import execute
+from morrow.readers.masks import MASK_CACHE, clear_mask_cache
+from morrow.readers.masks.cache import mask_bytes
+from tests.support.recording_store import RecordingStore
+from tests.support.table_factory import TableFactory
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache() -> None:
+    clear_mask_cache()
+
+
+@pytest.fixture
+def merged(tmp_path: Path) -> TableFactory:
+    """Two ORC files, which are read through the store, with an overlap in keys."""
+    table = TableFactory(tmp_path / "t", [("id", "INT"), ("v", "STRING")], ["id"])
+    table.write_file(pa.table({"id": [1, 2, 3], "v": ["a"] * 3}), format="orc")
+    table.write_file(pa.table({"id": [2], "v": ["b"]}), format="orc")
+    table.commit()
+    return table
+
+
+def reads(table: TableFactory) -> list[str]:
+    """Names of the data files opened to count the rows: the keys decide, nothing else has to be read."""
+    store = RecordingStore()
+    assert execute.count(morrow.open(table.path).scan().plan, store) == 3
+    return sorted(store.reads)
+
+
+def test_the_second_read_computes_nothing(merged: TableFactory) -> None:
+    first, second = reads(merged), reads(merged)
+    assert len(first) == 2
+    assert second == []
+
+
+def test_clear_caches_starts_cold(merged: TableFactory) -> None:
+    first = reads(merged)
+    assert MASK_CACHE.held > 0
+    morrow.clear_caches()
+    assert MASK_CACHE.held == 0
+    assert reads(merged) == first
+
+
+def test_another_file_makes_another_set_of_files(merged: TableFactory) -> None:
+    reads(merged)
+    merged.write_file(pa.table({"id": [3], "v": ["c"]}), format="orc")
+    merged.commit()
+    assert len(reads(merged)) == 3
+
+
+def test_deletion_vectors_are_decoded_once(tmp_path: Path) -> None:
+    table = TableFactory(tmp_path / "t", [("x", "INT")], options={"deletion-vectors.enabled": "true"})
+    table.deletion_vector(table.write_file(pa.table({"x": range(4)})), [0])
+    table.commit()
+    plan, store = morrow.open(table.path).scan().plan, RecordingStore()
+    assert execute.to_arrow(plan, store).num_rows == 3
+    assert execute.to_arrow(plan, store).num_rows == 3
+    assert sum(name.startswith("index-") for name in store.reads) == 1
+
+
+def test_a_mask_costs_a_bit_for_each_row() -> None:
+    assert mask_bytes((pl.Series([True] * 8_000), None)) == 1_000 + 64 + 64
+
+
+def test_old_masks_make_room(merged: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads(merged)
+    monkeypatch.setattr(MASK_CACHE, "capacity", MASK_CACHE.held)
+    snapshot_of_all = MASK_CACHE.held
+    merged.write_file(pa.table({"id": [3], "v": ["c"]}), format="orc")
+    merged.commit()
+    reads(merged)
+    assert 0 <= MASK_CACHE.held <= snapshot_of_all
+    assert execute.count(morrow.open(merged.path).scan(snapshot=1).plan, store := RecordingStore()) == 3
+    assert len(store.reads) == 2

@@ -1,0 +1,234 @@
+"""The newest version of every key is a row of the table, whatever decides which one that is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+import morrow
+from morrow.engine.errors import CorruptFile
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.scan_plan import SectionKind
+from morrow.readers.masks import clear_mask_cache, key_ranges
+from morrow.readers.masks.superseded import superseded_masks
+from tests.oracle import File, Record, read_bucket
+from tests.support.table_factory import TableFactory
+
+FIELDS = [("id", "INT"), ("v", "STRING"), ("a", "INT"), ("b", "INT")]
+
+
+def factory(path: Path, **options: str) -> TableFactory:
+    """A primary-key table; ``sequence_field`` is the option ``sequence.field``."""
+    named = {name.replace("sequence_field", "sequence.field").replace("_", "-"): v for name, v in options.items()}
+    return TableFactory(path / "t", FIELDS, primary_keys=["id"], options=named)
+
+
+def rows(*values: tuple[Any, ...]) -> pa.Table:
+    """(id, v, a, b), the last two may be left out."""
+    full = [(*row, *[None] * (len(FIELDS) - len(row))) for row in values]
+    return pa.table([pa.array(column) for column in zip(*full, strict=True)], names=[name for name, _ in FIELDS])
+
+
+def read(table: TableFactory) -> dict[int, str]:
+    clear_mask_cache()
+    found = morrow.open(table.path).scan(["id", "v"]).to_arrow().to_pylist()
+    assert len({row["id"] for row in found}) == len(found)
+    return {row["id"]: row["v"] for row in found}
+
+
+def test_the_file_written_last_counts(tmp_path: Path) -> None:
+    table = factory(tmp_path)
+    table.write_file(rows((1, "old"), (2, "old"), (3, "old")), level=5)
+    table.write_file(rows((2, "newer"), (3, "newer")))
+    table.write_file(rows((3, "newest"), (4, "newest")))
+    table.commit()
+    assert read(table) == {1: "old", 2: "newer", 3: "newest", 4: "newest"}
+
+
+def test_one_mask_for_each_file_and_none_where_all_rows_live(tmp_path: Path) -> None:
+    table = factory(tmp_path)
+    table.write_file(rows((1, "old"), (2, "old"), (3, "old")))
+    table.write_file(rows((2, "new"), (4, "new")))
+    table.commit()
+    plan = morrow.open(table.path).scan().plan
+    (section,) = plan.sections
+    masks = dict(zip((f.row_count for f in section.files), superseded_masks(plan, section, LocalStore()), strict=True))
+    assert masks[3].to_list() == [True, False, True]
+    assert masks[2] is None
+
+
+def test_sequence_numbers_decide_between_files_that_interleave(tmp_path: Path) -> None:
+    table = factory(tmp_path)
+    table.write_file(rows((1, "a10"), (2, "a1"), (3, "a5")), sequence_start=[10, 1, 5])
+    table.write_file(rows((1, "b2"), (2, "b7"), (3, "b6")), sequence_start=[2, 7, 6])
+    table.commit()
+    assert read(table) == {1: "a10", 2: "b7", 3: "b6"}
+
+
+def test_a_sequence_field_decides_before_the_sequence_number(tmp_path: Path) -> None:
+    table = factory(tmp_path, sequence_field="a")
+    table.write_file(rows((1, "late", 9), (2, "tie", 5), (3, "null", None), (4, "value", 0)))
+    table.write_file(rows((1, "early", 3), (2, "later tie", 5), (3, "value", -1), (4, "null", None)))
+    table.commit()
+    assert read(table) == {1: "late", 2: "later tie", 3: "value", 4: "value"}
+
+
+def test_several_sequence_fields_decide_in_turn(tmp_path: Path) -> None:
+    table = factory(tmp_path, sequence_field="b,a")
+    table.write_file(rows((1, "b wins", 1, 2), (2, "a wins", 7, 1)))
+    table.write_file(rows((1, "x", 9, 1), (2, "x", 3, 1)))
+    table.commit()
+    assert read(table) == {1: "b wins", 2: "a wins"}
+
+
+def test_descending_sequence_fields_keep_the_least(tmp_path: Path) -> None:
+    table = TableFactory(
+        tmp_path / "t",
+        FIELDS,
+        primary_keys=["id"],
+        options={"sequence.field": "a", "sequence.field.sort-order": "descending"},
+    )
+    table.write_file(rows((1, "least", 1), (2, "x", 8), (3, "value", 4), (4, "tie", 0)))
+    table.write_file(rows((1, "x", 5), (2, "least", 2), (3, "null", None), (4, "later tie", 0)))
+    table.commit()
+    assert read(table) == {1: "least", 2: "least", 3: "value", 4: "later tie"}
+
+
+@pytest.mark.parametrize("kind", ["-D", "-U"])
+def test_a_newest_version_that_retracts_leaves_no_row(tmp_path: Path, kind: str) -> None:
+    table = factory(tmp_path)
+    table.write_file(rows((1, "kept"), (2, "gone")))
+    table.write_file(rows((2, "gone"), (3, "never there")), kinds=[kind, kind])
+    table.write_file(rows((3, "back")))
+    table.commit()
+    assert read(table) == {1: "kept", 3: "back"}
+
+
+def test_ignored_deletes_are_as_good_as_not_there(tmp_path: Path) -> None:
+    table = factory(tmp_path, ignore_delete="true")
+    table.write_file(rows((1, "kept"), (2, "kept")))
+    table.write_file(rows((2, "x"), (3, "x")), kinds=["-D", "-D"])
+    table.commit()
+    assert read(table) == {1: "kept", 2: "kept"}
+
+
+def test_a_section_of_ignored_deletes_alone_has_no_rows(tmp_path: Path) -> None:
+    table = factory(tmp_path, ignore_delete="true")
+    table.write_file(rows((1, "x"), (2, "x")), kinds=["-D", "-U"])
+    table.write_file(rows((1, "x")), kinds=["-D"])
+    table.commit()
+    assert read(table) == {}
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "SMALLINT"])
+def test_narrow_keys_over_their_whole_range(tmp_path: Path, kind: str) -> None:
+    table = TableFactory(tmp_path / "t", [("id", kind), ("v", "INT")], primary_keys=["id"])
+    table.write_file(pa.table({"id": range(-100, 101), "v": [0] * 201}))
+    table.write_file(pa.table({"id": [-100, 45, 100], "v": [1] * 3}))
+    table.commit()
+    found = morrow.open(table.path).scan(filter="v = 0").to_arrow()["id"].to_pylist()
+    assert sorted(found) == [k for k in range(-100, 101) if k not in (-100, 45, 100)]
+
+
+@pytest.mark.parametrize("few_rows", [0, 1_000], ids=["by ranges", "whole"])
+def test_a_manifest_that_counts_rows_wrongly_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
+) -> None:
+    monkeypatch.setattr(key_ranges, "FEW_ROWS", few_rows)
+    table = factory(tmp_path)
+    table.write_file(rows((1, "a"), (2, "a")))
+    table.write_file(rows((1, "b"), (2, "b")))
+    table.commit()
+    plan = morrow.open(table.path).scan().plan
+    section = plan.sections[0]
+    wrong = _with_rows(section, 3)
+    with pytest.raises(CorruptFile, match="2 rows where the manifest says 3"):
+        superseded_masks(replace(plan, sections=(wrong,)), wrong, LocalStore())
+
+
+def _with_rows(section: Any, count: int) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(
+        section, files=tuple(msgspec.structs.replace(file, row_count=count) for file in section.files)
+    )
+
+
+# --- whole and by key ranges, against the row-wise oracle ---
+
+COLUMNS = ["k", "t", "s"]
+KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
+    "dense": ([("k", "INT")], st.tuples(st.integers(0, 30))),
+    "sparse": ([("k", "BIGINT")], st.tuples(st.sampled_from([-(2**63), -1, 0, 2**40, 2**63 - 1]) | st.integers(0, 9))),
+    "text": ([("k", "STRING")], st.tuples(st.text("abé", max_size=3))),
+    "packed text": ([("k", "STRING")], st.tuples(st.integers(0, 40).map("user-{:08d}".format))),
+    "composite": ([("k", "INT"), ("t", "DATE")], st.tuples(st.integers(0, 5), st.dates().filter(lambda d: d.day < 3))),
+}
+OPTIONS = [
+    {},
+    {"ignore-delete": "true"},
+    {"sequence.field": "s"},
+    {"sequence.field": "s", "sequence.field.sort-order": "descending"},
+]
+
+
+@st.composite
+def buckets(draw: st.DrawFn) -> tuple[list[tuple[str, str]], dict[str, str], list[File]]:
+    """Columns, options and files of one bucket: runs of distinct keys, in order or with interleaved numbers."""
+    columns, key = KEYS[draw(st.sampled_from(sorted(KEYS)))]
+    with_kinds, in_order = draw(st.booleans()), draw(st.booleans())
+    runs = draw(st.lists(st.lists(key, min_size=1, max_size=15, unique=True), min_size=2, max_size=4))
+    count = sum(map(len, runs))
+    numbers = iter(range(count) if in_order else draw(st.permutations(range(count))))
+    files = []
+    for run in runs:
+        records = []
+        for k in sorted(run, key=lambda k: tuple(v.encode() if isinstance(v, str) else v for v in k)):
+            kind = draw(st.sampled_from(["+I", "+U", "-D", "-U"])) if with_kinds else "+I"
+            s = draw(st.sampled_from([None, 1, 2]))
+            records.append(Record(k, next(numbers), kind, (*k, s)))
+        files.append(File(0, records))
+    return columns, draw(st.sampled_from(OPTIONS)), files
+
+
+def written(path: Path, columns: Sequence[tuple[str, str]], options: dict[str, str], files: Sequence[File]) -> str:
+    table = TableFactory(path, [*columns, ("s", "INT")], [name for name, _ in columns], options=options)
+    for file in files:
+        arrays = [pa.array(list(c), f.type.arrow()) for c, f in zip(zip(*[r.row for r in file.records]), table.columns)]
+        table.write_file(
+            pa.table(arrays, names=[f.name for f in table.columns]),
+            sequence_start=[r.sequence for r in file.records],
+            kinds=[r.kind for r in file.records],
+            row_group_size=2,
+        )
+    table.commit()
+    return str(table.path)
+
+
+@given(bucket=buckets(), range_rows=st.integers(1, 12))
+def test_whole_and_by_ranges_as_the_oracle_has_it(
+    bucket: tuple[list[tuple[str, str]], dict[str, str], list[File]], range_rows: int
+) -> None:
+    columns, options, files = bucket
+    names = [*(name for name, _ in columns), "s"]
+    expected = sorted(read_bucket(files, names, options), key=repr)
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder) / "t", columns, options, files)
+        plan = morrow.open(path).scan().plan
+        event(f"merges: {any(s.kind is SectionKind.MERGE for s in plan.sections)}")
+        for few_rows in (1_000, 0):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(key_ranges, "FEW_ROWS", few_rows)
+                patch.setattr(key_ranges, "WHOLE_ROWS", few_rows)
+                patch.setattr(key_ranges, "RANGE_ROWS", range_rows)
+                morrow.clear_caches()
+                found = morrow.open(path).scan().to_arrow()
+            assert sorted(zip(*(found[n].to_pylist() for n in names), strict=True), key=repr) == expected

@@ -55,7 +55,7 @@ format: $(READY)  ## format the code and sort the imports
 	@$(BIN)/ruff format .
 
 clean:  ## remove the environment, caches and generated tables
-	@rm -rf $(VENV) $(DATA) bench/.peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	@rm -rf $(VENV) $(DATA) bench/.peers build dist .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .benchmarks .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

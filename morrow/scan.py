@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -62,6 +62,8 @@ def make_scan(
 def _checked(columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise InvalidArgument(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
+    if not isinstance(columns, Iterable) or not all(isinstance(name, str) for name in columns):
+        raise InvalidArgument(f"columns must be a list of column names, not {columns!r}")
     if len(set(columns)) != len(columns):
         raise InvalidArgument(f"columns names a column twice: {list(columns)}")
     return tuple(columns)

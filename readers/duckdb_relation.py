@@ -55,7 +55,7 @@ class ScanFunction:
         then each cursor needs its own.
         """
         self._cursor = connection.cursor()
-        self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {HANDOFF_DATABASE}")
+        self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {HANDOFF_DATABASE} (READ_WRITE)")
         helper = f"morrow_plan_{uuid.uuid4().hex}"
         connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
             helper,
@@ -92,7 +92,7 @@ class ScanFunction:
         database = f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}"
         # A cursor of its own: queries of several threads are bound at once.
         with self._cursor.cursor() as cursor:
-            cursor.execute(f"ATTACH ':memory:' AS {database}")
+            cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
             cursor.execute(f"USE {database}")
             cursor.from_arrow(dataset).create_view(HANDOFF_VIEW)
             cursor.execute(f"USE {HANDOFF_DATABASE}")

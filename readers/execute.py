@@ -18,7 +18,7 @@ from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files import reading
 from morrow.readers.masks import Mask, live_masks
-from morrow.readers.section_frames import empty_frame, section_frame
+from morrow.readers.section_frames import empty_frame, joined, section_frame
 
 MASK_WORKERS = 2
 """Sections whose masks are computed at once."""
@@ -36,7 +36,7 @@ def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
     parts = [_frame(part, part.sections, store) for part in plan.parts]
-    frame = parts[0] if len(parts) == 1 else pl.concat(parts)
+    frame = joined(plan, parts)
     return frame if plan.limit is None else frame.head(plan.limit)
 
 
@@ -44,7 +44,7 @@ def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.
     """These sections of a plan as one frame: masked scans, residual filters, output columns."""
     frames = [section_frame(plan, s, m, store) for s, m in zip(sections, _masks(plan, sections, store))]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
-    frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
+    frame = joined(plan, frames) if frames else empty_frame(read)
     for residual in plan.filter.residuals:
         frame = expressions.residual(residual, read)(frame)
     return frame if plan.read_columns == plan.columns else frame.select(plan.columns)

@@ -22,9 +22,8 @@ from morrow.readers.masks import Mask
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.stitch import stitched_frame
 
-
-BESIDE_ROWS = 1 << 23
-"""Up to so many rows a mask is laid beside the rows of a full scan: faster, but it makes Polars hold more at once."""
+SMALL_ROWS = 1 << 23
+"""Reads of up to so many stored rows may trade memory for speed."""
 
 
 def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
@@ -37,7 +36,18 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
         _scan_group(plan, section, group, mask, retractions, fields, store)
         for group, mask in _scan_groups(section.files, masks, retractions)
     ]
-    return parts[0] if len(parts) == 1 else pl.concat(parts)
+    return joined(plan, parts)
+
+
+def joined(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
+    """The rows of all frames.
+
+    A table has no row order, and Polars is faster when it need not keep one. It then reads all files at once, so large
+    reads keep the order for the sake of memory.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    return pl.union(frames) if plan.stored_rows <= SMALL_ROWS else pl.concat(frames)
 
 
 def empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
@@ -78,7 +88,7 @@ def _scan_group(
 ) -> pl.LazyFrame:
     with_kind = retractions and any(file.may_hold_retractions for file in files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
-    whole = plan.filter.predicate == ALWAYS and section.row_count <= BESIDE_ROWS
+    whole = plan.filter.predicate == ALWAYS and plan.stored_rows <= SMALL_ROWS
     if mask is not None and fields and not with_kind and whole:
         # Every row is read in order, so the mask lies beside the rows and no position has to be made.
         return file_frame(plan, section, files, read, store).filter(pl.lit(mask))

@@ -32,7 +32,7 @@ class ObjectStore:
 
     def __init__(self, bucket: Bucket, base_url: str, storage_options: Mapping[str, str]) -> None:
         self._bucket = bucket
-        self._base_url = base_url.rstrip("/")
+        self._base_url = base_url
         self.storage_options: Mapping[str, str] = dict(storage_options)
 
     @classmethod

@@ -130,7 +130,7 @@ def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
     formats = names.str.extract(r"\.([A-Za-z0-9]+)$").str.to_lowercase()
     for file_format in formats.unique():
         if file_format not in FORMATS:
-            name = frame["_FILE_NAME"].filter(formats.eq_missing(pl.lit(file_format) if file_format else None))[0]
+            name = frame["_FILE_NAME"].filter(formats.eq_missing(file_format))[0]
             raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(FORMATS)}")
     return formats
 

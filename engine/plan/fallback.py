@@ -14,19 +14,38 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import same_values
 from morrow.engine.plan.entries import live_entries
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import at_time
+
+PLAN_BYTES, PLAN_BYTES_PER_FILE = 4096, 512
+"""What a cached plan is counted as."""
 
 
 def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
     """The plan of a read, and of the partitions that only the fallback branch has.
 
+    The same request of the same snapshot has the same plan, so it is made once. (With a fallback branch it depends on
+    two snapshots and is made each time.)
+
     Raises:
         BranchNotFound: the option names no branch of the table.
         InvalidArgument: the branches do not have the same columns.
     """
+    if request.options.fallback_branch is not None:
+        return _plan(metadata, request)
+    key = (metadata.store.url(metadata.root), metadata.branch, request)
+    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, request)))
+    assert isinstance(plan, ScanPlan)
+    return plan
+
+
+def _sized(plan: ScanPlan) -> tuple[ScanPlan, int]:
+    return plan, PLAN_BYTES + PLAN_BYTES_PER_FILE * len(plan.files)
+
+
+def _plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
     plan = make_plan(metadata, request)
     branch = request.options.fallback_branch
     if branch is None or metadata.branch != MAIN_BRANCH:

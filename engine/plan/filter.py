@@ -12,9 +12,6 @@ import pyarrow.compute as pc
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import predicate as tree
-from morrow.engine.plan.filter_arrow import split_arrow
-from morrow.engine.plan.filter_polars import split_polars
-from morrow.engine.plan.filter_sql import split_sql
 from morrow.engine.plan.filter_terms import Columns, Part, Residual
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
 
@@ -73,11 +70,18 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     known = Columns(fields)
     if filter is None:
         return NO_FILTER
+    # The front ends bring sqlglot or pyarrow.dataset along: each is imported by the first filter of its kind.
     if isinstance(filter, str):
+        from morrow.engine.plan.filter_sql import split_sql
+
         return _assembled(split_sql(filter, known), filter.strip())
     if isinstance(filter, pl.Expr):
+        from morrow.engine.plan.filter_polars import split_polars
+
         return _assembled(split_polars(filter, known), str(filter))
     if isinstance(filter, pc.Expression):
+        from morrow.engine.plan.filter_arrow import split_arrow
+
         return _assembled(split_arrow(filter, known), str(filter))
     if isinstance(filter, (Leaf, And, Or)):
         for name in sorted(tree.columns(filter)):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 
@@ -131,6 +132,11 @@ class ScanPlan:
         extra = (f.name for f in self.schema.fields if f.name in self.filter.columns and f.name not in self.columns)
         return (*self.columns, *extra)
 
-    @property
+    @cached_property
     def files(self) -> tuple[DataFile, ...]:
         return tuple(file for section in self.sections for file in section.files)
+
+    @cached_property
+    def stored_rows(self) -> int:
+        """Rows in all files, before masks and filter."""
+        return sum(file.row_count for file in self.files)

@@ -17,7 +17,6 @@ from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.plan.filter_terms import Residual
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate
-from morrow.readers.expressions import arrow
 
 Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
 """The columns' types: table fields, or the Polars dtypes they have where the expression is used."""
@@ -74,6 +73,9 @@ def residual(residual: Residual, fields: Sequence[DataField]) -> Callable[[pl.La
     Raises:
         InvalidArgument: the engine refuses the condition; when rows are read also: it cannot compute it for a row.
     """
+    # pyarrow's expressions bring pyarrow.dataset along, which not every scan needs.
+    from morrow.readers.expressions import arrow
+
     schema = pa.schema([field.arrow().with_nullable(True) for field in fields if field.name in residual.columns])
     keep = _kept_if_null(residual, schema)
     if residual.kind == "polars":
@@ -95,6 +97,8 @@ def _kept_if_null(residual: Residual, schema: pa.Schema) -> bool:
     row = (
         pa.table([pa.nulls(1, field.type) for field in schema], schema=schema) if len(schema) else _ROW_WITHOUT_COLUMNS
     )
+    from morrow.readers.expressions import arrow
+
     return bool(arrow.residual_mask(row, residual)[0].as_py())
 
 

@@ -53,7 +53,7 @@ def test_what_is_not_there_is_named_with_what_is(catalog: FilesystemCatalog) -> 
 
 @pytest.mark.parametrize("name", ["orders", "", ".", "sales.", ".orders"])
 def test_a_name_without_database_and_table(catalog: FilesystemCatalog, name: str) -> None:
-    with pytest.raises(InvalidArgument, match="write database.table"):
+    with pytest.raises(InvalidArgument, match=r"write database.table"):
         catalog.table(name)
 
 

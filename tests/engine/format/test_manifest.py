@@ -28,7 +28,7 @@ from morrow.engine.format.manifest import (
 )
 from tests.support.table_factory import AVRO, TableFactory
 
-Schema = dict[str, Any]
+Schema = Any
 EMPTY_ROW = bytes(12)
 STATS = {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": [0, None]}
 LISTED: dict[str, Any] = {
@@ -188,7 +188,7 @@ def test_a_column_that_every_version_has_is_missing(name: str, entry: dict[str, 
     ],
 )
 def test_numbers_that_no_file_can_have(changes: dict[str, int], entry: dict[str, Any]) -> None:
-    with pytest.raises(CorruptFile, match="^m: the entry of data-.* holds impossible numbers"):
+    with pytest.raises(CorruptFile, match=r"^m: the entry of data-.* holds impossible numbers"):
         decode_manifest(manifest(entry, **changes), "m")
 
 
@@ -202,7 +202,7 @@ def test_a_version_from_the_future(entry: dict[str, Any]) -> None:
 @pytest.mark.parametrize("data", [b"", b"Obj\x01", b"PAR1junkPAR1", b"ORC junk", b"{}", b"Obj\x02" + bytes(50)])
 def test_bytes_that_are_no_manifest(data: bytes) -> None:
     for decode in (decode_manifest, decode_manifest_list, decode_index_manifest):
-        with pytest.raises(CorruptFile, match="^m: "):
+        with pytest.raises(CorruptFile, match=r"^m: "):
             decode(data, "m")
 
 

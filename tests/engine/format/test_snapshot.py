@@ -72,7 +72,7 @@ def test_a_snapshot_of_the_newest_version() -> None:
 
 
 def test_the_time_is_an_instant() -> None:
-    assert parsed(OLDEST).time == dt.datetime(2024, 5, 14, 12, 0, 0, 123_000, tzinfo=dt.timezone.utc)
+    assert parsed(OLDEST).time == dt.datetime(2024, 5, 14, 12, 0, 0, 123_000, tzinfo=dt.UTC)
 
 
 def test_unknown_members_are_kept() -> None:
@@ -99,7 +99,9 @@ def test_a_tag_without_an_end() -> None:
     assert parse_tag(json.dumps(OLDEST).encode(), "v1", PATH) == Tag("v1", parsed(OLDEST))
 
 
-@pytest.mark.parametrize("name", ["id", "schemaId", "baseManifestList", "deltaManifestList", "commitKind", "timeMillis"])
+@pytest.mark.parametrize(
+    "name", ["id", "schemaId", "baseManifestList", "deltaManifestList", "commitKind", "timeMillis"]
+)
 def test_a_member_that_every_version_has_is_missing(name: str) -> None:
     with pytest.raises(CorruptFile, match=f"^{PATH}: the member '{name}' is missing"):
         parsed({key: value for key, value in OLDEST.items() if key != name})

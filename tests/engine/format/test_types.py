@@ -82,7 +82,7 @@ def test_other_spellings(text: str, same: str) -> None:
     ],
 )
 def test_a_type_that_is_not_known_is_never_guessed(text: str) -> None:
-    with pytest.raises(Unsupported, match="schema-7: the type .* is not supported"):
+    with pytest.raises(Unsupported, match=r"schema-7: the type .* is not supported"):
         t.parse_atomic(text, where="schema-7")
 
 

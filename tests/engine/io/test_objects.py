@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import boto3
+import boto3  # type: ignore[import-untyped]  # it ships no types
 import duckdb
 import pyarrow as pa
 import pytest
@@ -75,7 +75,7 @@ def test_folders_are_prefixes(store: ObjectStore) -> None:
 
 def test_a_missing_object_is_named_by_its_url(store: ObjectStore) -> None:
     for read in (store.read, store.open, lambda p: store.read_range(p, 0, 1)):
-        with pytest.raises(FileMissing, match="^memory:///t/nope: no such file"):
+        with pytest.raises(FileMissing, match=r"^memory:///t/nope: no such file"):
             read("t/nope")
 
 
@@ -102,7 +102,7 @@ def storage_options(endpoint: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def s3(endpoint: str, storage_options: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def s3(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A client of the server, whose bucket holds ``wh/db.db/merged``, ``wh/db.db/vectors`` and ``top.db/plain``."""
     client = boto3.client(
         "s3",
@@ -218,18 +218,20 @@ def test_option_names_may_lack_their_prefix(storage_options: Mapping[str, str]) 
 
 @pytest.mark.usefixtures("s3")
 def test_what_is_wrong_is_said_in_one_line(storage_options: Mapping[str, str]) -> None:
-    with pytest.raises(TableNotFound, match="^s3://lake/wh/nope: the folder does not exist"):
+    with pytest.raises(TableNotFound, match=r"^s3://lake/wh/nope: the folder does not exist"):
         morrow.open("s3://lake/wh/nope", storage_options=storage_options)
     with pytest.raises(StorageError, match=r"^s3://other/t/schema: .*404 Not Found.*") as caught:
         morrow.open("s3://other/t", storage_options=storage_options)
     assert "\n" not in str(caught.value)
-    with pytest.raises(InvalidArgument, match="'nonsense' is not valid for store 'S3'.*give a path, or an s3://"):
+    with pytest.raises(InvalidArgument, match=r"'nonsense' is not valid for store 'S3'.*give a path, or an s3://"):
         morrow.open("s3://lake/t", storage_options={"nonsense": "1"})
 
 
 @pytest.mark.usefixtures("s3")
 def test_secrets_are_never_shown(storage_options: Mapping[str, str]) -> None:
-    table = morrow.open("s3://lake/wh/db.db/merged", storage_options=storage_options | {"aws_secret_access_key": "hush"})
+    table = morrow.open(
+        "s3://lake/wh/db.db/merged", storage_options={**storage_options, "aws_secret_access_key": "hush"}
+    )
     scan = table.scan()
 
     for shown in (repr(table), repr(scan), scan.explain(), repr(scan.plan), repr(table._metadata)):

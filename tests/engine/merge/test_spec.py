@@ -42,14 +42,12 @@ def test_sequence_fields_come_before_the_sequence_number() -> None:
 
     assert merge == MergeSpec("deduplicate", ("id",), ("seq", "id"), descending=True, ignore_delete=True)
     assert merge.columns == ("id", "seq")
-    assert str(merge) == (
-        "deduplicate by (id) ordered by seq DESC, id DESC, _SEQUENCE_NUMBER, retractions ignored"
-    )
+    assert str(merge) == ("deduplicate by (id) ordered by seq DESC, id DESC, _SEQUENCE_NUMBER, retractions ignored")
 
 
 def test_first_row() -> None:
     assert spec(merge_engine="first-row") == MergeSpec("first-row", ("id",))
-    with pytest.raises(InvalidArgument, match="^/t: merge-engine first-row does not go with .* 'sequence.field'"):
+    with pytest.raises(InvalidArgument, match=r"^/t: merge-engine first-row does not go with .* 'sequence.field'"):
         spec(merge_engine="first-row", sequence__field="seq")
 
 

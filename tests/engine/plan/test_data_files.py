@@ -1,0 +1,192 @@
+"""From entries to files: folders, formats, external paths, deletion vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import CorruptFile, UnsafePath, Unsupported
+from morrow.engine.plan.scan_plan import DataFile, DeletionRef
+from tests.support.table_factory import DataFile as Written
+from tests.support.table_factory import TableFactory
+
+APPEND = {"bucket": "-1"}
+VECTORS = {"bucket": "-1", "deletion-vectors.enabled": "true"}
+
+
+def make(path: Path, options: Mapping[str, str] = APPEND, partition_keys: Sequence[str] = ()) -> TableFactory:
+    return TableFactory(path / "t", [("dt", "STRING"), ("id", "INT")], (), partition_keys, options)
+
+
+def add(table: TableFactory, *, day: str | None = "d", ids: Sequence[int] = (1, 2, 3), **members: Any) -> Written:
+    """A file, with other members of its entry than the table factory gives it."""
+    file = table.write_file(pa.table({"dt": [day] * len(ids), "id": ids}), partition={"dt": day})
+    table._pending.pop()
+    return table._add(replace(file, record={**file.record, **members}))
+
+
+def files(table: TableFactory, allowed_roots: Sequence[str] = ()) -> tuple[DataFile, ...]:
+    return morrow.open(table.path, allowed_roots=allowed_roots).scan().plan.files
+
+
+def test_a_file_as_its_entry_describes_it(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    written = table.write_file(pa.table({"dt": ["d"] * 3, "id": [1, 2, 3]}))
+    table.commit()
+
+    assert files(table) == (
+        DataFile(
+            path=f"{table.path}/bucket-0/{written.name}",
+            format="parquet",
+            size=written.record["_FILE_SIZE"],
+            row_count=3,
+            level=0,
+            schema_id=0,
+            min_sequence=written.record["_MIN_SEQUENCE_NUMBER"],
+            max_sequence=written.record["_MAX_SEQUENCE_NUMBER"],
+            delete_rows=0,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("day", "options", "folder"),
+    [
+        ("d", {}, "dt=d/bucket-0"),
+        ("a/b:c", {}, "dt=a%2Fb%3Ac/bucket-0"),
+        (None, {}, "dt=__DEFAULT_PARTITION__/bucket-0"),
+        (None, {"partition.default-name": "none"}, "dt=none/bucket-0"),
+        ("d", {"data-file.path-directory": "data/x"}, "data/x/dt=d/bucket-0"),
+    ],
+)
+def test_the_folder_of_a_partition(tmp_path: Path, day: str | None, options: dict[str, str], folder: str) -> None:
+    table = make(tmp_path, APPEND | options, ["dt"])
+    written = add(table, day=day)
+    table.commit()
+
+    assert [file.path for file in files(table)] == [f"{table.path}/{folder}/{written.name}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [("a.parquet", "parquet"), ("a.ORC", "orc"), ("a.avro", "avro"), ("a.json.gz", "json"), ("a.b.csv.zst", "csv")],
+)
+def test_the_format_is_the_ending_of_the_name(tmp_path: Path, name: str, format: str) -> None:
+    table = make(tmp_path)
+    add(table, _FILE_NAME=name)
+    table.commit()
+
+    assert [file.format for file in files(table)] == [format]
+
+
+@pytest.mark.parametrize("name", ["data-1.lance", "data-1", "data-1.gz", "parquet"])
+def test_a_format_that_is_not_known(tmp_path: Path, name: str) -> None:
+    table = make(tmp_path)
+    add(table)
+    add(table, _FILE_NAME=name)
+    table.commit()
+
+    with pytest.raises(Unsupported, match=f"the file format of {name} is not supported; Morrow reads parquet, orc"):
+        files(table)
+
+
+# --- external paths ---
+
+
+def external(tmp_path: Path, option: str | None = None) -> tuple[TableFactory, str]:
+    """A table with a data file in the folder ``elsewhere`` beside it."""
+    table = make(tmp_path, APPEND | ({} if option is None else {"data-file.external-paths": option}))
+    path = str(tmp_path / "elsewhere" / "data-x.parquet")
+    add(table, _EXTERNAL_PATH=f"file:{path}")
+    add(table)
+    table.commit()
+    return table, path
+
+
+def test_an_external_path_is_read_under_a_root_that_the_table_names(tmp_path: Path) -> None:
+    table, path = external(tmp_path, f"file://{tmp_path}/elsewhere")
+
+    found = files(table)
+    assert found[0].path == path
+    assert found[1].path.startswith(f"{table.path}/bucket-0/")
+
+
+def test_an_external_path_is_read_under_a_root_that_the_caller_allows(tmp_path: Path) -> None:
+    table, path = external(tmp_path)
+
+    assert files(table, [str(tmp_path / "elsewhere")])[0].path == path
+
+
+@pytest.mark.parametrize("root", [None, "/elsewhere", "file:/tmp/elsewhere2"])
+def test_an_external_path_elsewhere_is_refused(tmp_path: Path, root: str | None) -> None:
+    table, path = external(tmp_path, root)
+
+    with pytest.raises(UnsafePath, match=f"metadata points to file:{path}, outside of the allowed roots"):
+        files(table)
+
+
+def test_an_external_path_in_another_store(tmp_path: Path) -> None:
+    table = make(tmp_path, APPEND | {"data-file.external-paths": "s3://lake/x"})
+    add(table, _EXTERNAL_PATH="s3://lake/x/data.parquet")
+    table.commit()
+
+    with pytest.raises(Unsupported, match=r"the file s3://lake/x/data.parquet in another store than the table's"):
+        files(table)
+
+
+# --- deletion vectors ---
+
+
+def test_a_deletion_vector_is_found_by_the_name_of_its_file(tmp_path: Path) -> None:
+    table = make(tmp_path, VECTORS)
+    first, second = (table.write_file(pa.table({"dt": ["d"] * 3, "id": [1, 2, 3]})) for _ in range(2))
+    table.deletion_vector(second, [0, 2])
+    table.commit()
+    (index,) = (table.path / "index").iterdir()
+
+    found = {Path(file.path).name: file.deletion for file in files(table)}
+    assert found[first.name] is None
+    assert found[second.name] == DeletionRef(str(index), offset=1, length=24, cardinality=2)
+
+
+def test_vectors_of_the_same_name_in_another_partition_are_others(tmp_path: Path) -> None:
+    table = make(tmp_path, VECTORS, ["dt"])
+    one = add(table, day="a", _FILE_NAME="same.parquet")
+    add(table, day="b", _FILE_NAME="same.parquet")
+    table.deletion_vector(one, [1])
+    table.commit()
+
+    plan = morrow.open(table.path).scan().plan
+    assert {s.partition: s.files[0].deletion is not None for s in plan.sections} == {("a",): True, ("b",): False}
+
+
+def test_vectors_that_the_table_does_not_speak_of_are_not_applied(tmp_path: Path) -> None:
+    table = make(tmp_path, VECTORS)
+    file = table.write_file(pa.table({"dt": ["d"], "id": [1]}))
+    table.deletion_vector(file, [0])
+    table.commit()
+    table.alter(options=APPEND)
+
+    assert files(table)[0].deletion is None
+
+
+def test_two_vectors_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path, VECTORS)
+    file = table.write_file(pa.table({"dt": ["d"] * 3, "id": [1, 2, 3]}))
+    table.deletion_vector(file, [0])
+    write = table._write
+    monkeypatch.setattr(
+        table,
+        "_write",
+        lambda prefix, schema, records: write(prefix, schema, list(records) * (2 if schema == "index_manifest" else 1)),
+    )
+    table.commit()
+
+    with pytest.raises(CorruptFile, match="two deletion vectors for one data file"):
+        files(table)

@@ -1,0 +1,233 @@
+"""Live entries: the last word on each file, and metadata that contradicts itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.entries import LiveEntries, index_entries, live_entries
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Or, Predicate
+from tests.support.table_factory import DataFile, TableFactory
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids)})
+
+
+def changed(file: DataFile, **members: Any) -> DataFile:
+    """The same file with other members of its manifest entry."""
+    return replace(file, record={**file.record, **members})
+
+
+def live(table: TableFactory, predicate: Predicate = ALWAYS) -> LiveEntries:
+    morrow.clear_caches()
+    metadata = TableMetadata(LocalStore(), str(table.path))
+    snapshot = metadata.latest_snapshot()
+    assert snapshot is not None
+    return live_entries(metadata, snapshot, metadata.latest_schema(), predicate)
+
+
+def names(table: TableFactory, predicate: Predicate = ALWAYS) -> list[str]:
+    return live(table, predicate).frame["_FILE_NAME"].to_list()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableFactory:
+    return TableFactory(tmp_path / "t", [("id", "INT")], primary_keys=["id"])
+
+
+def test_files_of_all_commits_in_their_order(table: TableFactory) -> None:
+    files = []
+    for i in range(3):
+        files.append(table.write_file(rows(i)))
+        table.commit()
+
+    assert names(table) == [file.name for file in files]
+    assert (live(table).manifests, live(table).manifests_read, live(table).files) == (3, 3, 3)
+
+
+def test_a_deleted_file_is_gone(table: TableFactory) -> None:
+    first, second = table.write_file(rows(1)), table.write_file(rows(2))
+    table.commit()
+    table.delete_file(first)
+    table.commit("COMPACT")
+
+    assert names(table) == [second.name]
+
+
+def test_everything_deleted(table: TableFactory) -> None:
+    file = table.write_file(rows(1))
+    table.commit()
+    table.delete_file(file)
+    table.commit("COMPACT")
+
+    assert names(table) == []
+
+
+def test_a_file_upgraded_to_another_level_is_there_once(table: TableFactory) -> None:
+    file = table.write_file(rows(1), level=0)
+    table.commit()
+    table.delete_file(file)
+    table._add(changed(file, _LEVEL=5))
+    table.commit("COMPACT")
+
+    assert live(table).frame.select("_FILE_NAME", "_LEVEL").rows() == [(file.name, 5)]
+
+
+def test_a_file_that_got_an_index_later_is_there_once(table: TableFactory) -> None:
+    file = table.write_file(rows(1))
+    table.commit()
+    table.delete_file(file)
+    table._add(changed(file, _EXTRA_FILES=[f"{file.name}.index"]))
+    table.commit()
+    table.delete_file(changed(file, _EXTRA_FILES=[f"{file.name}.index"]))
+    table._add(changed(file, _EMBEDDED_FILE_INDEX=b"index"))
+    table.commit()
+
+    assert live(table).frame.select("_EXTRA_FILES", "_EMBEDDED_FILE_INDEX").rows() == [([], b"index")]
+
+
+def test_a_file_that_comes_back(table: TableFactory) -> None:
+    file = table.write_file(rows(1))
+    table.commit()
+    table.delete_file(file)
+    table.commit()
+    table._add(file)
+    table.commit()
+
+    assert names(table) == [file.name]
+
+
+def test_a_file_that_is_there_twice(table: TableFactory) -> None:
+    file = table.write_file(rows(1))
+    table._add(file)
+    table.commit()
+
+    with pytest.raises(CorruptFile, match=f"the manifests of snapshot 1 hold the file {file.name} twice"):
+        names(table)
+
+
+@pytest.mark.parametrize("name", ["../../other", "/etc/passwd", "", "..", "a\\b"])
+def test_a_name_that_leads_elsewhere(table: TableFactory, name: str) -> None:
+    table._add(changed(table.write_file(rows(1)), _FILE_NAME=name))
+    table.commit()
+
+    with pytest.raises(UnsafePath, match="not a single path segment"):
+        names(table)
+
+
+# --- partitions ---
+
+DAYS = [None, "a", "b", "c"]
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> TableFactory:
+    """A manifest with the partitions null and a, and one with b and c."""
+    table = TableFactory(tmp_path / "p", [("dt", "STRING"), ("id", "INT")], partition_keys=["dt"])
+    for days in (DAYS[:2], DAYS[2:]):
+        for day in days:
+            table.write_file(rows(1), partition={"dt": day})
+        table.commit()
+    return table
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kept", "manifests"),
+    [
+        (ALWAYS, DAYS, 2),
+        (Leaf("dt", Op.EQ, ("b",)), ["b"], 1),
+        (Leaf("dt", Op.EQ, ("zz",)), [], 0),
+        (Leaf("dt", Op.IN, ("a", "c")), ["a", "c"], 2),
+        (Leaf("dt", Op.GT, ("a",)), ["b", "c"], 1),
+        (Leaf("dt", Op.NE, ("b",)), ["a", "c"], 2),
+        (Leaf("dt", Op.IS_NULL), [None], 1),
+        (Leaf("dt", Op.IS_NOT_NULL), ["a", "b", "c"], 2),
+        (Or((Leaf("dt", Op.IS_NULL), Leaf("dt", Op.EQ, ("c",)))), [None, "c"], 2),
+        (And((Leaf("dt", Op.GE, ("a",)), Leaf("dt", Op.LT, ("b",)))), ["a"], 1),
+    ],
+)
+def test_only_manifests_and_files_of_matching_partitions_are_read(
+    parted: TableFactory, predicate: Predicate, kept: list[str | None], manifests: int
+) -> None:
+    found = live(parted, predicate)
+    stored = dict(zip(parted.partitions.rows([(day,) for day in DAYS]), DAYS))
+
+    assert [stored[partition] for partition in found.frame["_PARTITION"]] == kept
+    assert (found.manifests_read, found.manifests) == (manifests, 2)
+
+
+# --- contradictions ---
+
+
+def only(table: TableFactory, pattern: str) -> Path:
+    """The one file of the newest commit whose name starts like this."""
+    return max((table.path / "manifest").glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_a_manifest_of_another_size(table: TableFactory) -> None:
+    table.write_file(rows(1))
+    table.commit()
+    path = only(table, "manifest-[!l]*")
+    path.write_bytes(path.read_bytes() + b"\0")
+
+    with pytest.raises(CorruptFile, match=rf"{path.name}: \d+ bytes long where its metadata says \d+"):
+        names(table)
+
+
+def test_a_manifest_list_of_another_size(table: TableFactory) -> None:
+    table.write_file(rows(1))
+    table.commit()
+    snapshot = table.path / "snapshot/snapshot-1"
+    node = json.loads(snapshot.read_text())
+    snapshot.write_text(json.dumps(node | {"deltaManifestListSize": 1}))
+
+    with pytest.raises(CorruptFile, match=rf"{node['deltaManifestList']}: \d+ bytes long where its metadata says 1;"):
+        names(table)
+
+
+@pytest.mark.parametrize("counts", [{"_NUM_ADDED_FILES": 2}, {"_NUM_DELETED_FILES": 1}])
+def test_a_manifest_with_other_counts(
+    table: TableFactory, counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = table._write_manifest
+    monkeypatch.setattr(table, "_write_manifest", lambda pending: write(pending) | counts)
+    table.write_file(rows(1))
+    table.commit()
+
+    with pytest.raises(CorruptFile, match="the counts of added and deleted files differ"):
+        names(table)
+
+
+@pytest.mark.parametrize("pattern", ["manifest-[!l]*", "manifest-list-*"])
+def test_a_manifest_that_is_gone(table: TableFactory, pattern: str) -> None:
+    table.write_file(rows(1))
+    table.commit()
+    for path in (table.path / "manifest").glob(pattern):
+        path.unlink()
+
+    with pytest.raises(FileMissing, match="the snapshot may have expired while it was read"):
+        names(table)
+
+
+def test_index_files_of_a_snapshot(tmp_path: Path) -> None:
+    table = TableFactory(tmp_path, [("id", "INT")], options={"deletion-vectors.enabled": "true"})
+    file = table.write_file(rows(1, 2))
+    table.commit()
+    table.deletion_vector(file, [0])
+    table.commit()
+    metadata = TableMetadata(LocalStore(), str(tmp_path))
+    found = index_entries(metadata, metadata.snapshot(2))
+
+    assert index_entries(metadata, metadata.snapshot(1)) is None
+    assert found is not None
+    assert found["_INDEX_TYPE"].to_list() == ["DELETION_VECTORS"]

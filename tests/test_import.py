@@ -1,0 +1,64 @@
+"""What ``import morrow`` costs and gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import morrow
+from morrow.engine import errors
+
+HEAVY = ("duckdb", "numpy", "obstore", "pandas", "polars", "pyarrow", "pyspark", "sqlglot")
+
+
+def modules_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_morrow_loads_nothing_heavy() -> None:
+    assert not modules_after("import morrow").intersection(HEAVY)
+
+
+@pytest.mark.parametrize("name", ["duckdb", "pyspark"])
+def test_opening_a_table_loads_no_host_that_is_not_asked_for(name: str) -> None:
+    assert name not in modules_after("import morrow; morrow.open, morrow.Catalog, morrow.Table")
+
+
+def test_public_names() -> None:
+    assert set(morrow.__all__) == {"Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open"}
+    assert all(getattr(morrow, name) is not None for name in morrow.__all__)
+    assert morrow.errors is errors
+    assert morrow.MorrowError is errors.MorrowError
+    assert callable(morrow.duckdb.install)
+
+
+def test_dir_lists_what_can_be_used() -> None:
+    assert {*morrow.__all__, "duckdb", "__version__"} <= set(dir(morrow))
+
+
+def test_a_star_import_binds_the_public_names() -> None:
+    code = "from morrow import *; print(sorted(n for n in dir() if not n.startswith('_')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(sorted(morrow.__all__))
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'morrow' has no attribute 'opne'"):
+        _ = morrow.opne
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    from importlib.metadata import version
+
+    assert morrow.__version__ == version("morrow")
+
+
+def test_every_error_is_a_morrow_error() -> None:
+    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)]
+    assert len(classes) > 10
+    assert all(issubclass(c, errors.MorrowError) for c in classes)

@@ -1,0 +1,78 @@
+"""Opening a table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import BranchNotFound, CorruptFile, InvalidArgument, TableNotFound
+from morrow.engine.plan.metadata import METADATA_CACHE
+from morrow.readers.masks import MASK_CACHE
+from tests.support.table_factory import TableFactory
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    table = TableFactory(tmp_path / "db.db" / "t", [("id", "INT")], ["id"])
+    for ids in ([1, 2], [2, 3]):
+        table.write_file(pa.table({"id": ids}))
+    table.commit()
+    return table.path
+
+
+def test_a_folder_in_every_spelling(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    for spelling in (path, str(path), f"{path}/", "t", "./t", f"file://{path}"):
+        table = morrow.open(spelling)
+        assert (table.name, os.path.normpath(table.path)) == ("t", str(path))
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFound, match="nowhere"):
+        morrow.open(tmp_path / "nowhere")
+
+
+def test_a_folder_that_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "snapshot").mkdir()
+    with pytest.raises(TableNotFound, match=str(tmp_path)):
+        morrow.open(tmp_path)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(TableNotFound, match="file"):
+        morrow.open(tmp_path / "file")
+
+
+@pytest.mark.parametrize("location", ["", "gopher://host/table"])
+def test_what_is_no_location(location: str) -> None:
+    with pytest.raises(InvalidArgument):
+        morrow.open(location)
+
+
+def test_an_unknown_branch(path: Path) -> None:
+    with pytest.raises(BranchNotFound, match="b1"):
+        morrow.open(path, branch="b1")
+
+
+def test_the_branch_main(path: Path) -> None:
+    assert morrow.open(path, branch="main").branch == morrow.open(path).branch == "main"
+
+
+def test_a_schema_that_cannot_be_read(path: Path) -> None:
+    (path / "schema" / "schema-0").write_text('{"version": 3, "id": 0')
+    with pytest.raises(CorruptFile, match="schema-0"):
+        morrow.open(path)
+
+
+def test_clear_caches_drops_masks_and_metadata(path: Path) -> None:
+    assert morrow.open(path).scan().count() == 3
+    assert MASK_CACHE.held > 0
+    assert METADATA_CACHE.held > 0
+    morrow.clear_caches()
+    assert (MASK_CACHE.held, METADATA_CACHE.held) == (0, 0)
+    assert morrow.open(path).scan().count() == 3

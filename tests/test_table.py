@@ -1,0 +1,140 @@
+"""A table as an object: what it says of itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import BranchNotFound
+from morrow.engine.format import types as t
+from morrow.table import html_table
+from tests.support.table_factory import TableFactory
+
+FIELDS = [
+    t.DataField(0, "id", t.BigIntType()),
+    t.DataField(1, "v", t.VarCharType()),
+    t.DataField(2, "dt", t.VarCharType()),
+]
+
+
+def commented(schema: Path, column: str, comment: str) -> None:
+    """Give a column of a schema file a comment."""
+    content = json.loads(schema.read_text())
+    (field,) = (f for f in content["fields"] if f["name"] == column)
+    field["description"] = comment
+    content["comment"] = "All orders"
+    schema.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> TableFactory:
+    """Two snapshots: id 1 and 2, then 2 again."""
+    factory = TableFactory(tmp_path / "orders", FIELDS, ["dt", "id"], ["dt"], options={"note": "x"})
+    commented(factory.path / "schema" / "schema-0", "v", "free <b>text</b>")
+    factory.write_file(pa.table({"id": [1, 2], "v": ["a", "old"]}), partition={"dt": "d1"})
+    factory.commit()
+    factory.write_file(pa.table({"id": [2], "v": ["new"]}), partition={"dt": "d1"})
+    factory.commit()
+    return factory
+
+
+@pytest.fixture
+def table(factory: TableFactory) -> morrow.Table:
+    return morrow.open(factory.path)
+
+
+def test_what_a_table_says_of_itself(table: morrow.Table, factory: TableFactory) -> None:
+    assert table.name == "orders"
+    assert table.path == str(factory.path)
+    assert table.branch == "main"
+    assert table.comment == "All orders"
+    assert table.primary_keys == ("dt", "id")
+    assert table.partition_keys == ("dt",)
+    assert table.options["note"] == "x"
+    assert table.schema.names == ["id", "v", "dt"]
+    assert [field.nullable for field in table.schema] == [False, True, False]
+
+
+def test_options_are_a_copy(table: morrow.Table) -> None:
+    table.options["note"] = "changed"
+    assert table.options["note"] == "x"
+
+
+def test_column_comments_are_field_metadata(table: morrow.Table) -> None:
+    assert table.schema.field("v").metadata == {b"comment": b"free <b>text</b>"}
+
+
+def test_schemas_oldest_first(table: morrow.Table, factory: TableFactory) -> None:
+    factory.alter(fields=[*FIELDS, t.DataField(3, "added", t.IntType())])
+    assert [schema.id for schema in table.schemas()] == [0, 1]
+    assert table.schema.names[-1] == "added"
+
+
+def test_snapshots_oldest_first(table: morrow.Table) -> None:
+    snapshots = table.snapshots()
+    assert [(s.id, s.commit_kind, s.total_record_count, s.delta_record_count) for s in snapshots] == [
+        (1, "APPEND", 2, 2),
+        (2, "APPEND", 3, 1),
+    ]
+    assert snapshots[0].time <= snapshots[1].time
+
+
+def test_snapshots_in_notebooks(table: morrow.Table) -> None:
+    header, first, second = repr(table.snapshots()).splitlines()
+    assert header.split() == ["id", "time", "kind", "schema", "records", "added"]
+    assert (first.split()[0], second.split()[0]) == ("1", "2")
+    assert table.snapshots()._repr_html_().count("<tr>") == 3
+
+
+def test_every_scan_sees_the_newest_snapshot(table: morrow.Table, factory: TableFactory) -> None:
+    before = table.scan()
+    factory.write_file(pa.table({"id": [3], "v": ["c"]}), partition={"dt": "d1"})
+    factory.commit()
+    assert (before.count(), table.scan().count()) == (2, 3)
+
+
+def test_an_unknown_branch(table: morrow.Table) -> None:
+    with pytest.raises(BranchNotFound, match="b1"):
+        table.on_branch("b1")
+    with pytest.raises(BranchNotFound, match="b1"):
+        table.scan(branch="b1")
+
+
+def test_repr(table: morrow.Table, factory: TableFactory) -> None:
+    assert repr(table).splitlines() == [
+        f"Table({str(factory.path)!r}, primary key (dt, id), partitioned by (dt))",
+        "  id: BIGINT NOT NULL",
+        "  v: STRING",
+        "  dt: STRING NOT NULL",
+    ]
+
+
+def test_repr_of_an_append_table(tmp_path: Path) -> None:
+    assert "append" in repr(morrow.open(TableFactory(tmp_path / "t", [("x", "INT")]).path))
+
+
+def test_html_is_escaped(table: morrow.Table) -> None:
+    html = table._repr_html_()
+    assert "free &lt;b&gt;text&lt;/b&gt;" in html
+    assert "<b>text</b>" not in html
+
+
+def test_html_tables_escape_headers_and_cells() -> None:
+    assert html_table(["<h>"], [["a & b"]]) == (
+        "<table><thead><tr><th>&lt;h&gt;</th></tr></thead><tbody><tr><td>a &amp; b</td></tr></tbody></table>"
+    )
+
+
+def test_a_table_is_an_arrow_stream(table: morrow.Table) -> None:
+    expected = [(1, "a", "d1"), (2, "new", "d1")]
+    assert sorted(pl.DataFrame(table).rows()) == expected
+    assert sorted(tuple(row.values()) for row in pa.table(table).to_pylist()) == expected
+    with duckdb.connect() as connection:
+        connection.register("orders", table)
+        assert sorted(connection.sql("FROM orders").fetchall()) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import polars as pl
@@ -14,9 +15,9 @@ from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
+from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files import reading
 from morrow.readers.masks import Mask, live_masks
 from morrow.readers.section_frames import empty_frame, joined, section_frame
 
@@ -38,6 +39,11 @@ def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
     parts = [_frame(part, part.sections, store) for part in plan.parts]
     frame = joined(plan, parts)
     return frame if plan.limit is None else frame.head(plan.limit)
+
+
+def _reading(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> AbstractContextManager[None]:
+    """Around what reads these sections: errors of files become Morrow's and name the file."""
+    return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
 
 
 def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
@@ -64,7 +70,7 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     Raises:
         CorruptFile, FileMissing, Unsupported: as planning and reading do.
     """
-    with reading(plan.table):
+    with _reading(plan, plan.sections, store):
         rows = lazy(plan, store).collect()
     _check_complete(plan, store, rows.height)
     return rows
@@ -102,7 +108,7 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
     for part, group in ((one, group) for one in plan.parts for group in _groups(one.sections)):
         if left == 0:
             return
-        with reading(plan.table):
+        with _reading(part, group, store):
             frame = _frame(part, group, store)
             frame = frame if left is None else frame.head(left)
             for chunk in frame.collect_batches(
@@ -137,7 +143,7 @@ def count(plan: ScanPlan, store: FileStore) -> int:
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
         rows = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
-    with reading(plan.table):
+    with _reading(plan, plan.sections, store):
         return int(lazy(plan, store).select(pl.len()).collect().item())
 
 
@@ -154,7 +160,7 @@ def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
         return sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
     if _counted(plan, section):
         return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
-    with reading(plan.table):
+    with _reading(plan, [section], store):
         frame = section_frame(plan, section, live_masks(plan, section, store), store)
         return int(frame.select(pl.len()).collect().item())
 

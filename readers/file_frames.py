@@ -13,7 +13,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.evolution import file_columns, project
-from morrow.readers.files import FileSource, scan, verify
+from morrow.readers.files import FileSource, scan, verify, verify_pages
 
 POSITION = "__morrow_position"
 """The row's 0-based position in its data file, where a mask is to be applied."""
@@ -59,6 +59,18 @@ def _constant(value: Value | None, field: DataField) -> pl.Expr:
         # Nanoseconds, which Python's datetime does not have: by their count since the epoch.
         return pl.lit(int(value.astype(np.int64))).cast(dtype).alias(field.name)
     return pl.lit(value, dtype=dtype).alias(field.name)
+
+
+def verify_file(plan: ScanPlan, file: DataFile, store: FileStore) -> None:
+    """Hold one data file against its metadata and its own checksums, reading all of it.
+
+    Raises:
+        FileMissing, CorruptFile: the file is gone, truncated or damaged.
+    """
+    source = _source(file, plan, store)
+    verify(source, rows=True)
+    if file.format == "parquet":
+        verify_pages(source)
 
 
 def _source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:

@@ -8,18 +8,37 @@ import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
 
+SPARK_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+}
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 def to_spark(table: pa.Table, spark: SparkSession) -> DataFrame:
-    """`table` as a Spark DataFrame; Spark 4 takes Arrow as it is.
+    """`table` as a Spark DataFrame; timestamps without a zone are TIMESTAMP_NTZ.
 
     Raises:
-        Unsupported: a column whose type Spark does not have (TIME, nanosecond timestamps are kept as microseconds).
+        Unsupported: a column whose type Spark does not have (TIME). Nanoseconds are cut off to microseconds.
     """
+    schema = pa.schema([_spark_field(field) for field in table.schema])
     # Unsafe as far as nanoseconds go: they are cut off.
-    return spark.createDataFrame(table.cast(pa.schema([_spark_field(field) for field in table.schema]), safe=False))
+    cast = table.cast(schema, safe=False)
+    if not any(_has_local_time(field.type) for field in schema):
+        return spark.createDataFrame(cast)
+    # Without a schema Spark would take timestamps without a zone for instants in the session's zone.
+    return spark.createDataFrame(cast, schema=", ".join(f"{_quoted(f.name)} {_ddl(f)}" for f in schema))
 
 
 def _spark_field(field: pa.Field) -> pa.Field:
@@ -41,3 +60,39 @@ def _spark_type(kind: pa.DataType, name: str) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_spark_field(kind.value_field))
     return kind
+
+
+def _members(kind: pa.DataType) -> list[pa.Field]:
+    """Fields of the members of a nested type."""
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    return [kind.field(i) for i in range(kind.num_fields)]
+
+
+def _has_local_time(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    return any(_has_local_time(member.type) for member in _members(kind))
+
+
+def _ddl(field: pa.Field) -> str:
+    """The field's type in Spark's SQL."""
+    kind, members = field.type, _members(field.type)
+    suffix = "" if field.nullable else " NOT NULL"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{_quoted(m.name)}: {_ddl(m)}' for m in members)}>{suffix}"
+    if pa.types.is_map(kind):
+        return f"MAP<{', '.join(_ddl(m.with_nullable(True)) for m in members)}>{suffix}"
+    if members:
+        return f"ARRAY<{_ddl(members[0].with_nullable(True))}>{suffix}"
+    if pa.types.is_timestamp(kind):
+        return ("TIMESTAMP_NTZ" if kind.tz is None else "TIMESTAMP") + suffix
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale}){suffix}"
+    if kind not in SPARK_TYPES:
+        raise Unsupported(f"the type {kind} of column {field.name!r} in Spark", hint="leave the column out")
+    return SPARK_TYPES[kind] + suffix
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -10,7 +10,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.readers.files.avro import decode_avro
 from morrow.readers.files.blob import decode_blob
-from morrow.readers.files.checks import verify
+from morrow.readers.files.checks import verify, verify_pages
 from morrow.readers.files.csv import decode_csv
 from morrow.readers.files.json import decode_json
 from morrow.readers.files.orc import decode_orc
@@ -18,7 +18,7 @@ from morrow.readers.files.parquet import scan_parquet
 from morrow.readers.files.source import Decoder, FileSource, reading, streamed
 from morrow.readers.files.text import decode_text
 
-__all__ = ["DECODERS", "FileSource", "reading", "scan", "verify"]
+__all__ = ["DECODERS", "FileSource", "reading", "scan", "verify", "verify_pages"]
 
 DECODERS: dict[str, Decoder] = {
     "avro": decode_avro,

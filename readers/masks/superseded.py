@@ -18,8 +18,8 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.blame import reading_files
 from morrow.readers.file_frames import POSITION, file_frame
-from morrow.readers.files import reading
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.ordering import last_of_each_key, unseen
 from morrow.readers.masks.packing import KeyPacking
@@ -163,7 +163,7 @@ class _SectionMerge:
                 others = [f.name for f in self.other_fields] + ([] if whole else [POSITION])
                 frame = frame.select(*packing.expressions, *others)
             frames.append(frame)
-        with reading(f"{self.plan.table}, keys of bucket {self.section.bucket}"):
+        with reading_files(self.plan, [self.section], fields, self.store):
             read = pl.collect_all(frames)
         if whole:
             for number, collected in zip(part.files, read):

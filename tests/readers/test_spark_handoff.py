@@ -23,9 +23,11 @@ class Session:
     """Stands in for a SparkSession: keeps what it is given."""
 
     given: list[pa.Table] = field(default_factory=list)
+    schema: str | None = None
 
-    def createDataFrame(self, table: pa.Table) -> str:  # noqa: N802  # Spark's name
+    def createDataFrame(self, table: pa.Table, schema: str | None = None) -> str:  # noqa: N802  # Spark's name
         self.given.append(table)
+        self.schema = schema
         return "a DataFrame"
 
 
@@ -82,6 +84,24 @@ def test_not_null_stays_not_null() -> None:
     session: Any = Session()
     to_spark(pa.table({"x": [1]}, schema=pa.schema([pa.field("x", pa.int64(), nullable=False)])), session)
     assert not session.given[0].schema.field("x").nullable
+
+
+def test_timestamps_without_a_zone_are_no_instants() -> None:
+    local = pa.timestamp("us")
+    fields = [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("a`b", local),
+        pa.field("tz", UTC_MICROS),
+        pa.field("l", pa.list_(local)),
+        pa.field("m", pa.map_(pa.string(), local)),
+        pa.field("s", pa.struct([("d", pa.decimal128(10, 2)), ("t", local)])),
+    ]
+    session: Any = Session()
+    to_spark(pa.schema(fields).empty_table(), session)
+    assert session.schema == (
+        "`id` BIGINT NOT NULL, `a``b` TIMESTAMP_NTZ, `tz` TIMESTAMP, `l` ARRAY<TIMESTAMP_NTZ>, "
+        "`m` MAP<STRING, TIMESTAMP_NTZ>, `s` STRUCT<`d`: DECIMAL(10, 2), `t`: TIMESTAMP_NTZ>"
+    )
 
 
 def test_a_scan_is_handed_over(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 from collections.abc import Callable
@@ -226,3 +227,19 @@ def test_a_column_both_in_the_file_and_beside_it(entry: dict[str, Any]) -> None:
 
     with pytest.raises(CorruptFile, match="_FILE"):
         decode_manifest(as_parquet(outer.to_arrow()), "m")
+
+
+@pytest.mark.parametrize("container", [as_parquet, as_orc])
+def test_a_damaged_parquet_or_orc_manifest_raises_nothing_else(
+    container: Callable[[pa.Table], bytes], entry: dict[str, Any]
+) -> None:
+    frame = decode_manifest(manifest(entry), "m")
+    outer = frame.select(*ENTRY_COLUMNS, pl.struct(*FILE_COLUMNS).alias("_FILE"))
+    data = container(outer.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+    for position in range(0, len(data), len(data) // 300):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 8
+        # Neither container has checksums here, so a flipped value may go unseen; what is seen is typed.
+        with contextlib.suppress(CorruptFile, Unsupported):
+            decode_manifest(bytes(damaged), "m")

@@ -148,6 +148,12 @@ def test_sparse_keys_are_left_to_sorting() -> None:
     assert unseen([np.array([-(2**63)]), np.array([2**63 - 1])]) is None
 
 
+def test_narrow_keys_whose_differences_do_not_fit_their_type() -> None:
+    found = unseen([np.array([45], np.int8), np.arange(-100, 101, dtype=np.int8)])
+    assert found is not None
+    assert np.flatnonzero(~found[1]).tolist() == [145]
+
+
 @given(
     runs=st.lists(st.sets(st.integers(-128, 127), max_size=200), min_size=1, max_size=4),
     dtype=st.sampled_from([np.int8, np.int16, np.int64]),

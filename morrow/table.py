@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import Snapshot, Tag
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time
@@ -82,6 +82,15 @@ class Table:
     def snapshots(self) -> SnapshotList:
         """Living snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
         return SnapshotList(self._metadata.snapshots())
+
+    @property
+    def tags(self) -> Tags:
+        """Named snapshots that expiry leaves alone: ``t.tags.list()``, ``t.tags.get(name)``."""
+        return Tags(self._metadata)
+
+    def branches(self) -> list[str]:
+        """Names of all branches except main, sorted."""
+        return self._metadata.branch_names()
 
     def scan(
         self,
@@ -161,6 +170,24 @@ class Table:
         return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.path)}</p>" + html_table(
             ("column", "type", "comment"), rows
         )
+
+
+class Tags:
+    """The tags of a table."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+
+    def list(self) -> Sequence[Tag]:
+        """All tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known, ``.create_time``."""
+        return self._metadata.tags()
+
+    def get(self, name: str) -> Tag:
+        """Raises `TagNotFound`."""
+        return self._metadata.tag(name)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{tag.name}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
 
 
 class SnapshotList(list[Snapshot]):

@@ -105,7 +105,10 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
         yield from to_arrow(plan, store).to_batches(max_chunksize=batch_rows)
         return
     left = plan.limit
-    for part, group in ((one, group) for one in plan.parts for group in _groups(one.sections)):
+    # Without a filter, sections that hold as many rows as the limit are enough: do not open more, nor make their masks.
+    filtered = plan.filter.predicate != ALWAYS or bool(plan.filter.residuals)
+    most = GROUP_ROWS if left is None or filtered else min(GROUP_ROWS, left)
+    for part, group in ((one, group) for one in plan.parts for group in _groups(one.sections, most)):
         if left == 0:
             return
         with _reading(part, group, store):
@@ -118,12 +121,12 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
                 yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
 
 
-def _groups(sections: Sequence[Section]) -> Iterator[list[Section]]:
-    """Neighbouring sections that one query reads: many small ones together, a large one alone."""
+def _groups(sections: Sequence[Section], most_rows: int = GROUP_ROWS) -> Iterator[list[Section]]:
+    """Neighbouring sections that one query reads: many small ones together, one of more than `most_rows` alone."""
     group: list[Section] = []
     rows = 0
     for section in sections:
-        if group and (rows + section.row_count > GROUP_ROWS or len(group) == MOST_GROUPED):
+        if group and (rows + section.row_count > most_rows or len(group) == MOST_GROUPED):
             yield group
             group, rows = [], 0
         group.append(section)

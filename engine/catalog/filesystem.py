@@ -20,8 +20,14 @@ class FilesystemCatalog:
     root: str
 
     def databases(self) -> list[str]:
-        """Names of all databases, sorted."""
+        """Names of all databases, sorted.
+
+        Raises:
+            DatabaseNotFound: there is no warehouse at this place.
+        """
         listed = self.store.list(self.root)
+        if not listed and not self.store.is_dir(self.root):
+            raise DatabaseNotFound(f"{self.root}: there is no such warehouse folder")
         return sorted(
             s.name.removesuffix(DATABASE_SUFFIX) for s in listed if s.is_dir and s.name.endswith(DATABASE_SUFFIX)
         )

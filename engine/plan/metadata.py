@@ -13,6 +13,7 @@ from typing import TypeVar
 from morrow.engine.errors import (
     BranchNotFound,
     FileMissing,
+    InvalidArgument,
     SnapshotExpired,
     SnapshotNotFound,
     TableNotFound,
@@ -89,7 +90,8 @@ class TableMetadata:
         """
         ids = self.schema_ids()
         if not ids:
-            what = "holds no Paimon schema (schema/schema-<id>)" if self.store.is_dir(self.root) else "does not exist"
+            there = self.store.is_dir(self.root)
+            what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
             raise TableNotFound(
                 f"{self.where}: the folder {what}; give the folder of a table, such as warehouse/db.db/table"
             )
@@ -129,7 +131,7 @@ class TableMetadata:
         if 1 <= snapshot_id < ids[0]:
             raise SnapshotExpired(
                 f"{self.where}: snapshot {snapshot_id} has expired; the snapshots are {ids[0]} to {ids[-1]}, "
-                "tags keep older states (see .tags)"
+                "tags keep older states (see Table.tags)"
             )
         raise SnapshotNotFound(
             f"{self.where}: there is no snapshot {snapshot_id}; the snapshots are {ids[0]} to {ids[-1]}"
@@ -190,7 +192,13 @@ class TableMetadata:
         )
 
     def tag(self, name: str) -> Tag:
-        """Raises `TagNotFound`."""
+        """The tag of this name.
+
+        Raises:
+            TagNotFound: there is none. InvalidArgument: a name that no tag can have.
+        """
+        if not name.strip() or "/" in name or "\\" in name or "\0" in name:
+            raise InvalidArgument(f"{name!r} is no name of a tag")
         path = self.paths.tag(name)
         try:
             return parse_tag(self.store.read(path), name, path)

@@ -48,8 +48,7 @@ def test_a_limit_opens_no_more_files_than_it_needs(append: TableFactory) -> None
     assert len(set(store.reads)) == 1
 
 
-def test_a_limit_over_several_groups_of_sections(append: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "MOST_GROUPED", 1)
+def test_a_limit_over_several_groups_of_sections(append: TableFactory) -> None:
     store = RecordingStore()
     plan = morrow.open(append.path).scan(limit=ROWS + 1).plan
     assert [batch.num_rows for batch in execute.to_batches(plan, store)] == [ROWS, 1]
@@ -78,7 +77,7 @@ def test_batches_have_at_most_the_rows_asked_for(
     scan = morrow.open(append.path).scan()
     batches = list(scan.to_batches(300))
     assert max(batch.num_rows for batch in batches) <= 300
-    assert pa.Table.from_batches(batches) == scan.to_arrow()
+    assert sorted(pa.Table.from_batches(batches)["x"].to_pylist()) == list(range(FILES * ROWS))
     assert all(batch.schema == scan.schema for batch in batches)
 
 
@@ -170,7 +169,7 @@ def test_columns_selected_from_the_lazy_frame_reach_the_files(merged: TableFacto
 def test_an_updated_row_does_not_come_back_by_its_old_values(merged: TableFactory) -> None:
     table = morrow.open(merged.path)
     assert table.scan(filter="v BETWEEN 150 AND 160").to_arrow().num_rows == 0
-    assert table.scan(["id"], filter="v = -1 AND id > 197").to_arrow()["id"].to_pylist() == [198, 199]
+    assert sorted(table.scan(["id"], filter="v = -1 AND id > 197").to_arrow()["id"].to_pylist()) == [198, 199]
 
 
 def test_what_cannot_be_pushed_is_applied_to_the_rows(merged: TableFactory) -> None:

@@ -125,7 +125,11 @@ class Scan:
         return execute.to_polars(self.plan, self._metadata.store)
 
     def lazy(self) -> pl.LazyFrame:
-        """A Polars LazyFrame: what is done to it later still reaches the file scans."""
+        """A Polars LazyFrame; masks are computed now, data is read when it is collected.
+
+        Columns chosen later reach the file scans. So do filters on files without a mask; on masked files give them to
+        `Table.scan` instead, which tests them before the mask.
+        """
         from morrow.readers import execute
 
         return execute.lazy(self.plan, self._metadata.store)

@@ -23,31 +23,28 @@ from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.stitch import stitched_frame
 
 SMALL_ROWS = 1 << 23
-"""Reads of up to so many stored rows may trade memory for speed."""
+"""Up to so many stored rows a whole read lays masks beside the rows: faster, but Polars then holds more at once."""
 
 
-def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
-    """The live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
+def section_frame(
+    plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore, *, whole: bool = False
+) -> pl.LazyFrame:
+    """The live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`.
+
+    With `whole` the caller will take all rows of the frame as they are, and push nothing further into it.
+    """
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
         return filtered(plan, stitched_frame(plan, section, fields, masks, store))
     retractions = section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
+    beside = whole and bool(fields) and plan.filter.predicate == ALWAYS and plan.stored_rows <= SMALL_ROWS
     parts = [
-        _scan_group(plan, section, group, mask, retractions, fields, store)
-        for group, mask in _scan_groups(section.files, masks, retractions)
+        _scan_beside(plan, section, group, group_masks, fields, store)
+        if beside and not (retractions and _hold_retractions(group))
+        else _scan_masked(plan, section, group, group_masks, retractions, fields, store)
+        for group, group_masks in _scan_groups(section.files, masks, beside)
     ]
-    return joined(plan, parts)
-
-
-def joined(plan: ScanPlan, frames: Sequence[pl.LazyFrame]) -> pl.LazyFrame:
-    """The rows of all frames.
-
-    A table has no row order, and Polars is faster when it need not keep one. It then reads all files at once, so large
-    reads keep the order for the sake of memory.
-    """
-    if len(frames) == 1:
-        return frames[0]
-    return pl.union(frames) if plan.stored_rows <= SMALL_ROWS else pl.concat(frames)
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
 def empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
@@ -62,43 +59,69 @@ def filtered(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.filter(expressions.compile(plan.filter.predicate, plan.schema.fields))
 
 
+def _hold_retractions(files: Sequence[DataFile]) -> bool:
+    return any(file.may_hold_retractions for file in files)
+
+
 def _scan_groups(
-    files: Sequence[DataFile], masks: Sequence[Mask], retractions: bool
-) -> list[tuple[list[DataFile], Mask]]:
-    """Files that one scan can read: unmasked ones of the same shape together, each masked one alone."""
-    groups: list[tuple[list[DataFile], Mask]] = [([f], m) for f, m in zip(files, masks) if m is not None]
-    plain = [file for file, mask in zip(files, masks) if mask is None]
+    files: Sequence[DataFile], masks: Sequence[Mask], beside: bool
+) -> list[tuple[list[DataFile], list[Mask]]]:
+    """Files that one scan can read: those of one shape together; unless masks lie `beside`, each masked one alone."""
 
-    def shape(file: DataFile) -> tuple[object, ...]:
-        return file.schema_id, file.format, file.write_columns or (), retractions and file.may_hold_retractions
+    def shape(pair: tuple[DataFile, Mask]) -> tuple[object, ...]:
+        file, mask = pair
+        alone = file.path if mask is not None and not beside else ""
+        return alone, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
 
-    for _, group in groupby(sorted(plain, key=shape), key=shape):
-        groups.append((list(group), None))
-    return groups
+    grouped = groupby(sorted(zip(files, masks), key=shape), key=shape)
+    return [([file for file, _ in group], [mask for _, mask in group]) for group in (list(g) for _, g in grouped)]
 
 
-def _scan_group(
+def _scan_beside(
     plan: ScanPlan,
     section: Section,
     files: Sequence[DataFile],
-    mask: Mask,
+    masks: Sequence[Mask],
+    fields: tuple[DataField, ...],
+    store: FileStore,
+) -> pl.LazyFrame:
+    """All rows of the files in their order, so that one long mask lies beside them and no position has to be made."""
+    frame = file_frame(plan, section, files, fields, store)
+    if all(mask is None for mask in masks):
+        return frame
+    pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
+    return frame.filter(pl.lit(pl.concat([piece.rename("") for piece in pieces])))
+
+
+def _scan_masked(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    masks: Sequence[Mask],
     retractions: bool,
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    with_kind = retractions and any(file.may_hold_retractions for file in files)
+    """Unmasked files, or one masked file whose rows are looked up in the mask by their position."""
+    mask = masks[0]
+    with_kind = retractions and _hold_retractions(files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
-    whole = plan.filter.predicate == ALWAYS and plan.stored_rows <= SMALL_ROWS
-    if mask is not None and fields and not with_kind and whole:
-        # Every row is read in order, so the mask lies beside the rows and no position has to be made.
-        return file_frame(plan, section, files, read, store).filter(pl.lit(mask))
     frame = file_frame(plan, section, files, read, store, position=mask is not None)
     # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
     frame = filtered(plan, frame)
     if with_kind:
         frame = frame.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
     if mask is not None:
-        frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
+        frame = frame.filter(_is_live(mask))
     if with_kind or mask is not None:
         frame = frame.select(plan.read_columns)
     return frame
+
+
+def _is_live(mask: pl.Series) -> pl.Expr:
+    """Whether the row at `POSITION` is live.
+
+    Polars takes this for an expression over all rows, so what a user filters later stays above it. Elementwise forms
+    (a Python function, ``is_in`` of the dead positions) let such filters through but double the cost of a sum.
+    """
+    return pl.lit(mask).gather(pl.col(POSITION))

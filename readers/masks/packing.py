@@ -38,7 +38,6 @@ INTEGERS = (
     *(TimeType, TimestampType, LocalZonedTimestampType),
 )
 TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
-LENGTH_SUFFIX = "__length"
 
 
 @dataclass(frozen=True)
@@ -73,38 +72,40 @@ class KeyPacking:
     @cached_property
     def expressions(self) -> list[pl.Expr]:
         """What to select of a file's key columns instead of the columns themselves."""
-        return [part for field in self.fields for part in self._expressions(field)]
+        return [self._expression(field) for field in self.fields]
 
-    def _expressions(self, field: DataField) -> list[pl.Expr]:
+    def _expression(self, field: DataField) -> pl.Expr:
         if field.name not in self.lengths:
-            return [pl.col(field.name).to_physical().cast(pl.Int64)]
+            return pl.col(field.name).to_physical().cast(pl.Int64)
+        length = self.lengths[field.name]
         content = pl.col(field.name).cast(pl.Binary)
-        word = content.bin.slice(self.lengths[field.name] - WORD_BYTES, WORD_BYTES)
-        return [
-            word.bin.reinterpret(dtype=pl.UInt64, endianness="big").alias(field.name),
-            content.bin.size().alias(field.name + LENGTH_SUFFIX),
-        ]
+        word = content.bin.slice(length - WORD_BYTES, WORD_BYTES).bin.reinterpret(dtype=pl.UInt64, endianness="big")
+        # A value of another length becomes null, which `pack` notices.
+        return pl.when(content.bin.size() == length).then(word).alias(field.name)
 
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> npt.NDArray[np.uint64] | None:
         """One number per row of `frame` (columns of `expressions`), equal exactly for equal keys; None if not exact."""
-        packed = np.zeros(frame.height, np.uint64)
         if frame.is_empty():
-            return packed
+            return np.empty(0, np.uint64)
+        if not all(self._is_exact(frame, index, low, high) for index in range(len(self.fields))):
+            return None
+        packed = pl.lit(0, dtype=pl.UInt64)
         left = WORD_BITS
-        for index, field in enumerate(self.fields):
-            column = frame[field.name]
-            if field.name in self.lengths and not self._is_exact(frame, index, low, high):
-                return None
-            least, greatest = column.min(), column.max()
+        for field in self.fields:
+            least, greatest = frame[field.name].min(), frame[field.name].max()
             assert isinstance(least, int) and isinstance(greatest, int)
             bits = (greatest - least).bit_length()
-            if bits > left:
-                return None
             left -= bits
-            # Differences wrap around in 64 bits and are right again as unsigned numbers.
-            offsets = column.to_numpy().view(np.uint64) - np.uint64(least % 2**WORD_BITS)
-            packed = (packed << np.uint64(bits) if bits < WORD_BITS else packed) | offsets
-        return packed
+            if left < 0:
+                return None
+            if bits == WORD_BITS:
+                # Nothing else has room beside it, and its difference from the least value may overflow.
+                sign = 0 if field.name in self.lengths else 1 << (WORD_BITS - 1)
+                packed = pl.col(field.name).reinterpret(signed=False) ^ pl.lit(sign, dtype=pl.UInt64)
+            else:
+                packed = packed * (1 << bits) + (pl.col(field.name) - least).cast(pl.UInt64)
+        number: npt.NDArray[np.uint64] = frame.lazy().select(packed).collect(engine="streaming").to_series().to_numpy()
+        return number
 
     def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
         """Whether the last eight bytes tell the values of a text column apart.
@@ -113,10 +114,11 @@ class KeyPacking:
         two bounds share the bounds' common prefix, in their first column.
         """
         name = self.fields[index].name
-        length = self.lengths[name]
-        if not (frame[name + LENGTH_SUFFIX] == length).all():
+        if name not in self.lengths:
+            return True
+        if frame[name].null_count():
             return False
-        before = length - WORD_BYTES
+        before = self.lengths[name] - WORD_BYTES
         return before == 0 or (index == 0 and _bytes(low[0])[:before] == _bytes(high[0])[:before])
 
 

@@ -36,8 +36,10 @@ def test_a_table_by_name(catalog: FilesystemCatalog) -> None:
     assert list(table.latest_schema().by_name) == ["id"]
 
 
-def test_a_warehouse_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert FilesystemCatalog(LocalStore(), str(tmp_path / "nope")).databases() == []
+def test_a_warehouse_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    assert FilesystemCatalog(LocalStore(), str(tmp_path)).databases() == []
+    with pytest.raises(DatabaseNotFound, match="nope: there is no such warehouse folder"):
+        FilesystemCatalog(LocalStore(), str(tmp_path / "nope")).databases()
 
 
 def test_what_is_not_there_is_named_with_what_is(catalog: FilesystemCatalog) -> None:

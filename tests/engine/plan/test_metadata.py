@@ -12,6 +12,7 @@ import pytest
 from morrow.engine.errors import (
     BranchNotFound,
     CorruptFile,
+    InvalidArgument,
     SnapshotExpired,
     SnapshotNotFound,
     TableNotFound,
@@ -122,7 +123,9 @@ def test_a_table_that_was_dropped_and_made_anew_has_its_new_schema(table: TableF
 def test_a_folder_that_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFound, match="the folder holds no Paimon schema"):
         TableMetadata(LocalStore(), str(tmp_path)).latest_schema()
-    with pytest.raises(TableNotFound, match="nope: the folder does not exist; give the folder of a table"):
+    with pytest.raises(
+        TableNotFound, match="nope: the folder does not exist, or is no folder; give the folder of a table"
+    ):
         TableMetadata(LocalStore(), str(tmp_path / "nope")).latest_schema()
 
 
@@ -153,7 +156,7 @@ def test_branches_have_their_own_snapshots(table: TableFactory) -> None:
 
 
 def test_names_of_tags_and_branches_stay_in_their_folder(table: TableFactory) -> None:
-    with pytest.raises(UnsafePath):
+    with pytest.raises(InvalidArgument, match="is no name of a tag"):
         metadata(table).tag("../../snapshot/snapshot-1")
     with pytest.raises(UnsafePath):
         metadata(table).on_branch("../x")

@@ -99,6 +99,23 @@ def test_mask_to_bytes(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
     take_down(benchmark, "mask to bytes", rows, rate, add + serialize, len(to_bytes(mask)))
 
 
+def test_mask_to_bytes_against_a_bulk_add_of_numpy_positions(benchmark: BenchmarkFixture) -> None:
+    """The way most people would call pyroaring: `BitMap(positions)` with the positions as a numpy array."""
+    rows, rate = 200_000_000, 0.8
+    mask = random_mask(rows, rate)
+    positions = np.flatnonzero(mask).astype(np.uint32)
+    compare(
+        benchmark,
+        SECTION,
+        f"mask to bytes and back, {rows // 10**6:,}M rows, {rate:.0%} dead",
+        lambda: to_mask(to_bytes(mask), rows),
+        baseline=("pyroaring bulk add of a numpy array", timed(lambda: BitMap(positions))),
+        bound=Bound(50, faster=True),
+        rounds=5,
+        warmup=False,
+    )
+
+
 @each_cell
 def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
     data = to_bytes(random_mask(rows, rate))

@@ -1,4 +1,4 @@
-# `make` builds .venv and lists the targets. Nothing but make and Python 3.10+ has to be installed by hand.
+# `make` builds .venv and lists the targets. Nothing but make and Python 3.11+ has to be installed by hand.
 #
 # The environment is made once and again when pyproject.toml changes. Another interpreter: make PYTHON=python3.13 test
 # More arguments for pytest: make test ARGS="-k golden -x"
@@ -62,8 +62,8 @@ clean:  ## remove the environment, caches and generated tables
 # pip 25.1 is the first that installs dependency groups, so pip itself comes first. The build backend is installed as well:
 # the packaging test builds the wheel without a network.
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
-	    { echo "Morrow needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	    { echo "Morrow needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "[1/3] making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv --clear $(VENV) || \
 	    { echo "python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }

@@ -144,7 +144,8 @@ class Scan:
         """The scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
         from morrow.readers.dataset import PaimonDataset
 
-        return PaimonDataset(self.schema, lambda columns, filter: self.narrowed(columns, filter).to_reader())
+        key = (self._metadata.store.url(self._metadata.root), self._metadata.branch, self._request)
+        return PaimonDataset(self.schema, lambda columns, filter: self.narrowed(columns, filter).to_reader(), key)
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
         """The same snapshot with fewer columns and rows: both must be of this scan's output.

@@ -6,7 +6,7 @@ DuckDB calls `scanner(columns, filter)` when the object is registered or found b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -22,10 +22,12 @@ ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordB
 class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
     """A scan of a Paimon table, as a dataset that can be read any number of times."""
 
-    def __init__(self, schema: pa.Schema, read: ReadFunction) -> None:
+    def __init__(self, schema: pa.Schema, read: ReadFunction, key: Hashable = None) -> None:
         # The base class has no Python constructor; only the methods below are ever called.
         self._schema = schema
         self._read = read
+        self.key = key
+        """What the rows are of (table, snapshot, columns, filter): equal keys, equal rows; None is never equal."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -12,8 +12,10 @@ database each time: a transaction sees those that are attached while it runs, bu
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from morrow.readers.dataset import PaimonDataset
@@ -45,7 +47,8 @@ class ScanFunction:
 
     def __init__(self, open_dataset: Callable[..., PaimonDataset]) -> None:
         self._open_dataset = open_dataset
-        self._handoffs: list[str] = []
+        self._handoffs: OrderedDict[Hashable, str] = OrderedDict()
+        self._lock = threading.Lock()
         self._cursor: duckdb.DuckDBPyConnection | None = None
 
     def install(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -87,18 +90,25 @@ class ScanFunction:
         return f"FROM {self._hand_over(dataset)}.{HANDOFF_VIEW}"
 
     def _hand_over(self, dataset: PaimonDataset) -> str:
-        """The database that `dataset` is a view in."""
+        """The database that `dataset` is a view in; the same rows are handed over once."""
         assert self._cursor is not None
         database = f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}"
+        key = database if dataset.key is None else dataset.key
+        with self._lock:
+            if key in self._handoffs:
+                self._handoffs.move_to_end(key)
+                return self._handoffs[key]
         # A cursor of its own: queries of several threads are bound at once.
         with self._cursor.cursor() as cursor:
             cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
             cursor.execute(f"USE {database}")
             cursor.from_arrow(dataset).create_view(HANDOFF_VIEW)
             cursor.execute(f"USE {HANDOFF_DATABASE}")
-            self._handoffs.append(database)
-            while len(self._handoffs) > MOST_HANDOFFS:
-                cursor.execute(f"DETACH DATABASE IF EXISTS {self._handoffs.pop(0)}")
+            with self._lock:
+                self._handoffs[key] = database
+                spare = [self._handoffs.popitem(last=False)[1] for _ in range(len(self._handoffs) - MOST_HANDOFFS)]
+            for old in spare:
+                cursor.execute(f"DETACH DATABASE IF EXISTS {old}")
         return database
 
 

@@ -32,14 +32,11 @@ MOST_GROUPED = 64
 """Sections that a stream reads as one query: up to so many stored rows and so many sections."""
 
 
-def lazy(plan: ScanPlan, store: FileStore, *, whole: bool = False) -> pl.LazyFrame:
-    """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected.
-
-    With `whole` it is collected as it is: nothing further will be pushed into the file scans.
-    """
+def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
+    """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected."""
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
-    parts = [_frame(part, part.sections, store, whole) for part in plan.parts]
+    parts = [_frame(part, part.sections, store) for part in plan.parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts)
     return frame if plan.limit is None else frame.head(plan.limit)
 
@@ -49,10 +46,10 @@ def _reading(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> A
     return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
 
 
-def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, whole: bool) -> pl.LazyFrame:
+def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
     """These sections of a plan as one frame: masked scans, residual filters, output columns."""
     masks = _masks(plan, sections, store)
-    frames = [section_frame(plan, s, m, store, whole=whole) for s, m in zip(sections, masks)]
+    frames = [section_frame(plan, s, m, store) for s, m in zip(sections, masks)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
     for residual in plan.filter.residuals:
@@ -75,7 +72,7 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
         CorruptFile, FileMissing, Unsupported: as planning and reading do.
     """
     with _reading(plan, plan.sections, store):
-        rows = lazy(plan, store, whole=plan.limit is None).collect()
+        rows = lazy(plan, store).collect()
     _check_complete(plan, store, rows.height)
     return rows
 
@@ -116,7 +113,7 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
         if left == 0:
             return
         with _reading(part, group, store):
-            frame = _frame(part, group, store, whole=left is None)
+            frame = _frame(part, group, store)
             frame = frame if left is None else frame.head(left)
             for chunk in frame.collect_batches(
                 chunk_size=batch_rows, maintain_order=True, lazy=True, engine="streaming"

@@ -23,21 +23,17 @@ from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.stitch import stitched_frame
 
 SMALL_ROWS = 1 << 23
-"""Up to so many stored rows a whole read lays masks beside the rows: faster, but Polars then holds more at once."""
+"""Up to so many stored rows a full read lays masks beside the rows: faster, but Polars then holds more at once."""
 
 
-def section_frame(
-    plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore, *, whole: bool = False
-) -> pl.LazyFrame:
-    """The live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`.
-
-    With `whole` the caller will take all rows of the frame as they are, and push nothing further into it.
-    """
+def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
+    """The live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
         return filtered(plan, stitched_frame(plan, section, fields, masks, store))
     retractions = section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
-    beside = whole and bool(fields) and plan.filter.predicate == ALWAYS and plan.stored_rows <= SMALL_ROWS
+    complete = plan.filter.predicate == ALWAYS and plan.limit is None
+    beside = complete and bool(fields) and plan.stored_rows <= SMALL_ROWS
     parts = [
         _scan_beside(plan, section, group, group_masks, fields, store)
         if beside and not (retractions and _hold_retractions(group))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import polars as pl
@@ -72,9 +73,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
         return NO_FILTER
     # The front ends bring sqlglot or pyarrow.dataset along: each is imported by the first filter of its kind.
     if isinstance(filter, str):
-        from morrow.engine.plan.filter_sql import split_sql
-
-        return _assembled(split_sql(filter, known), filter.strip())
+        return _from_sql(filter, tuple(fields))
     if isinstance(filter, pl.Expr):
         from morrow.engine.plan.filter_polars import split_polars
 
@@ -90,6 +89,13 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     raise InvalidArgument(
         f"filter: a {type(filter).__name__} is no filter; pass SQL text, a polars.Expr or a pyarrow.compute.Expression"
     )
+
+
+@lru_cache(maxsize=256)
+def _from_sql(text: str, fields: tuple[DataField, ...]) -> Filter:
+    from morrow.engine.plan.filter_sql import split_sql
+
+    return _assembled(split_sql(text, Columns(fields)), text.strip())
 
 
 def _assembled(parts: Iterable[Part], text: str) -> Filter:

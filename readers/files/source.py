@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +20,7 @@ from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageE
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.readers.dtypes import polars_dtype
+from morrow.readers.files.read_ahead import read_ahead
 
 
 @dataclass(frozen=True)
@@ -126,16 +129,19 @@ def streamed(
     ) -> Iterator[pl.DataFrame]:
         names = list(schema) if with_columns is None else with_columns
         wanted = [each for each in fields if each.name in names]
+        numbered = position if position in names else None
+        decoders = [partial(_frames, decode, source, wanted, schema, numbered) for source in sources]
+        # Someone who wants a few rows does not want the next files opened.
+        frames = read_ahead(decoders) if n_rows is None else chain.from_iterable(each() for each in decoders)
         left = n_rows
-        for source in sources:
-            for frame in _frames(decode, source, wanted, schema, position if position in names else None):
-                if left is not None:
-                    frame = frame.head(left)
-                    left -= frame.height
-                frame = frame.select(names)
-                yield frame if predicate is None else frame.filter(predicate)
-                if left == 0:
-                    return
+        for frame in frames:
+            if left is not None:
+                frame = frame.head(left)
+                left -= frame.height
+            frame = frame.select(names)
+            yield frame if predicate is None else frame.filter(predicate)
+            if left == 0:
+                return
 
     paths = ", ".join(source.path for source in sources)
     return register_io_source(generate, schema=schema, explain_name=f"{sources[0].format} {paths}")

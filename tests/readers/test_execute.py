@@ -163,7 +163,7 @@ def test_filters_on_other_columns_than_the_key_reach_the_files_of_merged_tables(
 
 def test_columns_selected_from_the_lazy_frame_reach_the_files(merged: TableFactory) -> None:
     plan = morrow.open(merged.path).scan().lazy().select("id").explain()
-    assert plan.count("PROJECT 1/2 COLUMNS") == 2
+    assert plan.count("PROJECT 1/2 COLUMNS") == plan.count("Parquet SCAN") > 0
 
 
 def test_an_updated_row_does_not_come_back_by_its_old_values(merged: TableFactory) -> None:

@@ -6,6 +6,7 @@ the tables are a tenth of the size, peers are left out and the report is printed
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,8 @@ def main(arguments: list[str]) -> int:
     JSON.unlink(missing_ok=True)
     named = any(Path(argument.split("::")[0]).exists() for argument in arguments)
     suite = [] if named else [str(HERE)]
+    if not quick and not named:
+        os.environ.setdefault("MORROW_BENCH_HUGE", "1")
     command = [sys.executable, "-m", "pytest", *suite, *PYTEST, f"--benchmark-json={JSON}", *arguments]
     code = subprocess.run(command, cwd=HERE.parent, check=False).returncode
     if not JSON.exists() or JSON.stat().st_size == 0:

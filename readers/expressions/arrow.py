@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.engine.plan.filter_terms import Residual
+from morrow.engine.plan.filter.terms import Residual
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 from morrow.readers.expressions import sql
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.types import DataField, DataType
-from morrow.engine.plan.filter_terms import Residual
+from morrow.engine.plan.filter.terms import Residual
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate
 
 Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]

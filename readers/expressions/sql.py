@@ -36,7 +36,7 @@ from morrow.engine.format.types import (
     VarCharType,
     arrow_time_unit,
 )
-from morrow.engine.plan.filter_terms import Residual
+from morrow.engine.plan.filter.terms import Residual
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 
 if TYPE_CHECKING:

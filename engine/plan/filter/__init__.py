@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import predicate as tree
-from morrow.engine.plan.filter_terms import Columns, Part, Residual
+from morrow.engine.plan.filter.terms import Columns, Part, Residual
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
 
 __all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "both", "parse_filter"]
@@ -75,11 +75,11 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     if isinstance(filter, str):
         return _from_sql(filter, tuple(fields))
     if isinstance(filter, pl.Expr):
-        from morrow.engine.plan.filter_polars import split_polars
+        from morrow.engine.plan.filter.polars import split_polars
 
         return _assembled(split_polars(filter, known), str(filter))
     if isinstance(filter, pc.Expression):
-        from morrow.engine.plan.filter_arrow import split_arrow
+        from morrow.engine.plan.filter.arrow import split_arrow
 
         return _assembled(split_arrow(filter, known), str(filter))
     if isinstance(filter, (Leaf, And, Or)):
@@ -93,7 +93,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
 
 @lru_cache(maxsize=256)
 def _from_sql(text: str, fields: tuple[DataField, ...]) -> Filter:
-    from morrow.engine.plan.filter_sql import split_sql
+    from morrow.engine.plan.filter.sql import split_sql
 
     return _assembled(split_sql(text, Columns(fields)), text.strip())
 

@@ -36,7 +36,7 @@ from morrow.engine.format.types import (
     TimestampType,
     TimeType,
 )
-from morrow.engine.plan.filter_literals import (
+from morrow.engine.plan.filter.literals import (
     BINARY_TYPES,
     FLOAT_TYPES,
     INTEGER_BITS,
@@ -46,7 +46,7 @@ from morrow.engine.plan.filter_literals import (
     membership,
     not_null,
 )
-from morrow.engine.plan.filter_terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 C_SCHEMA_SIZE = 72

@@ -36,7 +36,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.plan.filter_literals import BINARY_TYPES, INTEGER_BITS, STRING_TYPES, snapped
+from morrow.engine.plan.filter.literals import BINARY_TYPES, INTEGER_BITS, STRING_TYPES, snapped
 from morrow.engine.plan.predicate import Value
 
 DOUBLE_DIGITS, FLOAT_DIGITS = 2**53, 2**24

@@ -30,7 +30,7 @@ from morrow.engine.format.types import (
     TimeType,
     arrow_time_unit,
 )
-from morrow.engine.plan.filter_literals import (
+from morrow.engine.plan.filter.literals import (
     BINARY_TYPES,
     EPOCH,
     FLOAT_TYPES,
@@ -42,7 +42,7 @@ from morrow.engine.plan.filter_literals import (
     membership,
     not_null,
 )
-from morrow.engine.plan.filter_terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate, Value
 
 EXACT_FLOAT_INTEGERS = 2**24

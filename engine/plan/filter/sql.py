@@ -17,9 +17,9 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import BooleanType, DataField
-from morrow.engine.plan.filter_literals import STRING_TYPES, comparison, is_null, membership, not_null
-from morrow.engine.plan.filter_sql_literals import NULL, Node, constant, typed
-from morrow.engine.plan.filter_terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.filter.literals import STRING_TYPES, comparison, is_null, membership, not_null
+from morrow.engine.plan.filter.sql_literals import NULL, Node, constant, typed
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 

@@ -1,7 +1,8 @@
 """Orders versions of keys as Java Paimon does, column-wise.
 
 Strings and binaries compare by unsigned bytes, nulls (possible in sequence fields only) come first whatever the sort
-order, and floats follow Java's total order: -0.0 before 0.0, NaN last and equal to itself.
+order. Floats follow Java's ``<`` and ``>``, to which -0.0 and 0.0 are one value. NaN is the greatest value and equal
+to itself: Paimon up to 2.0 takes it for equal to every number, which orders nothing (later versions have it as here).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.i
 
 
 def sortable(series: pl.Series) -> pl.Series:
-    """The series, floats replaced by integers that sort and compare as Java's Float.compare does."""
+    """The series, floats replaced by integers that sort and compare in the order above."""
     if type(series.dtype) not in BITS:
         return series
     integer, sign_bit = BITS[type(series.dtype)]
-    values = series.fill_null(0.0).to_numpy()
+    values = series.fill_null(0.0).to_numpy() + 0.0  # makes 0.0 of -0.0
     bits = np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(integer)
     # Negative floats order backwards by their bits: flip all but the sign.
     ordered = bits ^ ((bits >> sign_bit) & ((1 << sign_bit) - 1))

@@ -118,15 +118,16 @@ def test_mask_to_bytes_against_a_bulk_add_of_numpy_positions(benchmark: Benchmar
 
 
 HUGE_WORKER = """
-import sys, resource
+import sys
+from bench.memory_worker import status
 from bench.test_dv_codec import random_mask, to_bytes, to_mask
-rows, before = int(sys.argv[1]), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows, before = int(sys.argv[1]), status("VmRSS")
 mask = random_mask(rows, 0.5)
 data = to_bytes(mask)
 dead = int(mask.sum())
 del mask
 assert int(to_mask(data, rows).sum()) == dead
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print(status("VmHWM") - before)
 """
 """Mask to bytes, the mask given up, and back again; the first mask itself (a byte a row) is part of the peak."""
 

@@ -1,13 +1,12 @@
 """Scans as DuckDB relations, and the table function ``paimon_scan`` for SQL.
 
 DuckDB reads a scan through a `PaimonDataset`: its projections and filters arrive in `scanner(columns, filter)`, the
-files are scanned and masked by Polars, and the columns come back as Arrow without a copy. That measures faster than
-DuckDB's own ``read_parquet`` of the same files for full reads and about equal for aggregates, and it serves every
-format and merge engine alike.
+files are scanned and masked by Polars, and the rows come back as an Arrow stream. One path serves every format and merge
+engine; reads cost 1.4 to 2 times DuckDB's own ``read_parquet`` of the same files (bench/RESULTS.md).
 
 DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
-returns; the function hands the dataset over as a view in an in-memory database of its own. It has to be a new
-database each time: a transaction sees those that are attached while it runs, but no views made after its first look.
+returns; the function hands the dataset over as a view in an in-memory database of its own. Other rows get another
+database: a transaction sees those that are attached while it runs, but no views made after its first look.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class TableMetadata:
         )
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
-        """Parse a small immutable file once; the size guards against a table dropped and made anew."""
+        """Parse a small file once; its bytes are in the key, so that of a table made anew is parsed anew."""
         data = self.store.read(path)
         key = (self.store.url(path), data)
         return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache

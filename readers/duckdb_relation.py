@@ -1,8 +1,8 @@
 """Scans as DuckDB relations, and the table function ``paimon_scan`` for SQL.
 
 DuckDB reads a scan through a `PaimonDataset`: its projections and filters arrive in `scanner(columns, filter)`, the
-files are scanned and masked by Polars, and the rows come back as an Arrow stream. One path serves every format and merge
-engine; reads cost 1.4 to 2 times DuckDB's own ``read_parquet`` of the same files (bench/RESULTS.md).
+files are scanned and masked by Polars, and the rows come back as an Arrow stream. One path serves every format and
+merge engine; reads cost 1.4 to 2 times DuckDB's own ``read_parquet`` of the same files (bench/RESULTS.md).
 
 DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
 returns; the function hands the dataset over as a view in an in-memory database of its own. Other rows get another

@@ -211,6 +211,9 @@ class _Cursor:
                 raise CorruptFile(self.where, f"the Avro header claims {count} entries")
             for _ in range(count):
                 key = self.take(self.varint()).decode("utf-8", "replace")
+                # A damaged count would take the end of the map, an empty key, and what follows for more entries.
+                if not key.isprintable() or not key or key in entries:
+                    raise CorruptFile(self.where, f"the Avro header has a bad or second key {key!r}")
                 entries[key] = self.take(self.varint())
         return entries
 

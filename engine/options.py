@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+MERGE_ENGINE_PLUGINS = "morrow.merge_engines"
+"""The entry points by which other packages add merge engines."""
 BUCKET_FUNCTIONS = ("default", "mod", "hive")
 TRAVEL_KEYS = (
     "scan.snapshot-id",
@@ -29,6 +32,7 @@ IGNORE_DELETE_KEYS = (
     "deduplicate.ignore-delete",
     "partial-update.ignore-delete",
 )
+"""The first of them that is set counts."""
 
 REFUSED_UNLESS: Mapping[str, tuple[str, ...]] = {
     "type": ("table",),
@@ -106,24 +110,24 @@ def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
     _refuse(raw, where)
     return TableOptions(
         raw=dict(raw),
-        merge_engine=_choice(raw, "merge-engine", "deduplicate", MERGE_ENGINES, where),
+        merge_engine=_merge_engine(raw, where),
         bucket=_parsed(raw, "bucket", -1, int, where),
         bucket_key=_names(raw.get("bucket-key")),
         bucket_function=_choice(raw, "bucket-function.type", "default", BUCKET_FUNCTIONS, where),
         file_format=raw.get("file.format", "parquet").lower(),
-        deletion_vectors=_flag(raw, "deletion-vectors.enabled", False, where),
-        ignore_delete=any(_flag(raw, key, False, where) for key in IGNORE_DELETE_KEYS),
+        deletion_vectors=flag(raw, "deletion-vectors.enabled", False, where),
+        ignore_delete=next((flag(raw, key, False, where) for key in IGNORE_DELETE_KEYS if key in raw), False),
         sequence_fields=_names(raw.get("sequence.field")),
         sequence_descending=_choice(raw, "sequence.field.sort-order", "ascending", ("ascending", "descending"), where)
         == "descending",
         partition_default_name=raw.get("partition.default-name", DEFAULT_PARTITION_NAME),
-        legacy_partition_name=_flag(raw, "partition.legacy-name", True, where),
+        legacy_partition_name=flag(raw, "partition.legacy-name", True, where),
         data_directory=_folder(raw.get("data-file.path-directory"), where),
         external_roots=_names(raw.get("data-file.external-paths")),
-        index_in_data_dir=_flag(raw, "index-file-in-data-file-dir", False, where),
-        file_index_enabled=_flag(raw, "file-index.read.enabled", True, where),
-        row_tracking=_flag(raw, "row-tracking.enabled", False, where),
-        data_evolution=_flag(raw, "data-evolution.enabled", False, where),
+        index_in_data_dir=flag(raw, "index-file-in-data-file-dir", False, where),
+        file_index_enabled=flag(raw, "file-index.read.enabled", True, where),
+        row_tracking=flag(raw, "row-tracking.enabled", False, where),
+        data_evolution=flag(raw, "data-evolution.enabled", False, where),
         fallback_branch=raw.get("scan.fallback-branch"),
         travel={key: raw[key] for key in TRAVEL_KEYS if key in raw},
     )
@@ -153,7 +157,8 @@ def _parsed(raw: Mapping[str, str], key: str, default: T, parse: Callable[[str],
         ) from error
 
 
-def _flag(raw: Mapping[str, str], key: str, default: bool, where: str) -> bool:
+def flag(raw: Mapping[str, str], key: str, default: bool, where: str) -> bool:
+    """Read a boolean option. Raises `InvalidArgument` for anything but true and false."""
     value = raw.get(key, str(default)).strip().lower()
     if value not in ("true", "false"):
         raise InvalidArgument(f"{where}: the option {key!r} has the value {raw[key]!r}; it must be true or false")
@@ -165,6 +170,13 @@ def _choice(raw: Mapping[str, str], key: str, default: str, choices: tuple[str, 
     if value not in choices:
         raise Unsupported(f"the option {key!r} = {raw[key]!r}", where=where, hint=f"known values: {', '.join(choices)}")
     return value
+
+
+def _merge_engine(raw: Mapping[str, str], where: str) -> str:
+    """A built-in engine, or one that an installed package registers."""
+    name = raw.get("merge-engine", "").strip().lower()
+    registered = () if not name or name in MERGE_ENGINES else tuple(entry_points(group=MERGE_ENGINE_PLUGINS).names)
+    return _choice(raw, "merge-engine", "deduplicate", (*MERGE_ENGINES, *registered), where)
 
 
 def _names(value: str | None) -> tuple[str, ...]:

@@ -201,12 +201,12 @@ class Scan:
             FileMissing, CorruptFile: the first file that is gone, truncated or damaged.
         """
         from morrow.readers.file_frames import verify_file
-        from morrow.readers.masks import live_masks
+        from morrow.readers.merges.sections import scan_masks
 
         store = self._metadata.store
         for part in self.plan.parts:
             for section in part.sections:
-                live_masks(part, section, store)
+                scan_masks(part, section, store)
                 for file in section.files:
                     verify_file(part, file, store)
         return sum(len(part.files) for part in self.plan.parts)

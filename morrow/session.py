@@ -42,8 +42,10 @@ def open(  # morrow.open is the name users look for
 
 
 def clear_caches() -> None:
-    """Drop decoded metadata and computed masks; the next read starts cold."""
+    """Drop decoded metadata, computed masks and merged rows; the next read starts cold."""
     from morrow.readers.masks import clear_mask_cache
+    from morrow.readers.merges.cache import MERGED_CACHE
 
     METADATA_CACHE.clear()
     clear_mask_cache()
+    MERGED_CACHE.clear()

@@ -18,8 +18,9 @@ from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, Section
 from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.masks import Mask, live_masks
-from morrow.readers.section_frames import empty_frame, section_frame
+from morrow.readers.masks import Mask
+from morrow.readers.merges.sections import is_folded, merged_count, merged_frame, scan_masks, whole_section
+from morrow.readers.section_frames import empty_frame, filtered, section_frame
 
 MASK_WORKERS = 2
 """Sections whose masks are computed at once."""
@@ -32,11 +33,14 @@ MOST_GROUPED = 64
 """Sections that a stream reads as one query: up to so many stored rows and so many sections."""
 
 
-def lazy(plan: ScanPlan, store: FileStore) -> pl.LazyFrame:
-    """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected."""
+def lazy(plan: ScanPlan, store: FileStore, *, at_once: bool = False) -> pl.LazyFrame:
+    """The plan as a Polars LazyFrame; masks are computed now, data is read when it is collected.
+
+    With `at_once`, for a frame that is collected whole, sections that merge may be read right now in one pass.
+    """
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
-    parts = [_frame(part, part.sections, store) for part in plan.parts]
+    parts = [_frame(part, part.sections, store, at_once) for part in plan.parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts)
     return frame if plan.limit is None else frame.head(plan.limit)
 
@@ -46,10 +50,13 @@ def _reading(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> A
     return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
 
 
-def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    """These sections of a plan as one frame: masked scans, residual filters, output columns."""
-    masks = _masks(plan, sections, store)
-    frames = [section_frame(plan, s, m, store) for s, m in zip(sections, masks)]
+def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_once: bool = False) -> pl.LazyFrame:
+    """These sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
+    frames, scanned = _in_one_pass(plan, sections, store) if at_once and _is_complete(plan) else ([], sections)
+    masks = _masks(plan, scanned, store)
+    frames += [section_frame(plan, s, m, store) for s, m in zip(scanned, masks)]
+    # Keys of several versions are merged first and filtered after.
+    frames += [filtered(plan, merged_frame(plan, s, plan.read_columns, store)) for s in scanned if is_folded(plan, s)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
     for residual in plan.filter.residuals:
@@ -57,12 +64,31 @@ def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.
     return frame if plan.read_columns == plan.columns else frame.select(plan.columns)
 
 
+def _in_one_pass(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore
+) -> tuple[list[pl.LazyFrame], list[Section]]:
+    """The sections that are best read whole, and those that are not."""
+    frames, others = [], []
+    for section in sections:
+        frame = whole_section(plan, section, store) if is_folded(plan, section) else None
+        if frame is None:
+            others.append(section)
+        else:
+            frames.append(frame)
+    return frames, others
+
+
+def _is_complete(plan: ScanPlan) -> bool:
+    """Whether every row is wanted."""
+    return plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals
+
+
 def _masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
     """Masks of the sections, several at a time."""
     if len(sections) <= 1:
-        return [live_masks(plan, section, store) for section in sections]
+        return [scan_masks(plan, section, store) for section in sections]
     with ThreadPoolExecutor(MASK_WORKERS) as pool:
-        return list(pool.map(lambda section: live_masks(plan, section, store), sections))
+        return list(pool.map(lambda section: scan_masks(plan, section, store), sections))
 
 
 def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
@@ -72,7 +98,7 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
         CorruptFile, FileMissing, Unsupported: as planning and reading do.
     """
     with _reading(plan, plan.sections, store):
-        rows = lazy(plan, store).collect()
+        rows = lazy(plan, store, at_once=True).collect()
     _check_complete(plan, store, rows.height)
     return rows
 
@@ -84,7 +110,7 @@ def _check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
         CorruptFile: a data file holds more or fewer rows than its manifest entry says.
     """
     known = all(_counted(part, section) for part in plan.parts for section in part.sections)
-    if plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals and known:
+    if _is_complete(plan) and known:
         expected = count(plan, store)
         if rows != expected:
             raise CorruptFile(plan.table, f"its data files gave {rows} rows where the manifests say {expected}")
@@ -160,12 +186,13 @@ def _of_some_column(plan: ScanPlan) -> ScanPlan:
 def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Live rows of one section, reading as little as possible."""
     if section.kind is SectionKind.MERGE:
-        masks = live_masks(plan, section, store)
-        return sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
+        masks = scan_masks(plan, section, store)
+        merged = merged_count(plan, section, store) if is_folded(plan, section) else 0
+        return merged + sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
     if _counted(plan, section):
         return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
     with _reading(plan, [section], store):
-        frame = section_frame(plan, section, live_masks(plan, section, store), store)
+        frame = section_frame(plan, section, scan_masks(plan, section, store), store)
         return int(frame.select(pl.len()).collect().item())
 
 
@@ -174,7 +201,7 @@ def _counted(plan: ScanPlan, section: Section) -> bool:
     if section.kind is SectionKind.RAW:
         retractions = bool(plan.schema.primary_keys) and any(file.may_hold_retractions for file in section.files)
         return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
-    return section.kind is SectionKind.MERGE
+    return section.kind is SectionKind.MERGE and not is_folded(plan, section)
 
 
 def _dead_rows(deletion: DeletionRef | None) -> int:

@@ -16,7 +16,7 @@ from morrow.readers.evolution import file_columns, project
 from morrow.readers.files import FileSource, scan, verify, verify_pages
 
 POSITION = "__morrow_position"
-"""The row's 0-based position in its data file, where a mask is to be applied."""
+"""The row's 0-based position in its data file, or in several one after another, where a mask is to be applied."""
 
 _POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
 
@@ -33,7 +33,7 @@ def file_frame(
     """Rows of `files` (all of one schema, format and set of written columns) with exactly `fields`, as stored.
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
-    With `position` (a single file only) the column `POSITION` is added.
+    With `position` the column `POSITION` is added, which counts through all the files.
     """
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     wanted = tuple(field for field in fields if field.name not in constants)
@@ -41,10 +41,10 @@ def file_frame(
     read = file_columns(written, wanted)
     # A scan of no columns still has to know how many rows there are: their positions say so.
     counted = position or not read
-    frames = [
-        scan([_source(file, plan, store) for file in group], read, position=POSITION if counted else None)
-        for group in ([[file] for file in files] if counted else [list(files)])
-    ]
+    sources = [_source(file, plan, store) for file in files]
+    # Positions that only count rows need not go on from file to file, so no file has to be held against its row count.
+    groups = [[source] for source in sources] if counted and not position else [sources]
+    frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
     kept = (*wanted, _POSITION_FIELD) if counted else wanted
     frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)

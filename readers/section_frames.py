@@ -5,8 +5,8 @@ Because masks come from keys alone, filters on any column reach the files of mer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import accumulate, groupby
 
 import polars as pl
 
@@ -22,6 +22,9 @@ from morrow.readers.masks import Mask
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.stitch import stitched_frame
 
+POSITIONED_ROWS = 1 << 28
+"""Rows, about, that one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
+
 SMALL_ROWS = 1 << 23
 """Up to so many stored rows a full read lays masks beside the rows: faster, but Polars then holds more at once."""
 
@@ -34,11 +37,18 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
     retractions = section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
     complete = plan.filter.predicate == ALWAYS and plan.limit is None
     beside = complete and bool(fields) and plan.stored_rows <= SMALL_ROWS
+    # A filter leaves few rows, so one scan may read several masked files; Polars would hold more of a whole table at
+    # once. Positions through several files rest on their row counts, which far stores would have to be asked for.
+    alone = plan.filter.predicate == ALWAYS or not store.is_local
+
+    def looked_up(file: DataFile) -> bool:
+        return not beside or (retractions and file.may_hold_retractions)
+
     parts = [
-        _scan_beside(plan, section, group, group_masks, fields, store)
-        if beside and not (retractions and _hold_retractions(group))
-        else _scan_masked(plan, section, group, group_masks, retractions, fields, store)
-        for group, group_masks in _scan_groups(section.files, masks, beside)
+        _scan_masked(plan, section, group, group_masks, retractions, fields, store)
+        if looked_up(group[0])
+        else _scan_beside(plan, section, group, group_masks, fields, store)
+        for group, group_masks in _scan_groups(section, masks, looked_up, alone)
     ]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
@@ -60,17 +70,24 @@ def _hold_retractions(files: Sequence[DataFile]) -> bool:
 
 
 def _scan_groups(
-    files: Sequence[DataFile], masks: Sequence[Mask], beside: bool
+    section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
-    """Files that one scan can read: those of one shape together; unless masks lie `beside`, each masked one alone."""
+    """Files that one scan can read: those of one shape together.
 
-    def shape(pair: tuple[DataFile, Mask]) -> tuple[object, ...]:
-        file, mask = pair
-        alone = file.path if mask is not None and not beside else ""
-        return alone, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
+    Masked files whose rows are `looked_up` by position are each `alone`, or those of a RAW section at least apart from
+    its files that need no positions.
+    """
+    starts = accumulate((file.row_count for file in section.files), initial=0)
 
-    grouped = groupby(sorted(zip(files, masks), key=shape), key=shape)
-    return [([file for file, _ in group], [mask for _, mask in group]) for group in (list(g) for _, g in grouped)]
+    def shape(each: tuple[DataFile, Mask, int]) -> tuple[object, ...]:
+        file, mask, start = each
+        masked = mask is not None and looked_up(file)
+        raw = section.kind is SectionKind.RAW
+        apart = start // POSITIONED_ROWS, masked and raw, file.path if masked and alone else ""
+        return *apart, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
+
+    grouped = groupby(sorted(zip(section.files, masks, starts), key=shape), key=shape)
+    return [([file for file, *_ in group], [mask for _, mask, _ in group]) for group in (list(g) for _, g in grouped)]
 
 
 def _scan_beside(
@@ -83,10 +100,16 @@ def _scan_beside(
 ) -> pl.LazyFrame:
     """All rows of the files in their order, so that one long mask lies beside them and no position has to be made."""
     frame = file_frame(plan, section, files, fields, store)
+    mask = _long_mask(files, masks)
+    return frame if mask is None else frame.filter(pl.lit(mask))
+
+
+def _long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
+    """One mask of all rows of the files, one file after another."""
     if all(mask is None for mask in masks):
-        return frame
+        return None
     pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
-    return frame.filter(pl.lit(pl.concat([piece.rename("") for piece in pieces])))
+    return pl.concat([piece.rename("") for piece in pieces])
 
 
 def _scan_masked(
@@ -98,8 +121,8 @@ def _scan_masked(
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    """Unmasked files, or one masked file whose rows are looked up in the mask by their position."""
-    mask = masks[0]
+    """Rows of the files that the filter leaves, looked up in one long mask by their position."""
+    mask = _long_mask(files, masks)
     with_kind = retractions and _hold_retractions(files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
     frame = file_frame(plan, section, files, read, store, position=mask is not None)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.oracle import File, Record, RetractionError, Row, read_bucket
+from tests.oracle import FOLDS, File, Record, RetractionError, Row, read_bucket
+from tests.support.canonical import assert_same_rows, normal_rows
+from tests.support.golden import cases, jsonl
+from tests.support.replay import Replay
+from tests.support.unordered import set_columns
 
 NAMES = ("id", "ts", "v")
 
@@ -70,3 +76,24 @@ def test_first_row_refuses_retractions() -> None:
 def test_dead_positions_and_level_0_are_not_seen_with_deletion_vectors() -> None:
     files = (File(5, OLD.records, frozenset({0})), File(4, [record(2, 1, 5, "new")]), File(0, [record(3, 2, 5, "l0")]))
     assert read_bucket(files, NAMES, {"deletion-vectors.enabled": "true"}) == [(2, 7, "alone"), (1, 5, "new")]
+
+
+# --- partial-update and aggregation: the histories of tables written by Java ---
+
+UNTOLD = "public/dv_partial_update"
+"""Its lookup compactions put single records through the merge as well, and which ones hangs on file sizes."""
+
+FOLDED = [c.name for c in cases() if c.name.startswith("public/") and c.engine in FOLDS and c.name != UNTOLD]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("case", FOLDED)
+def test_a_history_replayed_gives_the_rows_of_java_at_every_snapshot(case: str, golden_root: Path) -> None:
+    replay = Replay(golden_root / case)
+    compared = 0
+    for snapshot, rows in replay.run():
+        if "error" not in snapshot:
+            expected = normal_rows(jsonl(replay.folder / snapshot["file"]), replay.fields)
+            assert_same_rows(rows, expected, replay.fields, set_columns(replay.names, replay.rules.options))
+            compared += 1
+    assert compared

@@ -17,7 +17,8 @@ from morrow.engine.format.binary_row import Value, decode_columns, decode_rows
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.merge.spec import MergeSpec, merge_spec
+from morrow.engine.merge.registry import merge_spec
+from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import check_vectors, data_files, partition_values
 from morrow.engine.plan.entries import LiveEntries, live_entries

@@ -41,22 +41,22 @@ def scan(
     """Files of one format and schema as a lazy frame with exactly `fields`, in their order.
 
     `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps
-    and multisets are lists of struct{key, value}. With `position` (one source only) a last column of that name holds
-    the row's 0-based position in the file as an unsigned integer. `row_groups` restricts a Parquet file to some of
-    its row groups.
+    and multisets are lists of struct{key, value}. With `position` a last column of that name holds the
+    row's 0-based position as an unsigned integer, counted through all sources in their order; their row counts must be
+    known if there are several. `row_groups` restricts a Parquet file to some of its row groups.
 
     Collect inside `reading(...)`, which turns what Polars raises for a bad file into Morrow's errors.
 
     Raises:
-        InvalidArgument: no source, several formats, or positions of several files.
+        InvalidArgument: no source, several formats, or positions through files of unknown row counts.
         Unsupported: a format that Morrow does not read.
-        CorruptFile, FileMissing, StorageError: when the frame is collected.
+        CorruptFile, FileMissing, StorageError: when the frame is collected; of Parquet files with positions at once.
     """
     formats = {source.format for source in sources}
     if len(formats) != 1:
         raise InvalidArgument(f"a scan reads files of one format, not {sorted(formats)}")
-    if position is not None and len(sources) > 1:
-        raise InvalidArgument(f"positions are those of one file, not of {len(sources)}")
+    if position is not None and len(sources) > 1 and any(source.row_count < 0 for source in sources):
+        raise InvalidArgument("positions through several files need their row counts")
     (format_,) = formats
     if format_ == "parquet":
         return scan_parquet(sources, fields, position, row_groups)

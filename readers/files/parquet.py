@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
 from morrow.readers.dtypes import polars_dtype
-from morrow.readers.files.source import FileSource, member_types, reading
+from morrow.readers.files.source import FileSource, check_rows, member_types, reading
 
 CONVERSIONS = pl.ScanCastOptions(
     integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
@@ -41,6 +41,10 @@ def scan_parquet(
     `row_groups` (of a single file) reads only those, positions stay those in the file.
     """
     store = sources[0].store
+    if position is not None and len(sources) > 1:
+        # Polars counts on from the footers: one that lies would move the positions of all files after it.
+        for source in sources:
+            check_rows(source, row_count(source))
     frame = pl.scan_parquet(
         [store.url(source.path) for source in sources],
         schema={each.name: polars_dtype(each.type) for each in fields},
@@ -59,6 +63,16 @@ def scan_parquet(
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_checked(each, where) for each in fields if _has_nanos(each.type)]
     return frame.with_columns(checked) if checked else frame
+
+
+def row_count(source: FileSource) -> int:
+    """How many rows the footer says the file has.
+
+    Raises:
+        FileMissing, CorruptFile, StorageError: no footer that can be read.
+    """
+    with reading(source.path), source.store.open(source.path) as stream:
+        return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
 def _row_ranges(source: FileSource, row_groups: Sequence[int]) -> list[tuple[int, int]]:

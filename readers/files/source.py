@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 
 import polars as pl
 import pyarrow as pa
@@ -130,7 +130,8 @@ def streamed(
         names = list(schema) if with_columns is None else with_columns
         wanted = [each for each in fields if each.name in names]
         numbered = position if position in names else None
-        decoders = [partial(_frames, decode, source, wanted, schema, numbered) for source in sources]
+        starts = accumulate((max(source.row_count, 0) for source in sources), initial=0)
+        decoders = [partial(_frames, decode, *each, wanted, schema, numbered) for each in zip(sources, starts)]
         # Someone who wants a few rows does not want the next files opened.
         frames = read_ahead(decoders) if n_rows is None else chain.from_iterable(each() for each in decoders)
         left = n_rows
@@ -150,16 +151,19 @@ def streamed(
 def _frames(
     decode: Decoder,
     source: FileSource,
+    start: int,
     wanted: Sequence[DataField],
     schema: Mapping[str, pl.DataType],
     position: str | None,
 ) -> Iterator[pl.DataFrame]:
+    """The chunks of one file, whose first row has the position `start`."""
     rows = 0
     with reading(source.path):
         for chunk in decode(source, wanted):
             frame = chunk.frame.with_columns(casts(chunk.frame, schema))
             if position is not None:
-                numbers = pl.int_range(rows, rows + chunk.rows, dtype=pl.UInt64, eager=True).alias(position)
+                first = start + rows
+                numbers = pl.int_range(first, first + chunk.rows, dtype=pl.UInt64, eager=True).alias(position)
                 frame = numbers.to_frame() if not wanted else frame.with_columns(numbers)
             yield frame if frame.width else pl.DataFrame(height=chunk.rows)
             rows += chunk.rows

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import CorruptFile
@@ -57,6 +58,17 @@ class KeyRange:
     low: Any = None
     high: Any = None
     files: tuple[int, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all keys are in the range."""
+        return self.low is None and self.high is None
+
+    def within(self, frame: pl.LazyFrame, column: str) -> pl.LazyFrame:
+        """The rows of the range, whose first key column is `column`."""
+        if self.low is not None:
+            frame = frame.filter(pl.col(column) >= self.low)
+        return frame if self.high is None else frame.filter(pl.col(column) < self.high)
 
 
 @dataclass(frozen=True)

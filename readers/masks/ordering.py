@@ -63,13 +63,22 @@ def last_of_each_key(keys: pl.DataFrame, order: pl.DataFrame, descending: Sequen
         order: columns that decide before the position does (may be empty).
         descending: sort order of each column of `order`.
     """
-    if not order.width and keys.width == 1 and keys.dtypes[0].is_integer():
-        return _last_of_integers(keys.to_series().to_numpy())
+    rows, starts = key_order(keys, order, descending)
+    newest: npt.NDArray[np.integer] = rows[np.append(starts[1:], len(rows)) - 1] if len(rows) else rows
+    return newest
+
+
+def key_order(
+    keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool]
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """Row numbers sorted by key and age, oldest first, and where each key starts among them; see `last_of_each_key`."""
+    if not age.width and keys.width == 1 and keys.dtypes[0].is_integer():
+        return _order_of_integers(keys.to_series().to_numpy())
     keys = keys.select(sortable(column) for column in keys.iter_columns())
-    order = order.select(sortable(column) for column in order.iter_columns())
+    age = age.select(sortable(column) for column in age.iter_columns())
     names = [f"k{i}" for i in range(keys.width)]
     keys.columns = names
-    frame = keys.with_columns(column.alias(f"s{i}") for i, column in enumerate(order.iter_columns()))
+    frame = keys.with_columns(column.alias(f"s{i}") for i, column in enumerate(age.iter_columns()))
     sort_order = frame.select(
         pl.arg_sort_by(
             *frame.columns,
@@ -79,16 +88,16 @@ def last_of_each_key(keys: pl.DataFrame, order: pl.DataFrame, descending: Sequen
         )
     ).to_series()
     ordered = keys[sort_order]
-    last = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift(-1)) for n in names)).to_series()
-    newest: npt.NDArray[np.integer] = sort_order.filter(last).to_numpy()
-    return newest
+    first = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift()) for n in names)).to_series()
+    starts = first.to_numpy().copy()
+    starts[:1] = True  # also where the first key is null
+    return sort_order.to_numpy(), np.flatnonzero(starts)
 
 
-def _last_of_integers(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+def _order_of_integers(keys: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
     # The files are sorted runs, which a stable merge sort only has to merge.
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    last = np.ones(len(keys), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
-    newest: npt.NDArray[np.integer] = order[last]
-    return newest
+    first = np.ones(len(keys), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return order, np.flatnonzero(first)

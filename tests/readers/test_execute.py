@@ -156,9 +156,8 @@ def test_count_leaves_out_retractions_of_compacted_files(tmp_path: Path) -> None
 
 def test_filters_on_other_columns_than_the_key_reach_the_files_of_merged_tables(merged: TableFactory) -> None:
     plan = morrow.open(merged.path).scan(["id"], filter="v > 9000").lazy().explain()
-    scans = plan.split("Parquet SCAN")[1:]
-    assert len(scans) == 2
-    assert all('SELECTION: col("v") > 9000' in scan for scan in scans)
+    assert plan.count("Parquet SCAN") == 1
+    assert 'SELECTION: col("v") > 9000' in plan
 
 
 def test_columns_selected_from_the_lazy_frame_reach_the_files(merged: TableFactory) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from morrow.engine.format import types as t
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.table_factory import DataFile, TableFactory
+from tests.support.unordered import set_columns
 
 UTC = dt.UTC
 
@@ -55,7 +56,8 @@ NESTED: dict[t.DataType, list[Any]] = {
 }
 PARTITION_TYPES = ("INT", "STRING", "DATE", "BOOLEAN")
 SEQUENCE_TYPES = tuple(name for name in POOLS if name not in ("BOOLEAN", "BYTES", "BINARY(2)"))
-UPPER_LEVELS = (5, 4, 3)
+MAX_LEVEL = 5
+UPPER_LEVELS = (MAX_LEVEL, 4, 3)
 FORMATS = ("parquet", "parquet", "orc")
 KINDS = ("+I", "+I", "+U", "-D", "-U")
 NOT_NULL_CHANCE = 3
@@ -124,18 +126,36 @@ class RandomTable:
             row
             for partition in partitions
             for row in read_bucket(
-                [f.file for f in self.files[:count] if f.partition == partition], names, self.options
+                [f.file for f in self.files[:count] if f.partition == partition],
+                names,
+                self.options,
+                self.fields,
+                self.primary_keys,
             )
         ]
+
+    @property
+    def set_columns(self) -> tuple[str, ...]:
+        """Columns whose arrays compare as sets."""
+        return set_columns((f.name for f in self.fields), self.options)
 
     def arrow(self, rows: Sequence[Row]) -> pa.Table:
         columns = [pa.array([row[i] for row in rows], f.type.arrow()) for i, f in enumerate(self.fields)]
         return pa.table(columns, schema=t.arrow_schema(self.fields))
 
 
-def values(kind: t.DataType) -> st.SearchStrategy[Any]:
-    """A value of the type; null in a third of the draws where the type allows it."""
-    pool = NESTED[kind] if kind in NESTED else POOLS[str(kind.with_nullable(True))]
+@dataclass(frozen=True)
+class Content:
+    """What goes into a table's records; `pools` holds the values of columns that do not take any value of their type."""
+
+    pools: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    kinds: Sequence[str] = KINDS
+
+
+def values(kind: t.DataType, pool: Sequence[Any] | None = None) -> st.SearchStrategy[Any]:
+    """A value of the type, or of the pool; null in a third of the draws where the type allows it."""
+    if pool is None:
+        pool = NESTED[kind] if kind in NESTED else POOLS[str(kind.with_nullable(True))]
     some = st.sampled_from(pool)
     return (
         some if not kind.nullable else st.integers(0, NOT_NULL_CHANCE - 1).flatmap(lambda n: some if n else st.none())
@@ -154,16 +174,18 @@ def random_tables(draw: st.DrawFn) -> RandomTable:
     partition_keys = ("pt",) if partition else ()
     options = draw(_options([f"v{i}" for i, kind in enumerate(others) if kind in SEQUENCE_TYPES]))
     primary_keys = (*partition_keys, *(f"k{i}" for i in range(len(keys))))
-    table = RandomTable(fields, primary_keys, partition_keys, options, ())
-    pool = (
-        [()]
-        if partition is None
-        else [
-            (v,) for v in draw(st.lists(values(_type(partition, nullable=False)), min_size=1, max_size=2, unique=True))
-        ]
-    )
-    files = [file for spec in pool for file in draw(_bucket(table, spec))]
-    return RandomTable(fields, primary_keys, partition_keys, options, tuple(files))
+    return draw(filled(RandomTable(fields, primary_keys, partition_keys, options, ()), Content()))
+
+
+@st.composite
+def filled(draw: st.DrawFn, table: RandomTable, content: Content) -> RandomTable:
+    """The table with files in it, in up to two partitions if it has any."""
+    partitions: list[Row] = [()]
+    if table.partition_keys:
+        (kind,) = (f.type for f in table.fields if f.name in table.partition_keys)
+        partitions = [(v,) for v in draw(st.lists(values(kind), min_size=1, max_size=2, unique=True))]
+    files = [file for partition in partitions for file in draw(_bucket(table, partition, content))]
+    return replace(table, files=tuple(files))
 
 
 def _type(kind: str | t.DataType, *, nullable: bool) -> t.DataType:
@@ -190,22 +212,23 @@ def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
 
 
 @st.composite
-def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row) -> list[WrittenFile]:
+def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[WrittenFile]:
     """The files of a partition: the oldest runs go to levels 5, 4 and 3, the rest to level 0, overlapping."""
-    runs = draw(st.lists(_run(table, partition), max_size=5))
+    runs = draw(st.lists(_run(table, partition, content), max_size=5))
     upper = draw(st.integers(0, min(len(UPPER_LEVELS), len(runs))))
     sequences: Iterator[int] = iter(draw(st.permutations(range(sum(map(len, runs))))))
     if draw(st.booleans()):
         sequences = iter(range(10**6))
-    merged_above = "deletion-vectors.enabled" in table.options or "merge-engine" in table.options
+    first_row = table.options.get("merge-engine") == "first-row"
+    without_retractions = "deletion-vectors.enabled" in table.options or first_row
     seen: set[Row] = set()
     files: list[WrittenFile] = []
     for i, run in enumerate(runs):
         level = UPPER_LEVELS[i] if i < upper else 0
         records = [Record(r.key, next(sequences), r.kind, r.row) for r in run]
-        if level and merged_above:
+        if level and (without_retractions or (level == MAX_LEVEL and "merge-engine" in table.options)):
             records = [Record(r.key, r.sequence, "+I", r.row) for r in records]
-            if "merge-engine" in table.options:
+            if first_row:
                 records = [r for r in records if r.key not in seen]
                 seen |= {r.key for r in records}
         files += [draw(_file(table, partition, level, part)) for part in _split(draw, records, level) if part]
@@ -213,14 +236,19 @@ def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row) -> list[Written
 
 
 @st.composite
-def _run(draw: st.DrawFn, table: RandomTable, partition: Row) -> list[Record]:
+def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[Record]:
     """Records of distinct keys, in key order."""
     fixed = dict(zip(table.partition_keys, partition, strict=True))
-    row = st.tuples(*(st.just(fixed[f.name]) if f.name in fixed else values(f.type) for f in table.fields))
+    row = st.tuples(
+        *(
+            st.just(fixed[f.name]) if f.name in fixed else values(f.type, content.pools.get(f.name))
+            for f in table.fields
+        )
+    )
     key_at = [i for i, f in enumerate(table.fields) if f.name in table.primary_keys and f.name not in fixed]
     key_at.sort(key=lambda i: table.primary_keys.index(table.fields[i].name))
     rows = draw(st.lists(row, max_size=12, unique_by=lambda r: tuple(r[i] for i in key_at)))
-    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=len(rows), max_size=len(rows)))
+    kinds = draw(st.lists(st.sampled_from(content.kinds), min_size=len(rows), max_size=len(rows)))
     records = [Record(tuple(r[i] for i in key_at), 0, kind, r) for r, kind in zip(rows, kinds, strict=True)]
     return sorted(records, key=lambda r: tuple(v.encode() if isinstance(v, str) else v for v in r.key))
 

@@ -10,7 +10,8 @@ import pytest
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.merge.spec import MergeSpec, merge_spec
+from morrow.engine.merge.registry import merge_spec
+from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import parse_options
 
 FIELDS = (

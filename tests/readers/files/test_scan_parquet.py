@@ -55,6 +55,18 @@ def test_several_files_are_one_scan(people: FileSource) -> None:
     assert frame.explain().count("SCAN") == 1
 
 
+def test_positions_count_through_several_files(people: FileSource) -> None:
+    frame = scan([people, people, people], [ID], position="at").filter(pl.col("id").is_in([3, 97]))
+
+    assert frame.collect()["at"].to_list() == [3, 97, 103, 197, 203, 297]
+    assert frame.explain().count("SCAN") == 1
+
+
+def test_positions_through_several_files_need_true_row_counts(people: FileSource) -> None:
+    with pytest.raises(CorruptFile, match="has 100 rows where metadata says 99"):
+        scan([source(Path(people.path), rows=99), people], [ID], position="at")
+
+
 def test_filters_and_projections_reach_the_file(people: FileSource) -> None:
     plan = scan([people], [ID, NAME]).filter(pl.col("id") > 95).select("id").explain()
 
@@ -190,8 +202,8 @@ def test_calls_that_make_no_sense(people: FileSource) -> None:
 
     with pytest.raises(InvalidArgument, match="one format"):
         scan([people, orc], [ID])
-    with pytest.raises(InvalidArgument, match="positions are those of one file"):
-        scan([people, people], [ID], position="at")
+    with pytest.raises(InvalidArgument, match="need their row counts"):
+        scan([people, source(Path(people.path))], [ID], position="at")
     with pytest.raises(InvalidArgument, match="row groups"):
         scan([orc], [ID], row_groups=[0])
     with pytest.raises(Unsupported, match="lance"):

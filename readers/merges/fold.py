@@ -1,0 +1,198 @@
+"""Folds the versions of all keys at once: one Polars expression per column takes the state and one more version.
+
+A round's frame has the state of its keys beside their next version. Columns that are only ever *picked* (overwritten,
+kept, cleared) go through the fold as row numbers, null where the value is null, and are gathered once at the end: so
+text and nested values are moved once, and any type can be merged. What is computed (sums, greatest values) goes through
+as values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+from morrow.readers.merges.functions import Aggregator, State, aggregator
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.format.types import DataField
+from morrow.engine.merge.spec import ColumnMerge, MergeSpec
+from morrow.readers.dtypes import polars_dtype
+from morrow.readers.merges.rounds import Rounds
+from morrow.readers.merges.versions import Versions
+from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT
+
+ROW = pl.UInt32()
+"""Dtype of row numbers that stand for picked values."""
+
+NEWEST = "newest"
+"""Operand: the number of the version's row. State: that of the newest version that counts."""
+RETRACTS = pl.col("new retracts")
+"""Whether the version is a retraction (-U or -D)."""
+DELETES = pl.col("new deletes")
+"""Whether the version is a -D."""
+
+
+def acc(name: str) -> pl.Expr:
+    """The state of a column before the version."""
+    return pl.col(f"acc {name}")
+
+
+def new(name: str) -> pl.Expr:
+    """The value of a column in the version."""
+    return pl.col(f"new {name}")
+
+
+@dataclass(frozen=True)
+class FoldedColumn:
+    """One column on its way through the fold; without `function` the engine's own rule picks its value."""
+
+    field: DataField
+    merge: ColumnMerge
+    function: Aggregator | None
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+    @property
+    def picks(self) -> bool:
+        return self.function is None or self.function.picks
+
+    @property
+    def dtype(self) -> pl.DataType:
+        return ROW if self.picks else polars_dtype(self.field.type)
+
+    @property
+    def own_state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
+        """What the function remembers besides its value: dtype and first value by the name of the state column."""
+        if self.function is None:
+            return {}
+        return {f"{self.name} {name}": initial for name, initial in self.function.extra_state.items()}
+
+    @property
+    def state(self) -> State:
+        """The function's state before the version."""
+        own = () if self.function is None else self.function.extra_state
+        return {"value": acc(self.name), **{name: acc(f"{self.name} {name}") for name in own}}
+
+    def named(self, state: State) -> Iterator[tuple[str, pl.Expr]]:
+        """The function's state after the version, by the names of the state's columns."""
+        for name, expression in state.items():
+            yield (self.name if name == "value" else f"{self.name} {name}"), expression
+
+
+class Fold(ABC):
+    """A merge compiled for some columns. Subclasses say what one more version does to the state.
+
+    Args:
+        fields: the value columns to merge, in the order of the result.
+        retracts: whether any version is a retraction; without, the expressions are much shorter.
+    """
+
+    def __init__(self, spec: MergeSpec, fields: Sequence[DataField], *, retracts: bool, where: str) -> None:
+        self.spec = spec
+        self.retracts = retracts
+        self.where = where
+        merges = {column.name: column for column in spec.columns}
+        self.columns = tuple(
+            FoldedColumn(field, merge, None if merge.call is None else aggregator(merge.call, field.type))
+            for field in fields
+            if (merge := merges[field.name])
+        )
+
+    # --- what an engine says ---
+
+    @abstractmethod
+    def flags(self) -> list[pl.Expr]:
+        """Columns that the steps share, made before them from the round's frame."""
+
+    @abstractmethod
+    def steps(self) -> Mapping[str, pl.Expr]:
+        """Every state column after the version."""
+
+    def refusals(self) -> Mapping[str, pl.Expr]:
+        """What no version may do: a reason, and where (a boolean expression) it happens."""
+        return {}
+
+    def state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
+        """The engine's own state: dtype and first value by name."""
+        return {}
+
+    def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
+        """What the engine needs of the rows besides their values and kinds, by name."""
+        return {}
+
+    def deleted(self) -> pl.Expr | None:
+        """Of the last state: whether the key has no row. None: every key has one."""
+        return None
+
+    # --- how it runs ---
+
+    def run(self, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+        """Merge: one row per key of `versions` in the order of the keys, all columns of `rows`, complete with its kind.
+
+        Key columns and ``_SEQUENCE_NUMBER`` are those of the newest version that counts.
+        """
+        rounds = Rounds.of(versions)
+        operands = self._operands(rows)
+        lined_up = operands[pl.Series(rounds.rows)] if operands.height else operands
+        last = rounds.run(lined_up, self._first_state(len(versions.counts)), self._step)
+        return self._result(rows, last[pl.Series(rounds.places)] if last.height else last)
+
+    def _operands(self, rows: pl.DataFrame) -> pl.DataFrame:
+        number = pl.int_range(pl.len(), dtype=ROW)
+        expressions = [number.alias(f"new {NEWEST}")]
+        for column in self.columns:
+            value = pl.col(column.name)
+            if column.picks:
+                value = pl.when(value.is_not_null()).then(number) if rows[column.name].null_count() else number
+            expressions.append(value.alias(f"new {column.name}"))
+        if self.retracts:
+            kind = pl.col(VALUE_KIND)
+            expressions.append(((kind & RETRACT_BIT) != 0).alias("new retracts"))
+            expressions.append((kind == DELETE).alias("new deletes"))
+        frame = rows.select(expressions)
+        return frame.with_columns(series.alias(f"new {name}") for name, series in self.operands(rows).items())
+
+    def _first_state(self, keys: int) -> pl.DataFrame:
+        initial: dict[str, tuple[pl.DataType, Any]] = {NEWEST: (ROW, None), **self.state()}
+        for column in self.columns:
+            initial[column.name] = (column.dtype, None)
+            initial.update(column.own_state)
+        return pl.select(
+            pl.repeat(value, keys, dtype=dtype).alias(f"acc {name}") for name, (dtype, value) in initial.items()
+        )
+
+    @cached_property
+    def _compiled(self) -> tuple[list[pl.Expr], list[pl.Expr], list[tuple[str, pl.Expr]]]:
+        steps = [expression.alias(f"acc {name}") for name, expression in self.steps().items()]
+        return self.flags(), steps, list(self.refusals().items())
+
+    def _step(self, state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
+        flags, steps, refusals = self._compiled
+        frame = pl.concat([state, version], how="horizontal").with_columns(flags)
+        for reason, happens in refusals:
+            if frame.select(happens.any()).item():
+                raise Unsupported(reason, where=self.where)
+        return frame.select(steps)
+
+    def _result(self, rows: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
+        merged = {column.name: column for column in self.columns}
+        newest = state[f"acc {NEWEST}"]
+        result = [
+            rows[name].gather(newest) if name not in merged else self._value(rows, state, merged[name])
+            for name in rows.columns
+            if name != VALUE_KIND
+        ]
+        deleted = self.deleted() if self.retracts else None
+        kind = pl.when(deleted).then(DELETE).otherwise(INSERT) if deleted is not None else pl.repeat(INSERT, pl.len())
+        return pl.DataFrame([*result, state.select(kind.cast(pl.Int8).alias(VALUE_KIND)).to_series()])
+
+    def _value(self, rows: pl.DataFrame, state: pl.DataFrame, column: FoldedColumn) -> pl.Series:
+        folded = state[f"acc {column.name}"]
+        return rows[column.name].gather(folded) if column.picks else folded.alias(column.name)

@@ -1,0 +1,89 @@
+"""What an aggregate function is to the fold: expressions that take a state and one more value to the next state.
+
+A state is a mapping of expressions: ``value`` is the accumulator, null before the first record; the other names are
+those of the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and chooses per
+key afterwards, with the new value null wherever it will not choose: expressions must not fail on nulls.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from morrow.engine.format.types import DataType
+from morrow.engine.merge.spec import AggregateCall
+
+State: TypeAlias = Mapping[str, pl.Expr]
+VALUE = "value"
+"""The accumulator's name in a state."""
+
+NO_STATE: Mapping[str, tuple[pl.DataType, Any]] = MappingProxyType({})
+
+
+class Aggregator(ABC):
+    """One aggregate function for one column. Subclasses say `agg`; everything else has a default."""
+
+    picks: bool = False
+    """Whether the result is always the accumulator, the new value or null, and no value is looked into beyond whether
+    it is null. The fold then passes row numbers (null where the value is null) instead of values of the column."""
+
+    extra_state: Mapping[str, tuple[pl.DataType, Any]] = NO_STATE
+    """What the function remembers besides the accumulator: dtype and first value by name."""
+
+    @abstractmethod
+    def agg(self, state: State, new: pl.Expr) -> State:
+        """The state after a record with this value. All expressions keep their dtypes."""
+
+    def agg_reversed(self, state: State, new: pl.Expr) -> State:
+        """The state after a record that is older than the accumulator, in a sequence group.
+
+        As in Java this is `agg` with value and accumulator swapped, whatever `agg` does to the rest of the state.
+        """
+        return self.agg({**state, VALUE: new}, state[VALUE])
+
+    def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
+        """The state after this value is taken back; None when the function cannot do that."""
+        return None
+
+    def finish(self, value: pl.Expr) -> pl.Expr:
+        """The value of the merged row from the last accumulator, applied once per fold."""
+        return value
+
+
+class IgnoreRetract(Aggregator):
+    """A function whose retractions change nothing: ``fields.<column>.ignore-retract``.
+
+    `agg_reversed` is the plain one even where `function` has its own, as in Java.
+    """
+
+    def __init__(self, function: Aggregator) -> None:
+        self.function = function
+        self.picks = function.picks
+        self.extra_state = function.extra_state
+
+    def agg(self, state: State, new: pl.Expr) -> State:
+        return self.function.agg(state, new)
+
+    def retract(self, state: State, new: pl.Expr) -> State:  # noqa: ARG002
+        return state
+
+    def finish(self, value: pl.Expr) -> pl.Expr:
+        return self.function.finish(value)
+
+
+Make: TypeAlias = Callable[[AggregateCall, DataType], Aggregator]
+"""What a registry maps a function's name to: the call with its options, and the column's type."""
+
+
+def always(function: type[Aggregator]) -> Make:
+    """A `Make` for a function that needs neither options nor the column's type."""
+    return lambda _call, _dtype: function()
+
+
+def unless_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Expr:
+    """`both` where neither is null, else the one that is not; `both` may be null itself."""
+    return pl.when(accumulator.is_null()).then(new).when(new.is_null()).then(accumulator).otherwise(both)

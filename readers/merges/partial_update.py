@@ -1,0 +1,198 @@
+"""The steps of partial-update, as Java's merge function takes them.
+
+Columns outside of sequence groups take every value that is not null. A sequence group compares the version's sequence
+fields with those of the state: not smaller, and all its columns are overwritten (nulls too); all null, and the version
+does not touch the group; smaller, and only aggregated columns take part, in reversed order.
+
+Retractions do what the table's options say. Two things hold whatever they say: the first version of a key fills the
+row even if it is a retraction, and a key that never saw an insert has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from morrow.engine.format.types import DataField
+from morrow.engine.merge.spec import MergeSpec, OnDelete, SequenceGroup
+from morrow.readers.masks.ordering import sortable
+from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, acc, new
+
+FILLED, INSERTED, DELETED = "filled", "inserted", "deleted"
+
+NO_SOLUTION = (
+    "a retraction in a partial-update table whose options do not say what it means; choose one: "
+    "(1) 'ignore-delete' = 'true' ignores it; "
+    "(2) 'partial-update.remove-record-on-delete' = 'true' removes the whole row; "
+    "(3) sequence groups ('fields.<sequence field>.sequence-group') retract their columns, and "
+    "'partial-update.remove-record-on-sequence-group' removes the whole row when such a group is deleted"
+)
+
+
+def groups_in_play(spec: MergeSpec, names: frozenset[str], *, retracts: bool) -> Mapping[int, SequenceGroup]:
+    """The sequence groups, by their numbers, that the columns `names` depend on.
+
+    Those that guard one of them; and where there are retractions those that may remove the row.
+    """
+    guarding = {column.group for column in spec.columns if column.name in names}
+    return {
+        number: group
+        for number, group in enumerate(spec.groups)
+        if number in guarding or (retracts and group.removes_record)
+    }
+
+
+class PartialUpdate(Fold):
+    """Partial-update for some columns; see the module."""
+
+    def __init__(self, spec: MergeSpec, fields: Sequence[DataField], *, retracts: bool, where: str) -> None:
+        super().__init__(spec, fields, retracts=retracts, where=where)
+        self.groups = groups_in_play(spec, frozenset(column.name for column in self.columns), retracts=retracts)
+
+    # --- state and operands ---
+
+    @cached_property
+    def _orders(self) -> Mapping[int, list[str]]:
+        """Names under which the sequence fields of each group go through the fold as comparable values."""
+        return {g: [f"order {g} {i}" for i in range(len(group.sequence))] for g, group in self.groups.items()}
+
+    def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
+        self._order_dtypes = {}
+        operands = {}
+        for number, names in self._orders.items():
+            for name, field in zip(names, self.groups[number].sequence):
+                operands[name] = sortable(rows[field])
+                self._order_dtypes[name] = operands[name].dtype
+        return operands
+
+    def state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
+        orders = {name: (dtype, None) for name, dtype in self._order_dtypes.items()}
+        if not self.retracts:
+            return orders
+        return {**orders, **{name: (pl.Boolean(), False) for name in (FILLED, INSERTED, DELETED)}}
+
+    def deleted(self) -> pl.Expr:
+        return acc(DELETED) | ~acc(INSERTED)
+
+    # --- one version ---
+
+    def flags(self) -> list[pl.Expr]:
+        flags = []
+        for number, names in self._orders.items():
+            flags.append(pl.any_horizontal(new(name).is_not_null() for name in names).alias(f"touches {number}"))
+            flags.append(_not_smaller([(new(name), self._base(name)) for name in names]).alias(f"leads {number}"))
+        return flags
+
+    def refusals(self) -> Mapping[str, pl.Expr]:
+        if not self.retracts or self.spec.on_delete is OnDelete.IGNORE:
+            return {}
+        if self.spec.on_delete is OnDelete.REFUSE:
+            return {NO_SOLUTION: RETRACTS}
+        return {
+            f"a retraction of column {column.name!r}, whose aggregate function has none; "
+            f"'fields.{column.name}.ignore-retract' = 'true' leaves such retractions out": RETRACTS
+            & self._touched(column)
+            & ~self._removes
+            for column in self.columns
+            if column.function is not None
+            and column.function.retract(column.state, new(column.name)) is None
+            and column.merge.group is not None
+        }
+
+    def steps(self) -> Mapping[str, pl.Expr]:
+        steps: dict[str, pl.Expr] = {}
+        for column in self.columns:
+            steps.update(self._column(column))
+        for number, names in self._orders.items():
+            leads = pl.col(f"touches {number}") & pl.col(f"leads {number}")
+            for name in names:
+                steps[name] = self._chosen(name, pl.when(leads).then(new(name)).otherwise(self._base(name)))
+        steps[NEWEST] = new(NEWEST)
+        if self.retracts:
+            steps.update(self._marks())
+        return steps
+
+    def _marks(self) -> Iterator[tuple[str, pl.Expr]]:
+        yield FILLED, pl.lit(True)
+        yield INSERTED, acc(INSERTED) | ~RETRACTS
+        yield DELETED, self._removes
+        if self.spec.on_delete is OnDelete.IGNORE:
+            yield NEWEST, pl.when(RETRACTS).then(pl.coalesce(acc(NEWEST), new(NEWEST))).otherwise(new(NEWEST))
+
+    @property
+    def _removes(self) -> pl.Expr:
+        """Whether the version removes the row: its values are what the row starts from again."""
+        if self.spec.on_delete is OnDelete.REMOVE_RECORD:
+            return DELETES
+        removing = [
+            pl.col(f"touches {number}") & pl.col(f"leads {number}")
+            for number, group in self.groups.items()
+            if group.removes_record and self.spec.on_delete is OnDelete.RETRACT
+        ]
+        return DELETES & pl.any_horizontal(removing) if removing else pl.lit(False)
+
+    def _base(self, name: str) -> pl.Expr:
+        """The state that the version meets: a retraction that comes first fills the row before all else."""
+        if not self.retracts:
+            return acc(name)
+        return pl.when(RETRACTS & ~acc(FILLED)).then(new(name)).otherwise(acc(name))
+
+    def _chosen(self, name: str, updated: pl.Expr, retracted: pl.Expr | None = None) -> pl.Expr:
+        """The state after the version: `updated` by an insert, `retracted` (default: as before) by a retraction.
+
+        In sequence groups, a retraction's sequence fields are taken like those of an insert.
+        """
+        if not self.retracts:
+            return updated
+        if self.spec.on_delete is OnDelete.RETRACT and retracted is None:
+            retracted = updated
+        kept = self._base(name) if retracted is None or self.spec.on_delete is not OnDelete.RETRACT else retracted
+        return pl.when(self._removes).then(new(name)).when(RETRACTS).then(kept).otherwise(updated)
+
+    def _touched(self, column: FoldedColumn) -> pl.Expr:
+        return pl.col(f"touches {column.merge.group}")
+
+    def _column(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
+        name, group = column.name, column.merge.group
+        if group is None:
+            yield name, self._chosen(name, pl.coalesce(new(name), self._base(name)), self._base(name))
+        elif name in self.groups[group].sequence:
+            leads = self._touched(column) & pl.col(f"leads {group}")
+            yield name, self._chosen(name, pl.when(leads).then(new(name)).otherwise(self._base(name)))
+        elif column.function is None:
+            leads = self._touched(column) & pl.col(f"leads {group}")
+            updated = pl.when(leads).then(new(name)).otherwise(self._base(name))
+            yield name, self._chosen(name, updated, pl.when(leads).then(None).otherwise(self._base(name)))
+        else:
+            yield from self._aggregated(column)
+
+    def _aggregated(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
+        """A column with an aggregate function in a sequence group: older versions take part in reversed order."""
+        assert column.function is not None
+        leads, touched = pl.col(f"leads {column.merge.group}"), self._touched(column)
+        before = {**column.state, "value": self._base(column.name)}
+        added = pl.when(~RETRACTS).then(new(column.name)) if self.retracts else new(column.name)
+        forward = dict(column.named(column.function.agg(before, added)))
+        backward = dict(column.named(column.function.agg_reversed(before, added)))
+        after = column.function.retract(before, pl.when(RETRACTS).then(new(column.name))) if self.retracts else None
+        retracted = dict(column.named(after)) if after is not None else {}
+        for name, unchanged in column.named(before):
+            updated = pl.when(~touched).then(unchanged).when(leads).then(forward[name]).otherwise(backward[name])
+            if name != column.name:
+                # What a function remembers survives the removal of the row, as in Java.
+                yield name, pl.when(RETRACTS).then(unchanged).otherwise(updated) if self.retracts else updated
+                continue
+            taken = pl.when(touched).then(retracted.get(name, unchanged)).otherwise(unchanged)
+            yield name, self._chosen(name, updated, taken).cast(column.dtype)
+
+
+def _not_smaller(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
+    """Whether the first of each pair, taken together, are at least the second; null is the smallest value."""
+    result = pl.lit(True)
+    for left, right in reversed(pairs):
+        greater = pl.when(right.is_null()).then(left.is_not_null()).otherwise(left > right).fill_null(False)
+        result = greater | (left.eq_missing(right) & result)
+    return result

@@ -1,0 +1,61 @@
+"""Versions of keys laid out in rounds: round r holds the r-th oldest version of every key that has so many.
+
+Keys with more versions come first, so each round's keys are the first ones of the round before: a round lies beside
+the head of the state, and what remains of the state is finished. There are at most as many rounds as files overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.readers.merges.versions import Versions
+
+Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+"""The state after one more version: from the state and the versions of as many keys, row beside row."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """`rows` are the numbers of the rows, one round after another; `heights` how many keys each round has.
+
+    `places` are where the keys, in their order, are found among the results of `run`.
+    """
+
+    rows: npt.NDArray[np.integer]
+    heights: tuple[int, ...]
+    places: npt.NDArray[np.integer]
+
+    @classmethod
+    def of(cls, versions: Versions) -> Rounds:
+        counts, starts = versions.counts, versions.starts
+        by_count = np.argsort(-counts, kind="stable")
+        ordered_starts = starts[by_count]
+        # How many keys have more than r versions, for each r: the counts descend.
+        most = int(counts[by_count[0]]) if len(counts) else 0
+        heights = tuple(int(n) for n in np.searchsorted(-counts[by_count], -np.arange(most), side="left"))
+        rows = [versions.order[ordered_starts[:height] + number] for number, height in enumerate(heights)]
+        places = np.empty(len(counts), np.int64)
+        places[by_count] = np.arange(len(counts))
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights, places)
+
+    def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
+        """Fold all rounds: one row per key, in the order that `places` undoes.
+
+        Args:
+            versions: what `step` needs of the rows, in the order of `rows`.
+            state: the state before the first version, one row per key.
+        """
+        finished: list[pl.DataFrame] = []
+        start = 0
+        for height in self.heights:
+            if height < state.height:
+                finished.append(state[height:])
+                state = state[:height]
+            state = step(state, versions[start : start + height])
+            start += height
+        return pl.concat([state, *reversed(finished)])

@@ -1,0 +1,209 @@
+"""What a section needs for its merge: which rows share a key, those rows, and the rows they make.
+
+Masks tell the rows apart: those whose key has one version take the masked scan like any other, the others are read
+apart, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.plan.predicate import ALWAYS, Predicate
+from morrow.engine.plan.pruning import projected
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.blame import reading_files
+from morrow.readers.dtypes import polars_dtype
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.file_frames import POSITION, file_frame
+from morrow.readers.masks import Mask, live_masks
+from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.merges.cache import MERGED_CACHE
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.partial_update import groups_in_play
+from morrow.readers.merges.version_masks import keep_masks, known_masks, told_apart, version_masks
+from morrow.readers.merges.versions import Versions, versions_of
+from morrow.readers.row_kinds import INSERT
+
+CACHED_ROWS = 1 << 22
+"""Sections of more stored rows are merged range by range at each read and not kept."""
+
+
+def is_folded(plan: ScanPlan, section: Section) -> bool:
+    """Whether versions of a key are combined in this section."""
+    return section.kind is SectionKind.MERGE and plan.merge is not None and plan.merge.folds
+
+
+def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
+    """One mask per file of the rows that are rows of the table as they are stored: all, or all but the merged."""
+    if is_folded(plan, section):
+        return version_masks(plan, section, store).single
+    return live_masks(plan, section, store)
+
+
+def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore) -> pl.LazyFrame:
+    """Rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
+
+    Up to `CACHED_ROWS` stored rows they are merged now and kept; more are merged while the frame is collected, in
+    memory bounded by the size of a key range.
+    """
+    merge = _SectionMerge(plan, section, tuple(names), store)
+    if section.row_count <= CACHED_ROWS:
+        return merge.cached().lazy()
+    return pl.io.plugins.register_io_source(
+        lambda columns, predicate, limit, batch_rows: merge.streamed(columns, predicate, limit),
+        schema=merge.schema,
+        is_pure=True,
+    )
+
+
+def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame | None:
+    """All rows of the section, read and merged in one pass, columns `plan.read_columns`.
+
+    None where something is better: when it is cached which rows share keys, or the section is large.
+    """
+    if section.row_count > CACHED_ROWS or known_masks(plan, section, store) is not None:
+        return None
+    return _SectionMerge(plan, section, plan.read_columns, store).in_one_pass()
+
+
+def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    """How many rows `merged_frame` has; reads keys, ages and kinds only, and the columns that kinds depend on."""
+    merge = _SectionMerge(plan, section, (), store)
+    return sum(rows.height for rows in merge.complete())
+
+
+@dataclass(frozen=True)
+class _SectionMerge:
+    plan: ScanPlan
+    section: Section
+    names: tuple[str, ...]
+    store: FileStore
+
+    @property
+    def spec(self) -> MergeSpec:
+        assert self.plan.merge is not None
+        return self.plan.merge
+
+    @property
+    def schema(self) -> pl.Schema:
+        return pl.Schema({name: polars_dtype(self.plan.schema.by_name[name].type) for name in self.names})
+
+    @property
+    def _key_filter(self) -> Predicate:
+        """What the filter says of the key: all versions of a key satisfy it, or none."""
+        return projected(self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys)))
+
+    def cached(self) -> pl.DataFrame:
+        def make() -> tuple[pl.DataFrame, int]:
+            parts = [rows.select(self.names) for rows in self.complete()]
+            rows = pl.concat(parts) if parts else pl.DataFrame(schema=self.schema)
+            return rows, int(rows.estimated_size())
+
+        return MERGED_CACHE.get_or_make(self._cache_key, make)
+
+    @property
+    def _cache_key(self) -> Hashable:
+        place = self.store.url(self.plan.table), self.plan.schema.id, self.section
+        return "merged", *place, self.spec, self.names, self._key_filter
+
+    def in_one_pass(self) -> pl.LazyFrame:
+        """Single versions and merged rows; what was found out about the keys is kept for the next read."""
+        keys = SectionKeys.of(self.plan, self.section, self.store)
+        fields = self._fields(keys)
+        everything = KeyRange(files=tuple(range(len(keys.files))))
+        frames = self._read(keys, everything, None, fields)
+        heights = [frame.height for frame in frames]
+        for number, height in enumerate(heights):
+            keys.check_rows(number, height)
+        rows = pl.concat(frames)
+        packed = None if keys.packing is None else keys.packed(rows.select(keys.packing.expressions))
+        by_key = rows.select(self.spec.key) if packed is None else packed
+        versions = versions_of(by_key, rows.select(keys.age), keys.descending, heights)
+        single, shared = told_apart(rows, versions)
+        ends = np.cumsum(heights)[:-1]
+        keep_masks(self.plan, self.section, self.store, np.split(single, ends), np.split(shared, ends))
+        merged = self._merged(keys, rows, versions).select(self.names)
+        MERGED_CACHE.put(self._cache_key, merged, int(merged.estimated_size()))
+        return pl.concat([rows.lazy().select(self.names).filter(pl.lit(pl.Series(single))), merged.lazy()])
+
+    def streamed(
+        self, columns: list[str] | None, predicate: pl.Expr | None, limit: int | None
+    ) -> Iterator[pl.DataFrame]:
+        """The merged rows, a key range at a time, as Polars asks for them."""
+        for rows in self.complete():
+            rows = rows.select(self.names if columns is None else columns) if predicate is None else rows
+            if predicate is not None:
+                rows = rows.filter(predicate).select(self.names if columns is None else columns)
+            if limit is not None:
+                rows = rows.head(limit)
+                limit -= rows.height
+            yield rows
+            if limit == 0:
+                return
+
+    def complete(self) -> Iterator[pl.DataFrame]:
+        """Merged rows that exist, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
+        masks = version_masks(self.plan, self.section, self.store)
+        keys = SectionKeys.of(self.plan, self.section, self.store)
+        shared = [masks.shared[i] for i in oldest_first(self.section)]
+        fields = self._fields(keys)
+        for part in keys.ranges:
+            frames = self._read(keys, part, shared, fields)
+            rows = pl.concat(frames)
+            if not rows.height:
+                continue
+            heights = [frame.height for frame in frames]
+            versions = versions_of(rows.select(self.spec.key), rows.select(keys.age), keys.descending, heights)
+            yield self._merged(keys, rows, versions)
+
+    def _merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+        values = [self.plan.schema.by_name[name] for name in self.names if name in self._merged_names]
+        merged = fold(self.spec, values, rows, versions, where=self.plan.table)
+        return merged.filter(pl.col(VALUE_KIND) == INSERT) if keys.with_kind else merged
+
+    @property
+    def _merged_names(self) -> frozenset[str]:
+        folded = {column.name for column in self.spec.columns}
+        return frozenset(name for name in self.names if name in folded)
+
+    def _fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
+        """Columns to read: key, wanted columns, and what their merge depends on."""
+        groups = groups_in_play(self.spec, self._merged_names, retracts=keys.with_kind)
+        deciding = dict.fromkeys(name for group in groups.values() for name in group.sequence)
+        names = dict.fromkeys((*self.spec.key, *self.names, *self.spec.sequence, *deciding))
+        system = [SEQUENCE_NUMBER_FIELD] if keys.by_number else []
+        kinds = [VALUE_KIND_FIELD] if keys.with_kind else []
+        return (*(self.plan.schema.by_name[name] for name in names), *system, *kinds)
+
+    def _read(
+        self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask] | None, fields: Sequence[DataField]
+    ) -> list[pl.DataFrame]:
+        """The rows of the range whose keys have several versions (without `shared`: all), oldest file first."""
+        key_filter = self._key_filter
+        frames = []
+        for number in part.files:
+            mask = None if shared is None else shared[number]
+            if shared is not None and mask is None:
+                continue
+            frame = file_frame(
+                self.plan, self.section, [keys.files[number]], fields, self.store, position=not part.whole
+            )
+            if part.whole:
+                frame = frame if mask is None else frame.filter(pl.lit(mask))
+            else:
+                frame = part.within(frame, keys.key_fields[0].name)
+                frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION))).drop(POSITION)
+            if key_filter != ALWAYS:
+                frame = frame.filter(expressions.compile(key_filter, self.plan.schema.fields))
+            frames.append(frame)
+        with reading_files(self.plan, [self.section], tuple(fields), self.store):
+            return pl.collect_all(frames) if frames else []

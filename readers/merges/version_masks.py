@@ -1,0 +1,101 @@
+"""Which rows of a section share a key with others: masks that depend on immutable files only and are cached."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.readers.file_frames import POSITION
+from morrow.readers.masks import MASK_CACHE, Mask
+from morrow.readers.masks.cache import mask_bytes
+from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.merges.versions import Versions, versions_of
+from morrow.readers.row_kinds import RETRACT_BIT
+
+Rows: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class VersionMasks:
+    """One mask per file, in the order of the section's files.
+
+    `single`: rows whose key has no other version, if they are no retractions. `shared`: rows whose key has other
+    versions; here None means that the file has no such row.
+    """
+
+    single: tuple[Mask, ...]
+    shared: tuple[Mask, ...]
+
+
+def version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
+    """Tell the rows of a section apart by the number of versions their keys have; reads keys only.
+
+    Raises:
+        CorruptFile: a file does not hold as many rows as its manifest entry says.
+    """
+    found = known_masks(plan, section, store)
+    return found or keep_masks(plan, section, store, *_masks_of(SectionKeys.of(plan, section, store)))
+
+
+def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
+    """The masks if they are cached."""
+    masks = MASK_CACHE.get(_cache_key(plan, section, store))
+    files = len(section.files)
+    return None if masks is None else VersionMasks(masks[:files], masks[files:])
+
+
+def keep_masks(
+    plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Rows], shared: Sequence[Rows]
+) -> VersionMasks:
+    """Cache masks, given for the files oldest first."""
+    by_file = {file: number for number, file in enumerate(oldest_first(section))}
+    places = [by_file[i] for i in range(len(section.files))]
+    masks = VersionMasks(
+        tuple(None if single[i].all() else pl.Series(single[i]) for i in places),
+        tuple(pl.Series(shared[i]) if shared[i].any() else None for i in places),
+    )
+    both = (*masks.single, *masks.shared)
+    MASK_CACHE.put(_cache_key(plan, section, store), both, mask_bytes(both))
+    return masks
+
+
+def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
+    assert plan.merge is not None
+    return "versions", store.url(plan.table), plan.merge.key, plan.schema.id, section
+
+
+def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
+    single = [np.ones(file.row_count, bool) for file in keys.files]
+    shared = [np.zeros(file.row_count, bool) for file in keys.files]
+
+    def mark(part: KeyRange) -> None:
+        frames = keys.read(part, keys.packing)
+        rows, by_key = keys.keyed(part, frames)
+        heights = [frame.height for frame in frames]
+        alone, others = told_apart(rows, versions_of(by_key, pl.DataFrame(), (), heights))
+        for number, frame, (start, end) in zip(part.files, frames, pairwise(np.cumsum([0, *heights]))):
+            places = slice(None) if part.whole else frame[POSITION].to_numpy()
+            single[number][places] = alone[start:end]
+            shared[number][places] = others[start:end]
+
+    keys.each_range(mark)
+    return single, shared
+
+
+def told_apart(rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
+    """The rows with keys of one version that are no retractions, and the rows with keys of several."""
+    shared = np.zeros(rows.height, bool)
+    shared[versions.order] = True
+    if VALUE_KIND not in rows.columns:
+        return versions.single, shared
+    return versions.single & ((rows[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0), shared

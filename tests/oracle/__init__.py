@@ -1,0 +1,107 @@
+"""The row-wise oracle: what a table holds, by the plainest possible reading of the rules.
+
+A bucket is a list of files; a file is a list of records in key order. All records of one key are lined up, oldest
+first, and given one by one to the merge engine, whose answer is the row. That is all there is, and it is slow.
+
+Rules, as Java Paimon 1.4.2 has them:
+
+- Age: the fields of ``sequence.field``, in turn, then the sequence number. A null is older than any value, also when
+  ``sequence.field.sort-order`` is descending, which turns all other comparisons round.
+- ``rowkind.field`` is for writers: it has become the record's kind, and a reader takes the kind.
+- A key with one record is returned as stored, never merged; a retraction alone gives no row.
+- With deletion vectors, and for `first-row`, level 0 waits for compaction: batch reads do not see it. What is in the
+  upper levels then is merged already, and a position in a vector is dead.
+- What the engines do with the records of a key is said in their modules.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from morrow.engine.format import types as t
+from tests.oracle.aggregation import fold_aggregation
+from tests.oracle.choosing import deduplicate, first_row
+from tests.oracle.partial_update import fold_partial_update
+from tests.oracle.records import File, NullError, Record, RetractionError, Row, Rules, compare_age
+
+Merge = Callable[[Sequence[Record], Sequence[str], Rules], Row | None]
+"""All records of one key, oldest first, and the column names: the row that a read returns, or None for no row."""
+
+Fold = Callable[[Sequence[Record], Sequence[str], Rules], Record]
+"""As `Merge`, for engines that combine records: the record that a writer or a compaction stores."""
+
+
+def merge_record(fold: Fold, records: Sequence[Record], names: Sequence[str], rules: Rules) -> Record:
+    """A single record is what it is."""
+    return records[0] if len(records) == 1 else fold(records, names, rules)
+
+
+def partial_update(records: Sequence[Record], names: Sequence[str], rules: Rules) -> Row | None:
+    merged = merge_record(fold_partial_update, records, names, rules)
+    return None if merged.retracts else merged.row
+
+
+def aggregation(records: Sequence[Record], names: Sequence[str], rules: Rules) -> Row | None:
+    merged = merge_record(fold_aggregation, records, names, rules)
+    return None if merged.retracts else merged.row
+
+
+FOLDS: dict[str, Fold] = {"partial-update": fold_partial_update, "aggregation": fold_aggregation}
+MERGE_ENGINES: dict[str, Merge] = {
+    "deduplicate": deduplicate,
+    "first-row": first_row,
+    "partial-update": partial_update,
+    "aggregation": aggregation,
+}
+
+
+def read_bucket(
+    files: Sequence[File],
+    names: Sequence[str],
+    options: Mapping[str, str],
+    fields: Sequence[t.DataField] = (),
+    primary_keys: Sequence[str] = (),
+) -> list[Row]:
+    """The rows of one bucket of a primary-key table, in no particular order.
+
+    `fields` and `primary_keys` are needed by partial-update and aggregation, which look at types and spare the key.
+    """
+    rules = Rules.of(options, fields, primary_keys)
+    without_level_0 = rules.deletion_vectors or rules.merge_engine == "first-row"
+    by_key: dict[Row, list[Record]] = defaultdict(list)
+    for file in files:
+        if without_level_0 and file.level == 0:
+            continue
+        for position, record in enumerate(file.records):
+            if position not in file.dead:
+                by_key[record.key].append(record)
+    merge = MERGE_ENGINES[rules.merge_engine]
+    merged = (merge(by_age(records, names, rules), names, rules) for records in by_key.values())
+    return [row for row in merged if row is not None]
+
+
+def by_age(records: Sequence[Record], names: Sequence[str], rules: Rules) -> list[Record]:
+    """Oldest first."""
+    return sorted(records, key=functools.cmp_to_key(functools.partial(compare_age, names=names, rules=rules)))
+
+
+__all__ = [
+    "FOLDS",
+    "MERGE_ENGINES",
+    "File",
+    "NullError",
+    "Record",
+    "RetractionError",
+    "Row",
+    "Rules",
+    "aggregation",
+    "by_age",
+    "compare_age",
+    "deduplicate",
+    "first_row",
+    "merge_record",
+    "partial_update",
+    "read_bucket",
+]

@@ -1,0 +1,39 @@
+"""Versions laid out in rounds give what folding each key alone gives."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.readers.merges.rounds import Rounds
+from morrow.readers.merges.versions import versions_of
+
+
+def joined(state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
+    """A fold that shows its order: texts behind one another."""
+    return pl.concat([state, version], how="horizontal").select(text=pl.col("text") + pl.col("new"))
+
+
+def folded(keys: list[int], texts: list[str]) -> list[str]:
+    rounds = Rounds.of(versions_of(pl.DataFrame({"k": keys}), pl.DataFrame(), ()))
+    state = pl.DataFrame({"text": pl.repeat("", len(rounds.places), dtype=pl.String, eager=True)})
+    result = rounds.run(pl.DataFrame({"new": texts})[pl.Series(rounds.rows)], state, joined)
+    return result["text"].gather(rounds.places).to_list()
+
+
+def test_round_r_holds_the_r_th_version_of_every_key_that_has_so_many() -> None:
+    keys = [1, 2, 3, 2, 3, 3]
+    rounds = Rounds.of(versions_of(pl.DataFrame({"k": keys}), pl.DataFrame(), ()))
+    assert rounds.heights == (2, 2, 1)  # keys 2 and 3, twice; then key 3 alone
+    assert rounds.rows.tolist() == [2, 1, 4, 3, 5]
+    assert folded(keys, list("abcdef")) == ["bd", "cef"]
+
+
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_a_fold_in_rounds_is_a_fold_of_each_key(keys: list[int]) -> None:
+    texts = [f"{number}," for number in range(len(keys))]
+    expected: dict[int, str] = {}
+    for key, text in zip(keys, texts, strict=True):
+        expected[key] = expected.get(key, "") + text
+    assert folded(keys, texts) == [text for key, text in sorted(expected.items()) if keys.count(key) > 1]

@@ -58,14 +58,20 @@ def rows(ids: Ids, key: tuple[str, ...], seed: int) -> pl.DataFrame:
     return orders.select(*fields(key))
 
 
+def without(frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
+    """The same rows with nulls in `columns`."""
+    return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in columns)
+
+
 def base_ids(first: int, count: int) -> Ids:
     """Ids of rows first .. first + count."""
     return np.arange(first, first + count, dtype=np.int64) * 2
 
 
-def update_ids(base_rows: int, count: int, seed: int) -> Ids:
-    """Ascending ids of an update: four fifths are keys of the base, spread evenly, one fifth is new."""
+def update_ids(base_rows: int, count: int, seed: int, new: float = 0.2) -> Ids:
+    """Ascending ids of an update: keys of the base, spread evenly, and a share `new` of keys that it lacks."""
     random = np.random.default_rng(seed)
-    old = random.choice(base_rows, count * 4 // 5, replace=False).astype(np.int64) * 2
-    new = random.choice(base_rows, count - len(old), replace=False).astype(np.int64) * 2 + 1
-    return np.sort(np.concatenate([old, new]))
+    unknown = round(count * new)
+    old = random.choice(base_rows, count - unknown, replace=False).astype(np.int64) * 2
+    fresh = random.choice(base_rows, unknown, replace=False).astype(np.int64) * 2 + 1
+    return np.sort(np.concatenate([old, fresh]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import re
@@ -93,6 +94,8 @@ def markdown(report: Report) -> str:
     lines += ["", "Not met:", "", *missed] if missed else []
     for section, rows in report.sections.items():
         lines += ["", f"## {section}", "", *_table(rows)]
+        if _is_curve(rows):
+            lines += ["", growth(rows)]
         if any(row["baseline_value"] is not None for row in rows):
             lines += ["", f"![{section}](plots/{slug(section)}.svg)"]
     return "\n".join(lines) + "\n"
@@ -150,11 +153,35 @@ def _outcome(row: Row) -> str:
     return _ratio(row) or _amount(row["value"], row["unit"])
 
 
+def _is_curve(rows: Sequence[Row]) -> bool:
+    """Whether the rows are points of a curve: benchmarks put `at`, `axis` and `each` (a step of 1) in "curve"."""
+    return len(rows) > 1 and all("curve" in row and row["baseline_value"] is not None for row in rows)
+
+
+def growth(rows: Sequence[Row]) -> str:
+    """What the ends of a curve say, in one sentence."""
+    low, high = rows[0], rows[-1]
+    low_at, high_at = (row["curve"]["at"] for row in (low, high))
+    apart = [row["value"] - row["baseline_value"] for row in (low, high)]
+    step = (apart[1] - apart[0]) / (high_at - low_at)
+    return (
+        f"From {low_at:g} to {high_at:g} {low['curve']['axis']}: Morrow {_change(low, high, 'value')}, "
+        f"{low['baseline']} {_change(low, high, 'baseline_value')}. The difference goes from "
+        f"{_amount(apart[0], low['unit'])} to {_amount(apart[1], low['unit'])}: on average "
+        f"{_amount(step, low['unit'])} for each {low['curve']['each']}."
+    )
+
+
+def _change(low: Row, high: Row, which: str) -> str:
+    ends = [_amount(row[which], row["unit"]) for row in (low, high)]
+    return f"{' to '.join(ends)} ({high[which] / low[which]:.1f} times)"
+
+
 def slug(section: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", section.lower()).strip("-")
 
 
-# The plots are bars in plain SVG: small, readable in a diff, the same on every machine.
+# The plots are bars and lines in plain SVG: small, readable in a diff, the same on every machine.
 BAR, GAP, LABEL, WIDTH = 14, 10, 420, 400
 COLOURS = {"subject": "#c2410c", "baseline": "#64748b"}
 
@@ -175,7 +202,41 @@ def plot(title: str, rows: Sequence[Row]) -> str:
             body.append(f'<rect x="{LABEL}" y="{y}" width="{width:.1f}" height="{BAR - 1}" fill="{COLOURS[kind]}"/>')
             text = escape(("Morrow " if kind == "subject" else "") + _amount(value, row["unit"]))
             body.append(f'<text x="{LABEL + width + 5:.1f}" y="{y + BAR - 3}">{text}</text>')
-    size = f'width="{LABEL + WIDTH + 110}" height="{height}"'
+    return _svg(LABEL + WIDTH + 110, height, body)
+
+
+LEFT, TOP, DEEP, WIDE = 60, 40, 220, 640
+
+
+def plot_curve(title: str, rows: Sequence[Row]) -> str:
+    """Two lines, Morrow and its baseline: time from 0 upwards, over `at` on a logarithmic axis."""
+    logs = [math.log(row["curve"]["at"]) for row in rows]
+    across = [LEFT + (log - logs[0]) / (logs[-1] - logs[0]) * WIDE for log in logs]
+    most = max(max(row["value"], row["baseline_value"]) for row in rows)
+    bottom = TOP + DEEP
+    body = [
+        f'<text x="0" y="16" font-weight="bold">{escape(title)}</text>',
+        f'<line x1="{LEFT}" y1="{bottom}" x2="{LEFT + WIDE}" y2="{bottom}" stroke="black"/>',
+        f'<text x="{LEFT + WIDE}" y="{bottom + 34}" text-anchor="end">{escape(rows[0]["curve"]["axis"])}</text>',
+    ]
+    for x, row in zip(across, rows, strict=True):
+        body.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{row["curve"]["at"]:g}</text>')
+    lines = (("subject", "value", "Morrow", -8), ("baseline", "baseline_value", rows[0]["baseline"], 16))
+    for kind, which, name, aside in lines:
+        points = [(x, bottom - row[which] / most * DEEP) for x, row in zip(across, rows, strict=True)]
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        body.append(f'<polyline points="{joined}" fill="none" stroke="{COLOURS[kind]}" stroke-width="2"/>')
+        for (x, y), row in zip(points, rows, strict=True):
+            text = escape(_amount(row[which], row["unit"]))
+            body.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[kind]}"/>')
+            body.append(f'<text x="{x:.1f}" y="{y + aside:.1f}" text-anchor="middle">{text}</text>')
+        x, y = points[-1]
+        body.append(f'<text x="{x + 30:.1f}" y="{y + 4:.1f}" fill="{COLOURS[kind]}">{escape(name)}</text>')
+    return _svg(LEFT + WIDE + 180, bottom + 44, body)
+
+
+def _svg(width: int, height: int, body: Iterable[str]) -> str:
+    size = f'width="{width}" height="{height}"'
     style = 'font-family="sans-serif" font-size="11"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n' + "\n".join(body) + "\n</svg>\n"
 
@@ -189,4 +250,5 @@ def write(report: Report, folder: Path) -> None:
         old.unlink()
     for section, rows in report.sections.items():
         if any(row["baseline_value"] is not None for row in rows):
-            (plots / f"{slug(section)}.svg").write_text(plot(section, rows))
+            drawn = plot_curve(section, rows) if _is_curve(rows) else plot(section, rows)
+            (plots / f"{slug(section)}.svg").write_text(drawn)

@@ -2,6 +2,7 @@
 
 Merge-on-read tables have a base at the top level in several files of disjoint key ranges, and updates that overlap it
 at level 0: what a table looks like between two compactions. Tables with deletion vectors are the base with dead rows.
+In updates of partial-update and aggregation tables one half of the columns is null, then the other, in turns.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from bench import data
@@ -20,7 +22,7 @@ from tests.support.table_factory import DataFile, TableFactory
 
 HOME = Path(__file__).parent / ".data"
 GENERATION = 1
-"""Raised when tables are written differently, so that older ones are written anew."""
+"""Raised when all tables are written differently, so that older ones are written anew; `Spec.generation` for one."""
 
 TOP_LEVEL = 5
 ROW_GROUP = 250_000
@@ -45,8 +47,44 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Merge:
+    """A merge engine by its options; update number i has nulls in the columns `halves[i % 2]`."""
+
+    options: tuple[tuple[str, str], ...]
+    halves: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+VALUES = tuple(name for name in data.fields(data.BIGINT_KEY) if name not in data.BIGINT_KEY)
+HALVES = VALUES[::2], VALUES[1::2]
+GROUPS = {"quantity": ("customer", "city", "amount"), "created": ("price", "paid")}
+"""Sequence column -> the columns it guards. An update brings one group and leaves the other null."""
+SPECIAL = {"amount": "sum", "quantity": "max", "created": "max"}
+"""Aggregate functions of the aggregation table; the other columns have last_non_null_value."""
+
+PARTIAL_UPDATE = Merge((("merge-engine", "partial-update"),), HALVES)
+SEQUENCE_GROUPS = Merge(
+    (
+        ("merge-engine", "partial-update"),
+        *((f"fields.{sequence}.sequence-group", ",".join(guarded)) for sequence, guarded in GROUPS.items()),
+        ("fields.amount.aggregate-function", "sum"),
+    ),
+    (("quantity", *GROUPS["quantity"]), ("created", *GROUPS["created"])),
+)
+AGGREGATION = Merge(
+    (
+        ("merge-engine", "aggregation"),
+        *((f"fields.{name}.aggregate-function", SPECIAL.get(name, "last_non_null_value")) for name in VALUES),
+    ),
+    HALVES,
+)
+
+
+@dataclass(frozen=True)
 class Spec:
-    """What to write: `dead` is the share of rows with a deletion vector."""
+    """What to write: `dead` is the share of rows with a deletion vector.
+
+    `new` is the share of an update's keys that the base lacks. Without `merge` the newest version of a key is its row.
+    """
 
     rows: int = 2_000_000
     files: int = 2
@@ -55,14 +93,30 @@ class Spec:
     key: tuple[str, ...] = data.BIGINT_KEY
     format: str = "parquet"
     dead: float = 0.0
+    new: float = 0.2
+    merge: Merge | None = None
+    generation: int = GENERATION
 
     def scaled(self, divisor: int) -> Spec:
-        return Spec(**asdict(self) | {"rows": self.rows // divisor, "update_rows": self.update_rows // divisor})
+        return replace(self, rows=self.rows // divisor, update_rows=self.update_rows // divisor)
 
     @property
     def options(self) -> dict[str, str]:
-        options = {"file.format": self.format}
-        return options | {"deletion-vectors.enabled": "true"} if self.dead else options
+        vectors = {"deletion-vectors.enabled": "true"} if self.dead else {}
+        return {"file.format": self.format, **vectors, **dict(self.merge.options if self.merge else ())}
+
+    def update(self, number: int) -> tuple[data.Ids, pl.DataFrame]:
+        """Ids and rows of an update."""
+        ids = data.update_ids(self.rows, self.update_rows, seed=number, new=self.new)
+        rows = data.rows(ids, self.key, seed=100 + number)
+        return ids, data.without(rows, self.merge.halves[number % 2]) if self.merge else rows
+
+
+CURVE_ROWS = 1_000_000
+UPDATED_KEYS = (1_000, 10_000, 100_000, 500_000, CURVE_ROWS)
+OVERLAPPING_FILES = (1, 2, 5, 10, 20, 50)
+CURVE = Spec(rows=CURVE_ROWS, updates=1, new=0, merge=PARTIAL_UPDATE)
+"""A base of which updates know every key: one update of so many keys, or so many updates of 20,000."""
 
 
 SPECS = {
@@ -75,6 +129,11 @@ SPECS = {
     "big_merged": Spec(rows=20_000_000, files=20, updates=5, update_rows=1_000_000),
     "big_dv": Spec(rows=20_000_000, files=20, dead=0.1),
     "small": Spec(rows=1_000, files=1, updates=2, update_rows=100),
+    "partial_update": Spec(updates=5, merge=PARTIAL_UPDATE),
+    "sequence_groups": Spec(updates=5, merge=SEQUENCE_GROUPS),
+    "aggregation": Spec(updates=5, merge=AGGREGATION),
+    **{f"updated_{keys}": replace(CURVE, update_rows=keys) for keys in UPDATED_KEYS},
+    **{f"overlapping_{files}": replace(CURVE, updates=files, update_rows=20_000) for files in OVERLAPPING_FILES},
 }
 """Name -> table; `many_files`, which has no rows, is apart."""
 
@@ -86,12 +145,13 @@ def make(name: str, *, quick: bool = False) -> Table:
     """The table of this name, written first if it is not there."""
     home = HOME / ("quick" if quick else "full") / name
     about = home / "about.json"
-    if not about.exists() or json.loads(about.read_text())["generation"] != GENERATION:
+    generation = SPECS[name].generation if name in SPECS else GENERATION
+    if not about.exists() or json.loads(about.read_text())["generation"] != generation:
         print(f"\nwriting the table {name}", flush=True)
         shutil.rmtree(home, ignore_errors=True)
         path = home / "warehouse" / "db.db" / "t"
         live_rows = _writer(name, QUICK_DIVISOR if quick else 1)(path)
-        about.write_text(json.dumps({"generation": GENERATION, "live_rows": live_rows}))
+        about.write_text(json.dumps({"generation": generation, "live_rows": live_rows}))
     return _found(home, json.loads(about.read_text())["live_rows"])
 
 
@@ -119,7 +179,7 @@ def write(spec: Spec, path: Path) -> int:
     for index in range(spec.files):
         each = spec.rows // spec.files
         ids = data.base_ids(index * each, each)
-        file = _write_file(table, spec, ids, seed=index, level=TOP_LEVEL if spec.key else 0)
+        file = _write_file(table, spec, data.rows(ids, spec.key, seed=index), level=TOP_LEVEL if spec.key else 0)
         keys.append(ids)
         if spec.dead:
             dead = np.flatnonzero(np.random.default_rng(index).random(each) < spec.dead)
@@ -127,16 +187,15 @@ def write(spec: Spec, path: Path) -> int:
             killed += len(dead)
     table.commit("COMPACT" if spec.key else "APPEND")
     for index in range(spec.updates):
-        ids = data.update_ids(spec.rows, spec.update_rows, seed=index)
-        _write_file(table, spec, ids, seed=100 + index, level=0)
+        ids, rows = spec.update(index)
+        _write_file(table, spec, rows, level=0)
         keys.append(ids)
         table.commit()
     return len(np.unique(np.concatenate(keys))) - killed
 
 
-def _write_file(table: TableFactory, spec: Spec, ids: data.Ids, *, seed: int, level: int) -> DataFile:
-    rows = data.rows(ids, spec.key, seed).to_arrow()
-    return table.write_file(rows, level=level, format=spec.format, row_group_size=ROW_GROUP, presorted=True)
+def _write_file(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> DataFile:
+    return table.write_file(rows.to_arrow(), level=level, format=spec.format, row_group_size=ROW_GROUP, presorted=True)
 
 
 def write_many_files(path: Path, partitions: int, buckets: int) -> int:

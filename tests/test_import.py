@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import morrow
 from morrow.engine import errors
+from tests.support.table_factory import TableFactory
 
 HEAVY = ("duckdb", "numpy", "obstore", "pandas", "polars", "pyarrow", "pyspark", "sqlglot")
 
@@ -27,6 +30,19 @@ def test_importing_morrow_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", ["duckdb", "pyspark"])
 def test_opening_a_table_loads_no_host_that_is_not_asked_for(name: str) -> None:
     assert name not in modules_after("import morrow; morrow.open, morrow.Catalog, morrow.Table")
+
+
+def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
+    """pyarrow imports all of pandas on its first step from or to Python values or numpy: reads take other ways."""
+    table = TableFactory(tmp_path / "t", [("p", "STRING"), ("id", "INT"), ("name", "STRING")], ["id", "p"], ["p"])
+    for number in range(2):
+        rows = pa.table({"id": [1, number + 2], "name": ["a", None]})
+        table.write_file(rows, partition={"p": "x"}, level=5 - number)
+    table.commit()
+    loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
+    idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset"}
+    idle |= {f"morrow.readers.files.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}
+    assert not loaded.intersection({*idle, "morrow.engine.format.file_index", "morrow.engine.format.bucket"})
 
 
 def test_public_names() -> None:

@@ -12,13 +12,18 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.format import types as t
+from morrow.readers.masks import key_ranges
+from morrow.readers.merges import sections
 from tests.support.canonical import assert_same_rows, rows_of
-from tests.support.random_tables import POOLS, RandomTable, random_tables
+from tests.support.random_merging_tables import random_merging_tables
+from tests.support.random_tables import RandomTable, random_tables
+from tests.support.value_pools import POOLS
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM")
 
@@ -95,6 +100,24 @@ def filtered(rows: pa.Table, condition: str) -> pa.Table:
 
 @given(table=random_tables(), data=st.data())
 def test_reads_equal_the_oracle(table: RandomTable, data: st.DataObject) -> None:
+    check_reads(table, data)
+
+
+@pytest.mark.parametrize("in_ranges", [False, True], ids=["at once", "range by range"])
+@given(table=random_merging_tables(), data=st.data())
+def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, data: st.DataObject) -> None:
+    """Partial-update and aggregation; also as large sections are read, by key ranges and while the frame is collected."""
+    with pytest.MonkeyPatch.context() as patched:
+        if in_ranges:
+            patched.setattr(sections, "CACHED_ROWS", 0)
+            patched.setattr(key_ranges, "FEW_ROWS", 0)
+            patched.setattr(key_ranges, "WHOLE_ROWS", 0)
+            patched.setattr(key_ranges, "RANGE_ROWS", 2)
+        check_reads(table, data)
+
+
+def check_reads(table: RandomTable, data: st.DataObject) -> None:
+    """Write the table, and compare one random read of it, and its count, with what the oracle says."""
     folder = Path(tempfile.mkdtemp(prefix="morrow-"))
     try:
         snapshots = table.write(folder / "t")
@@ -111,7 +134,8 @@ def test_reads_equal_the_oracle(table: RandomTable, data: st.DataObject) -> None
         names = [f.name for f in fields]
         scan = opened.scan(None if columns is None else names, condition, snapshot=snapshot)
         actual = OUTPUTS[output](scan)
-        assert_same_rows(rows_of(actual, fields), rows_of(expected.select(names), fields), fields)
+        unordered = [name for name in table.set_columns if name in names]
+        assert_same_rows(rows_of(actual, fields), rows_of(expected.select(names), fields), fields, unordered)
         assert scan.count() == expected.num_rows
     finally:
         shutil.rmtree(folder)

@@ -66,5 +66,9 @@ def byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
 
 
 def validity(array: pa.Array) -> Bools:
-    valid: Bools = array.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+    """False where null. (`to_numpy` of Arrow would do too, but the first call in a process imports all of pandas.)"""
+    bitmap, end = array.buffers()[0], array.offset + len(array)
+    if bitmap is None:
+        return np.full(len(array), array.null_count == 0)
+    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=end, bitorder="little")
+    return bits[array.offset :].view(np.bool_)

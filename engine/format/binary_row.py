@@ -36,6 +36,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.arrow_buffers import validity
 from morrow.engine.format.binary_row_slots import ARITY_WIDTH, DECODERS, SLOT_WIDTH, Field, Rows, only_nulls
 from morrow.engine.format.types import DataType
 
@@ -149,15 +150,15 @@ def _python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.dateti
 
 def _locate(rows: BinaryColumn, where: str) -> Rows:
     """Bring any form of a binary column down to one byte buffer with starts and sizes."""
-    array = rows.to_arrow() if isinstance(rows, pl.Series) else rows
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if not isinstance(array, pa.Array):
-        array = pa.array(array, pa.large_binary())
+    if isinstance(rows, (pa.Array, pa.ChunkedArray)):
+        array = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
+    else:
+        # By way of Polars: the first time that Arrow takes Python values, it imports all of pandas.
+        array = (rows if isinstance(rows, pl.Series) else pl.Series(rows, dtype=pl.Binary)).to_arrow()
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
-    present = array.is_valid().to_numpy(zero_copy_only=False)
+    present = validity(array)
     buffer = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
     located = Rows(buffer, edges[:-1] + ARITY_WIDTH, np.diff(edges) - ARITY_WIDTH, present, where)
     located.require((located.size >= 0) | ~present, "the row is too short to hold its number of fields")

@@ -177,7 +177,7 @@ def _bytes(field: Field, kind: DataType) -> pa.Array:
     edges = np.stack([begin, begin + np.where(field.valid, length, 0)], axis=1).ravel()
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(field.rows.buffer)]
     spans = pa.Array.from_buffers(pa.large_binary(), max(len(edges) - 1, 0), buffers)
-    wanted = pa.array(np.arange(0, len(edges), 2), mask=~field.valid)
+    wanted = _array(pa.int64(), np.arange(0, len(edges), 2), field.valid)
     try:
         return spans.take(wanted).cast(pa.large_string() if pa.types.is_string(kind.arrow()) else pa.large_binary())
     except pa.ArrowInvalid as error:

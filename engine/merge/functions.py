@@ -202,10 +202,10 @@ def function_spec(name: str, *, where: str) -> FunctionSpec:
             f"the aggregate function {name!r}", where=where, hint=f"known functions: {', '.join(sorted(BUILT_IN))}"
         )
     spec = getattr(registered, "spec", None)
-    if not isinstance(spec, FunctionSpec):
+    if not isinstance(spec, FunctionSpec) or spec.name != name:
         raise Unsupported(
             f"the aggregate function {name!r}",
             where=where,
-            hint=f"its entry point {AGGREGATE_FUNCTIONS} has no FunctionSpec",
+            hint=f"its entry point {AGGREGATE_FUNCTIONS} has no FunctionSpec of this name",
         )
     return spec

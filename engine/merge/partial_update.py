@@ -22,7 +22,6 @@ REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
 UNGROUPED_FUNCTION = "last_non_null_value"
 """The only function that needs no sequence group."""
 
-
 NamedGroup = tuple[tuple[str, ...], tuple[str, ...]]
 """What an option says: the sequence columns of a group, and the columns it lists."""
 

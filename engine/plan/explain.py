@@ -29,7 +29,8 @@ def _lines(plan: ScanPlan) -> Iterator[str]:
     yield from _filter_lines(plan)
     if plan.limit is not None:
         yield f"  limit      {plan.limit}"
-    yield f"  merge      {plan.merge or 'none: an append table'}"
+    merge = str(plan.merge or "none: an append table")
+    yield f"  merge      {merge}".replace("\n", "\n" + " " * 11)
     for step in plan.steps:
         yield f"  pruned     {step.name}: kept {step.kept:,} of {step.of:,}"
     files = plan.files

@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import and_, or_
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.format.bucket import bucket_of
-from morrow.engine.format.file_index import ALL, NONE, FileIndex, IndexResult, read_file_index
 from morrow.engine.format.paths import INDEX_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import column_stats
@@ -39,6 +38,9 @@ from morrow.engine.plan.predicate import (
     conjuncts,
 )
 from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
+
+if TYPE_CHECKING:
+    from morrow.engine.format.file_index import FileIndex, IndexResult
 
 MOST_BUCKET_KEYS = 1000
 """Combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
@@ -68,6 +70,8 @@ def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate
     values = _pinned(predicate, keys)
     if values is None:
         return everything
+    from morrow.engine.format.bucket import bucket_of  # only filters on all keys hash anything
+
     types = [schema.by_name[name].type for name in keys]
     combinations = list(zip(*itertools.product(*values)))
     literals = [pa.array(column, kind.arrow()) for column, kind in zip(combinations, types)]
@@ -185,6 +189,8 @@ def _index_mask(
 def _file_index(
     metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None
 ) -> FileIndex | None:
+    from morrow.engine.format.file_index import read_file_index  # few tables have one, and it takes 15 ms to import
+
     if embedded is not None:
         return read_file_index(embedded, where=f"{path} (embedded index)")
     names = [name for name in extra or () if name.endswith(INDEX_SUFFIX)]
@@ -196,6 +202,8 @@ def _file_index(
 
 def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
     """The rows that may match: those of all parts of an AND, of any part of an OR."""
+    from morrow.engine.format.file_index import ALL, NONE
+
     if isinstance(predicate, Leaf):
         kind = types[predicate.column]
         return index.evaluate(predicate.column, kind, predicate.op.value, predicate.literals, row_count=row_count)

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
-from morrow.readers.files.avro import decode_avro
-from morrow.readers.files.blob import decode_blob
 from morrow.readers.files.checks import verify, verify_pages
-from morrow.readers.files.csv import decode_csv
-from morrow.readers.files.json import decode_json
-from morrow.readers.files.orc import decode_orc
 from morrow.readers.files.parquet import scan_parquet
-from morrow.readers.files.source import Decoder, FileSource, reading, streamed
-from morrow.readers.files.text import decode_text
+from morrow.readers.files.source import Chunk, Decoder, FileSource, reading, streamed
 
 __all__ = ["DECODERS", "FileSource", "reading", "scan", "verify", "verify_pages"]
 
-DECODERS: dict[str, Decoder] = {
-    "avro": decode_avro,
-    "blob": decode_blob,
-    "csv": decode_csv,
-    "json": decode_json,
-    "orc": decode_orc,
-    "text": decode_text,
-}
+
+def _decoder(format_: str) -> Decoder:
+    """`decode_<format>` of the module of that name, which is imported with the first file of its kind."""
+
+    def decode(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
+        decoder: Decoder = getattr(import_module(f"{__name__}.{format_}"), f"decode_{format_}")
+        return decoder(source, fields)
+
+    return decode
+
+
+DECODERS = {format_: _decoder(format_) for format_ in ("avro", "blob", "csv", "json", "orc", "text")}
 """Formats that are decoded chunk by chunk; Parquet is scanned by Polars itself."""
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.format.avro import read_container
-from morrow.readers.files.blob import record_lengths
+from morrow.readers.files.parquet import row_count
 from morrow.readers.files.source import FileSource, check_rows, reading
 
 
@@ -45,20 +43,29 @@ def verify_pages(source: FileSource) -> None:
         check_rows(source, sum(batch.num_rows for batch in file.iter_batches(use_threads=True)))
 
 
-def _parquet_rows(source: FileSource) -> int:
-    with source.store.open(source.path) as stream:
-        return int(pq.ParquetFile(stream).metadata.num_rows)
-
-
 def _orc_rows(source: FileSource) -> int:
+    import pyarrow.orc as orc
+
     with source.store.open(source.path) as stream:
         return int(orc.ORCFile(pa.PythonFile(stream, mode="r")).nrows)
 
 
+def _avro_rows(source: FileSource) -> int:
+    from morrow.engine.format.avro import read_container
+
+    return read_container(source.store.read(source.path), where=source.path).rows
+
+
+def _blob_rows(source: FileSource) -> int:
+    from morrow.readers.files.blob import record_lengths
+
+    return len(record_lengths(source))
+
+
 ROW_COUNTERS: dict[str, Callable[[FileSource], int]] = {
-    "parquet": _parquet_rows,
+    "parquet": row_count,
     "orc": _orc_rows,
-    "avro": lambda source: read_container(source.store.read(source.path), where=source.path).rows,
-    "blob": lambda source: len(record_lengths(source)),
+    "avro": _avro_rows,
+    "blob": _blob_rows,
 }
 """Number of rows according to the file itself."""

@@ -55,7 +55,8 @@ class Aggregation(Fold):
                 yield name, value.cast(column.dtype) if name == column.name else value
             return
         added = dict(column.named(column.function.agg(before, pl.when(~RETRACTS).then(new(column.name)))))
-        after = column.function.retract(before, pl.when(RETRACTS).then(new(column.name)))
+        taken_back = pl.when(RETRACTS & ~self._removes).then(new(column.name))
+        after = column.function.retract(before, taken_back)
         taken = dict(column.named(after)) if after is not None else {}
         for name, unchanged in column.named(before):
             value = pl.when(RETRACTS).then(taken.get(name, unchanged)).otherwise(added[name])

@@ -29,7 +29,7 @@ def fold(
         fields: the columns to merge; other columns are taken from the newest version that counts.
         rows: the stored rows that `versions` numbers. Without a column ``_VALUE_KIND`` all are insertions.
 
-    Returns: a row per key, in the order of `versions`: the columns of `rows`, ``_VALUE_KIND`` +I or -D as the last.
+    Returns: a row per key, in no particular order: the columns of `rows`, ``_VALUE_KIND`` +I or -D as the last.
 
     Raises:
         Unsupported: a retraction that the engine or a column's function has no meaning for.

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import polars as pl
-from morrow.readers.merges.functions import Aggregator, State, aggregator
+from morrow.readers.merges.functions import Aggregator, NoResult, State, aggregator
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import VALUE_KIND
@@ -134,30 +134,37 @@ class Fold(ABC):
     # --- how it runs ---
 
     def run(self, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-        """Merge: one row per key of `versions` in the order of the keys, all columns of `rows`, complete with its kind.
+        """Merge: one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
 
         Key columns and ``_SEQUENCE_NUMBER`` are those of the newest version that counts.
         """
         rounds = Rounds.of(versions)
-        operands = self._operands(rows)
-        lined_up = operands[pl.Series(rounds.rows)] if operands.height else operands
-        last = rounds.run(lined_up, self._first_state(len(versions.counts)), self._step)
-        return self._result(rows, last[pl.Series(rounds.places)] if last.height else last)
+        lined_up = self._operands(rows, pl.Series(rounds.rows, dtype=ROW))
+        try:
+            return self._result(rows, rounds.run(lined_up, self._first_state(len(versions.counts)), self._step))
+        except NoResult as error:
+            raise Unsupported(error.feature, where=self.where) from error
 
-    def _operands(self, rows: pl.DataFrame) -> pl.DataFrame:
-        number = pl.int_range(pl.len(), dtype=ROW)
-        expressions = [number.alias(f"new {NEWEST}")]
+    def _operands(self, rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
+        """What the steps need of the rows `numbers`."""
+        expressions = []
         for column in self.columns:
             value = pl.col(column.name)
-            if column.picks:
-                value = pl.when(value.is_not_null()).then(number) if rows[column.name].null_count() else number
-            expressions.append(value.alias(f"new {column.name}"))
+            if not column.picks:
+                expressions.append(value.gather(numbers).alias(f"new {column.name}"))
+            elif rows[column.name].null_count():
+                # Whether a value is there is looked up in bits, which stay in the processor's cache.
+                there = value.is_not_null().gather(numbers)
+                expressions.append(pl.when(there).then(pl.lit(numbers)).alias(f"new {column.name}"))
+            else:
+                expressions.append(pl.lit(numbers).alias(f"new {column.name}"))
         if self.retracts:
-            kind = pl.col(VALUE_KIND)
+            kind = pl.col(VALUE_KIND).gather(numbers)
             expressions.append(((kind & RETRACT_BIT) != 0).alias("new retracts"))
             expressions.append((kind == DELETE).alias("new deletes"))
-        frame = rows.select(expressions)
-        return frame.with_columns(series.alias(f"new {name}") for name, series in self.operands(rows).items())
+        for name, operand in self.operands(rows).items():
+            expressions.append(pl.lit(operand).gather(numbers).alias(f"new {name}"))
+        return rows.select(*expressions, pl.lit(numbers).alias(f"new {NEWEST}"))
 
     def _first_state(self, keys: int) -> pl.DataFrame:
         initial: dict[str, tuple[pl.DataType, Any]] = {NEWEST: (ROW, None), **self.state()}
@@ -182,17 +189,20 @@ class Fold(ABC):
         return frame.select(steps)
 
     def _result(self, rows: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
-        merged = {column.name: column for column in self.columns}
-        newest = state[f"acc {NEWEST}"]
-        result = [
-            rows[name].gather(newest) if name not in merged else self._value(rows, state, merged[name])
-            for name in rows.columns
-            if name != VALUE_KIND
-        ]
         deleted = self.deleted() if self.retracts else None
-        kind = pl.when(deleted).then(DELETE).otherwise(INSERT) if deleted is not None else pl.repeat(INSERT, pl.len())
-        return pl.DataFrame([*result, state.select(kind.cast(pl.Int8).alias(VALUE_KIND)).to_series()])
+        gone = pl.lit(False) if deleted is None else deleted
+        finished = state.with_columns(
+            pl.when(~gone).then(column.function.finish(acc(column.name))).alias(f"acc {column.name}")
+            for column in self.columns
+            if column.function is not None and not column.picks
+        ).with_columns(pl.when(gone).then(DELETE).otherwise(INSERT).cast(pl.Int8).alias(VALUE_KIND))
+        merged = {column.name: column for column in self.columns}
+        result = [self._value(finished, name, merged.get(name)) for name in rows.columns if name != VALUE_KIND]
+        return rows.select(*result, pl.lit(finished[VALUE_KIND]).alias(VALUE_KIND))
 
-    def _value(self, rows: pl.DataFrame, state: pl.DataFrame, column: FoldedColumn) -> pl.Series:
-        folded = state[f"acc {column.name}"]
-        return rows[column.name].gather(folded) if column.picks else folded.alias(column.name)
+    @staticmethod
+    def _value(state: pl.DataFrame, name: str, column: FoldedColumn | None) -> pl.Expr:
+        if column is None:
+            return pl.col(name).gather(state[f"acc {NEWEST}"])
+        folded = state[f"acc {name}"]
+        return pl.col(name).gather(folded) if column.picks else pl.lit(folded).alias(name)

@@ -177,7 +177,9 @@ class PartialUpdate(Fold):
         added = pl.when(~RETRACTS).then(new(column.name)) if self.retracts else new(column.name)
         forward = dict(column.named(column.function.agg(before, added)))
         backward = dict(column.named(column.function.agg_reversed(before, added)))
-        after = column.function.retract(before, pl.when(RETRACTS).then(new(column.name))) if self.retracts else None
+        taken_back = pl.when(RETRACTS & touched & ~self._removes).then(new(column.name))
+        by_column = self.retracts and self.spec.on_delete is OnDelete.RETRACT
+        after = column.function.retract(before, taken_back) if by_column else None
         retracted = dict(column.named(after)) if after is not None else {}
         for name, unchanged in column.named(before):
             updated = pl.when(~touched).then(unchanged).when(leads).then(forward[name]).otherwise(backward[name])

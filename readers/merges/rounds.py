@@ -21,14 +21,10 @@ Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True)
 class Rounds:
-    """`rows` are the numbers of the rows, one round after another; `heights` how many keys each round has.
-
-    `places` are where the keys, in their order, are found among the results of `run`.
-    """
+    """`rows` are the numbers of the rows, one round after another; `heights` how many keys each round has."""
 
     rows: npt.NDArray[np.integer]
     heights: tuple[int, ...]
-    places: npt.NDArray[np.integer]
 
     @classmethod
     def of(cls, versions: Versions) -> Rounds:
@@ -39,12 +35,10 @@ class Rounds:
         most = int(counts[by_count[0]]) if len(counts) else 0
         heights = tuple(int(n) for n in np.searchsorted(-counts[by_count], -np.arange(most), side="left"))
         rows = [versions.order[ordered_starts[:height] + number] for number, height in enumerate(heights)]
-        places = np.empty(len(counts), np.int64)
-        places[by_count] = np.arange(len(counts))
-        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights, places)
+        return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
 
     def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
-        """Fold all rounds: one row per key, in the order that `places` undoes.
+        """Fold all rounds: one row per key, keys with more versions first.
 
         Args:
             versions: what `step` needs of the rows, in the order of `rows`.

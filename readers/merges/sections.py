@@ -158,8 +158,8 @@ class _SectionMerge:
         fields = self._fields(keys)
         for part in keys.ranges:
             frames = self._read(keys, part, shared, fields)
-            rows = pl.concat(frames)
-            if not rows.height:
+            rows = pl.concat(frames) if frames else None
+            if rows is None or rows.is_empty():
                 continue
             heights = [frame.height for frame in frames]
             versions = versions_of(rows.select(self.spec.key), rows.select(keys.age), keys.descending, heights)

@@ -6,9 +6,9 @@ The index is committed, so that pytest knows every read without unpacking 140 MB
         {"id": "branch-dev-snapshot-1", "scan": {"branch": "dev", "snapshot": 1}, "schema": 0}, ...]}
 
 `scan` holds the arguments of ``Table.scan``; `schema` the id of the schema that the rows have (of the branch, if any).
-The rows are in ``expected/<id>.jsonl`` unless the read says otherwise: `file` names another file, `inputs` lists what
-was written where Java failed to read its own append table, and `error` is what Java says about a table that nobody
-can tell the rows of.
+The rows are in ``expected/<id>.jsonl`` unless the read says otherwise: `file` names another file (for tables of other
+versions, what Java Paimon 1.4.2 reads where that differs), `inputs` lists what was written where Java failed to read
+its own append table, and `error` is what Java says about a table that nobody can tell the rows of.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 INDEX = Path(__file__).with_name("index.json")
+FOLLOWED = "expected-1.4.2"
+"""Rows that the followed version reads from a table of another version, which read it differently itself."""
 MISREAD = frozenset({"versions/0.9.0/types_multiset"})
 """Cases whose rows Java got wrong in silence: its Parquet files are right and the rows written are expected."""
 
@@ -31,10 +33,11 @@ def entries(tree: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(tree.glob("public/*/case.json")) + sorted(tree.glob("versions/*/*/case.json")):
         case = json.loads(path.read_text())
         options = case["options"]
+        reads = [*main_reads(case), *branch_reads(case, path.parent / case["table_path"] / "branch")]
         entry: dict[str, Any] = {
             "case": str(path.parent.relative_to(tree)),
             "engine": options.get("merge-engine", "deduplicate") if case["primary_keys"] else "append",
-            "reads": [*main_reads(case), *branch_reads(case, path.parent / case["table_path"] / "branch")],
+            "reads": [followed(read, path.parent) for read in reads],
         }
         if sets := [
             f for _, f, _ in case["fields"] if options.get(f"fields.{f}.aggregate-function") in SET_LIKE_FUNCTIONS
@@ -74,6 +77,14 @@ def read(id: str, scan: dict[str, Any], schema: int, source: dict[str, Any], cas
     if not case["primary_keys"] and all(op["op"] == "write" for op in case["inputs"]):
         return entry | {"inputs": [op["file"] for op in case["inputs"] if op["latest_snapshot_after"] <= last]}
     return entry | {"error": source["error"]}
+
+
+def followed(read: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The read, with the rows of the version that Morrow follows where those are known to differ."""
+    file = f"{FOLLOWED}/{read['id']}.jsonl"
+    if not (folder / file).exists():
+        return read
+    return {key: value for key, value in read.items() if key != "error"} | {"file": file}
 
 
 if __name__ == "__main__":

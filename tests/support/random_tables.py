@@ -1,16 +1,13 @@
 """Random primary-key tables for Hypothesis: a history of records, split into files and levels as an LSM tree could be.
 
-Values come from small pools with the corner cases in them, so that keys collide and sequence fields tie. Not among
-them: NaN and -0.0 as keys, which Java compares as equal to other numbers, and fractions of seconds in ORC files, which
-Java and others read differently before 1970.
+Values come from small pools, so that keys collide and sequence fields tie. Not among them: fractions of seconds in ORC
+files, which Java and others read differently before 1970.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,46 +18,14 @@ from morrow.engine.format import types as t
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.table_factory import DataFile, TableFactory
 from tests.support.unordered import set_columns
+from tests.support.value_pools import NESTED, POOLS, values
 
-UTC = dt.UTC
-
-POOLS: dict[str, list[Any]] = {
-    "BOOLEAN": [False, True],
-    "TINYINT": [-128, -1, 0, 1, 127],
-    "SMALLINT": [-(2**15), -1, 0, 1, 2**15 - 1],
-    "INT": [-(2**31), -7, 0, 1, 2, 3, 2**31 - 1],
-    "BIGINT": [-(2**63), -7, 0, 1, 2, 2**31, 2**63 - 1],
-    "FLOAT": [-1.5, 0.0, 0.25, 3.0e38],
-    "DOUBLE": [-1e300, -0.5, 0.0, 2.0, 2.5],
-    "DECIMAL(10, 2)": [Decimal(x) for x in ("-99999999.99", "-0.01", "0.00", "1.50", "99999999.99")],
-    "DECIMAL(25, 3)": [Decimal(x) for x in ("-1234567890123456789012.345", "-0.001", "0.000", "2.500", "2.501")],
-    "STRING": ["", "a", "a\0", "abcdefg", "abcdefgh", "it's", "é", "\uffff", "\U0001f600"],
-    "VARCHAR(10)": ["", "b", "longer val"],
-    "CHAR(3)": ["abc", "abd", "zzz"],
-    "BYTES": [b"", b"\0", b"\x7f", b"\x80", b"\xff" * 9],
-    "BINARY(2)": [b"\0\0", b"\0\xff", b"\xff\0"],
-    "DATE": [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)],
-    "TIME(3)": [dt.time(0, 0), dt.time(12, 30, 15, 1000), dt.time(23, 59, 59, 999000)],
-    "TIMESTAMP(0)": [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 5, 1, 12, 0, 0)],
-    "TIMESTAMP(3)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 5, 1, 12, 0, 0, 1000)],
-    "TIMESTAMP(6)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 5, 1, 12, 0, 0, 1)],
-    "TIMESTAMP(6) WITH LOCAL TIME ZONE": [dt.datetime(2000, 1, 1, tzinfo=UTC), dt.datetime(2024, 5, 1, 1, tzinfo=UTC)],
-}
-NESTED: dict[t.DataType, list[Any]] = {
-    t.ArrayType(element=t.IntType()): [[], [1], [1, None, 3]],
-    t.MapType(key=t.VarCharType(nullable=False), value=t.IntType()): [[], [("k", 1)], [("k", None), ("l", 2)]],
-    t.RowType(fields=(t.DataField(90, "x", t.IntType()), t.DataField(91, "y", t.VarCharType()))): [
-        {"x": 1, "y": "a"},
-        {"x": None, "y": None},
-    ],
-}
 PARTITION_TYPES = ("INT", "STRING", "DATE", "BOOLEAN")
 SEQUENCE_TYPES = tuple(name for name in POOLS if name not in ("BOOLEAN", "BYTES", "BINARY(2)"))
 MAX_LEVEL = 5
 UPPER_LEVELS = (MAX_LEVEL, 4, 3)
 FORMATS = ("parquet", "parquet", "orc")
 KINDS = ("+I", "+I", "+U", "-D", "-U")
-NOT_NULL_CHANCE = 3
 
 
 @dataclass(frozen=True)
@@ -146,20 +111,11 @@ class RandomTable:
 
 @dataclass(frozen=True)
 class Content:
-    """What goes into a table's records; `pools` holds the values of columns that do not take any value of their type."""
+    """What goes into a table's records; `pools` has the values of columns that do not take any value of their type."""
 
     pools: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     kinds: Sequence[str] = KINDS
-
-
-def values(kind: t.DataType, pool: Sequence[Any] | None = None) -> st.SearchStrategy[Any]:
-    """A value of the type, or of the pool; null in a third of the draws where the type allows it."""
-    if pool is None:
-        pool = NESTED[kind] if kind in NESTED else POOLS[str(kind.with_nullable(True))]
-    some = st.sampled_from(pool)
-    return (
-        some if not kind.nullable else st.integers(0, NOT_NULL_CHANCE - 1).flatmap(lambda n: some if n else st.none())
-    )
+    least_runs: int = 0
 
 
 @st.composite
@@ -214,7 +170,7 @@ def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
 @st.composite
 def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[WrittenFile]:
     """The files of a partition: the oldest runs go to levels 5, 4 and 3, the rest to level 0, overlapping."""
-    runs = draw(st.lists(_run(table, partition, content), max_size=5))
+    runs = draw(st.lists(_run(table, partition, content), min_size=content.least_runs, max_size=5))
     upper = draw(st.integers(0, min(len(UPPER_LEVELS), len(runs))))
     sequences: Iterator[int] = iter(draw(st.permutations(range(sum(map(len, runs))))))
     if draw(st.booleans()):
@@ -247,7 +203,9 @@ def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) 
     )
     key_at = [i for i, f in enumerate(table.fields) if f.name in table.primary_keys and f.name not in fixed]
     key_at.sort(key=lambda i: table.primary_keys.index(table.fields[i].name))
-    rows = draw(st.lists(row, max_size=12, unique_by=lambda r: tuple(r[i] for i in key_at)))
+    rows = draw(
+        st.lists(row, min_size=min(content.least_runs, 1), max_size=12, unique_by=lambda r: tuple(r[i] for i in key_at))
+    )
     kinds = draw(st.lists(st.sampled_from(content.kinds), min_size=len(rows), max_size=len(rows)))
     records = [Record(tuple(r[i] for i in key_at), 0, kind, r) for r, kind in zip(rows, kinds, strict=True)]
     return sorted(records, key=lambda r: tuple(v.encode() if isinstance(v, str) else v for v in r.key))

@@ -1,7 +1,7 @@
 """Aggregate functions as Polars expressions, by the names of Paimon's options.
 
 A module per family; each exports its functions as a dict `AGGREGATORS`. Other packages add functions by the entry point
-``morrow.aggregate_functions``.
+``morrow.aggregate_functions``: an `Aggregator`, or a class or function that makes one of a call and a column's type.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
 from morrow.engine.merge.spec import AggregateCall
-from morrow.readers.merges.functions import booleans, numbers, picks, text
-from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, State
+from morrow.readers.merges.functions import bitmaps, booleans, collections, nested, numbers, picks, sketches, text
+from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, NoResult, State
 
-__all__ = ["AGGREGATORS", "VALUE", "Aggregator", "State", "aggregator"]
+__all__ = ["AGGREGATORS", "VALUE", "Aggregator", "NoResult", "State", "aggregator"]
 
 AGGREGATORS: Mapping[str, Make] = {
     **picks.AGGREGATORS,
     **numbers.AGGREGATORS,
     **booleans.AGGREGATORS,
     **text.AGGREGATORS,
+    **collections.AGGREGATORS,
+    **nested.AGGREGATORS,
+    **bitmaps.AGGREGATORS,
+    **sketches.AGGREGATORS,
 }
 """The built-in functions by name."""
 
@@ -37,17 +41,19 @@ def aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
         Unsupported: there is no such function, neither built in nor installed, or it does not compute.
     """
     make = AGGREGATORS.get(call.function)
-    function = make(call, dtype) if make else _installed(call)
+    function = make(call, dtype) if make else _installed(call, dtype)
     return IgnoreRetract(function) if call.ignore_retract else function
 
 
-def _installed(call: AggregateCall) -> Aggregator:
+def _installed(call: AggregateCall, dtype: DataType) -> Aggregator:
+    """A function of another package: an aggregator, or what makes one (a class, say) of the call and the type."""
     registered = plugin(AGGREGATE_FUNCTIONS, call.function)
     if registered is None:
         raise Unsupported(f"the aggregate function {call.function!r}", hint=f"known are {', '.join(AGGREGATORS)}")
-    if not isinstance(registered, Aggregator):
+    made = registered(call, dtype) if callable(registered) else registered
+    if not isinstance(made, Aggregator):
         raise Unsupported(
             f"the aggregate function {call.function!r}",
-            hint=f"what its entry point {AGGREGATE_FUNCTIONS} loads is no Aggregator",
+            hint=f"its entry point {AGGREGATE_FUNCTIONS} has no Aggregator but {made!r}",
         )
-    return registered
+    return made

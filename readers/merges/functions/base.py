@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from morrow.engine.errors import MorrowError, Unsupported
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
 
@@ -22,6 +23,20 @@ VALUE = "value"
 """The accumulator's name in a state."""
 
 NO_STATE: Mapping[str, tuple[pl.DataType, Any]] = MappingProxyType({})
+
+
+POLARS_CONTEXT = "\n\nThis error occurred"
+
+
+class NoResult(Unsupported):
+    """Values for which a function has no result, in Java or in Arrow.
+
+    Polars makes an exception that passes through a query anew, with its expression behind the message; that goes.
+    """
+
+    def __init__(self, message: str) -> None:
+        self.feature, self.where = message.partition(POLARS_CONTEXT)[0], None
+        MorrowError.__init__(self, self.feature)
 
 
 class Aggregator(ABC):

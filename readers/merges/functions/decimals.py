@@ -16,11 +16,10 @@ from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 
 import polars as pl
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import MAX_DECIMAL_PRECISION, DecimalType
 from morrow.readers.casts.numeric import WIDE, fit
 from morrow.readers.dtypes import polars_dtype
-from morrow.readers.merges.functions.base import VALUE, Aggregator, State, unless_null
+from morrow.readers.merges.functions.base import VALUE, Aggregator, NoResult, State, unless_null
 
 COMPACT_DIGITS = 18
 """Up to this precision Java keeps the unscaled value in a long."""
@@ -86,7 +85,7 @@ class DecimalSum(_OfDecimal):
         """The sum itself.
 
         Raises:
-            Unsupported: it has more digits than the column's type.
+            NoResult: it has more digits than the column's type.
         """
         if self.dtype.precision > COMPACT_DIGITS:
             return value
@@ -98,9 +97,9 @@ class DecimalSum(_OfDecimal):
         beyond = unscaled.filter(~pl.col("unscaled").is_between(_integer(-nines), _integer(nines)))
         if beyond.height:
             value = Decimal(beyond.item(0, 0)).scaleb(-self.dtype.scale, WIDE)
-            raise Unsupported(
-                f"the sum {value} in a column of type {self.dtype}",
-                hint="Java returns it regardless of the type, Arrow cannot; widen the column",
+            raise NoResult(
+                f"the sum {value} does not fit a column of type {self.dtype}; Java returns it regardless, "
+                "Arrow cannot: widen the column's type"
             )
         return sums
 
@@ -146,8 +145,7 @@ class DecimalProduct(_OfDecimal):
         try:
             return EXACT.divide(product, factor)
         except (Inexact, DivisionByZero, InvalidOperation) as error:
-            raise Unsupported(
-                f"taking the factor {factor} back out of the product {product} of type {self.dtype}",
-                hint="the quotient is no finite decimal, and Java fails as well; "
-                "'ignore-retract' of the column leaves retractions out",
+            raise NoResult(
+                f"the product {product} of type {self.dtype} has no finite decimal quotient by the retracted factor "
+                f"{factor}; Java fails as well: set 'ignore-retract' for the column to leave retractions out"
             ) from error

@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType, DecimalType, DoubleType, FloatType
 from morrow.engine.merge.spec import AggregateCall
 from morrow.readers.dtypes import polars_dtype
-from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, always, unless_null
+from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, NoResult, State, always, unless_null
 from morrow.readers.merges.functions.decimals import DecimalProduct, DecimalSum
 
 APPROXIMATE = (FloatType, DoubleType)
@@ -61,13 +60,13 @@ def _truncated(pairs: pl.DataFrame) -> pl.Series:
     """The integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
 
     Raises:
-        Unsupported: a factor is zero, on which Java fails as well.
+        NoResult: a factor is zero.
     """
     product, factor = pl.col("product"), pl.col("factor")
     if pairs.select((product.is_not_null() & (factor == 0)).any()).item():
-        raise Unsupported(
-            "taking the factor 0 back out of an integer product",
-            hint="Java divides by zero there and fails; 'ignore-retract' of the column leaves retractions out",
+        raise NoResult(
+            "an integer product cannot be divided by the retracted factor 0; Java fails as well: "
+            "set 'ignore-retract' for the column to leave retractions out"
         )
     floor = product // factor
     falls_short = (floor * factor != product) & ((product < 0) != (factor < 0))

@@ -40,8 +40,8 @@ class LastNonNullValue(Aggregator):
 class _First(Aggregator):
     """Takes one value and keeps the accumulator ever after.
 
-    Java's reversed step swaps accumulator and value, so an older record is "kept" as if it were the accumulator:
-    from the second step on, `agg_reversed` takes the older value. That is what one wants of a first value.
+    Reversed, accumulator and value are swapped, so what is kept is the older record's value: null too, also for
+    ``first_non_null_value``. A reversed step that finds nothing taken yet marks the accumulator itself as taken.
     """
 
     picks = True

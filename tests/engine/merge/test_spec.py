@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.options import parse_options
+from morrow.engine.options import TableOptions, parse_options
 
 FIELDS = (
     t.DataField(0, "dt", t.VarCharType(nullable=False)),
@@ -42,33 +42,86 @@ def test_sequence_fields_come_before_the_sequence_number() -> None:
     merge = spec(sequence__field="seq,id", sequence__field__sort_order="descending", ignore_delete="true")
 
     assert merge == MergeSpec("deduplicate", ("id",), ("seq", "id"), descending=True, ignore_delete=True)
-    assert merge.columns == ("id", "seq")
+    assert not merge.folds
     assert str(merge) == ("deduplicate by (id) ordered by seq DESC, id DESC, _SEQUENCE_NUMBER, retractions ignored")
 
 
 def test_first_row() -> None:
     assert spec(merge_engine="first-row") == MergeSpec("first-row", ("id",))
-    with pytest.raises(InvalidArgument, match=r"^/t: merge-engine first-row does not go with .* 'sequence.field'"):
-        spec(merge_engine="first-row", sequence__field="seq")
+    assert spec(merge_engine="first-row", changelog_producer="lookup") == MergeSpec("first-row", ("id",))
 
 
-def test_a_sequence_field_that_is_no_column() -> None:
-    with pytest.raises(ColumnNotFound, match="no column 'nope'"):
-        spec(sequence__field="nope")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"sequence__field": "seq"}, "does not go with the option 'sequence.field'"),
+        ({"deletion_vectors__enabled": "true"}, "does not go with 'deletion-vectors.enabled': no row is ever replaced"),
+        ({"changelog_producer": "input"}, "does not go with 'changelog-producer' = 'input'; it takes none or lookup"),
+    ],
+)
+def test_what_first_row_does_not_go_with(options: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"^/t: merge-engine first-row {problem}"):
+        spec(merge_engine="first-row", **options)
 
 
-def test_a_sequence_field_that_has_no_order() -> None:
-    with pytest.raises(InvalidArgument, match="the sequence field 'tags' has the type ARRAY<INT>, which cannot be"):
-        spec(sequence__field="tags")
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+@pytest.mark.parametrize(
+    ("error", "fields", "problem"),
+    [
+        (InvalidArgument, "nope", "the option 'sequence.field' names 'nope', which is no column; .* dt, id, seq, tags"),
+        (InvalidArgument, "seq,seq", "the option 'sequence.field' names 'seq' twice"),
+        (Unsupported, "tags", "the sequence field 'tags' of the type ARRAY<INT> is not supported; order versions by"),
+    ],
+)
+def test_sequence_fields_that_order_nothing(engine: str, error: type[MorrowError], fields: str, problem: str) -> None:
+    with pytest.raises(error, match=f"^/t: {problem}"):
+        spec(merge_engine=engine, sequence__field=fields)
 
 
-def test_a_spec_is_data() -> None:
-    merge = spec(sequence__field="seq")
-    assert pickle.loads(pickle.dumps(merge)) == merge
-    assert hash(merge) == hash(spec(sequence__field="seq"))
+def test_sequence_fields_do_not_reach_over_partitions() -> None:
+    with pytest.raises(InvalidArgument, match="keys that may move between partitions; add the partition keys dt to"):
+        spec(primary_keys=("id",), sequence__field="seq")
 
 
-@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
-def test_an_engine_that_morrow_does_not_read_is_never_read_as_another(engine: str) -> None:
-    with pytest.raises(Unsupported, match=f"^/t: the merge engine '{engine}' is not supported; Morrow reads dedup"):
-        spec(merge_engine=engine)
+def test_a_sequence_field_takes_no_function() -> None:
+    with pytest.raises(InvalidArgument, match="'seq' is a sequence field, which takes no aggregate function; remove"):
+        spec(sequence__field="seq", fields__seq__aggregate_function="max")
+
+
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("partial-update", {"fields.seq.sequence-group": "tags"}),
+        ("aggregation", {"fields.tags.aggregate-function": "collect", "fields.tags.distinct": "true"}),
+    ],
+)
+def test_a_spec_is_data(engine: str, options: dict[str, str]) -> None:
+    raw = {"merge-engine": engine, **options}
+    schema = TableSchema(0, FIELDS, 3, ("dt",), ("dt", "id"), raw)
+    first, second = (merge_spec(schema, parse_options(raw, where="/t"), where="/t") for _ in range(2))
+
+    assert first == second
+    assert hash(first) == hash(second)
+    assert pickle.loads(pickle.dumps(first)) == first
+
+
+def test_an_engine_that_morrow_does_not_know_is_never_read_as_another() -> None:
+    schema = TableSchema(0, FIELDS, 3, ("dt",), ("dt", "id"))
+
+    with pytest.raises(Unsupported, match=r"^/t: the merge engine 'newest' is not supported; Morrow reads dedup"):
+        merge_spec(schema, TableOptions(merge_engine="newest"), where="/t")
+
+
+def test_partition_columns_outside_the_key_fold_like_others() -> None:
+    merge = spec(primary_keys=("id",), merge_engine="aggregation")
+
+    assert merge is not None
+    assert [column.name for column in merge.columns] == ["dt", "seq", "tags"]
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row", "partial-update", "aggregation"])
+def test_options_of_a_column_that_is_not_there(engine: str) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"^/t: the option 'fields.nope.ignore-retract' names 'nope', which is no"
+    ):
+        spec(merge_engine=engine, fields__nope__ignore_retract="true")

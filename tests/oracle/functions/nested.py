@@ -82,12 +82,16 @@ def same(a: Any, b: Any) -> bool:
 
 class MergeMap(NullsAside):
     def combine(self, accumulator: Pairs, new: Pairs) -> Pairs:
-        return list({**dict(accumulator), **dict(new)}.items())
+        result = list(accumulator)
+        for key, value in new:
+            at = next((i for i, (known, _) in enumerate(result) if same(known, key)), len(result))
+            result[at : at + 1] = [(key, value)]
+        return result
 
     def retract(self, accumulator: Pairs | None, new: Pairs | None) -> Pairs | None:
         if accumulator is None or not new:
             return accumulator
-        return [(key, value) for key, value in accumulator if key not in dict(new)]
+        return [(key, value) for key, value in accumulator if not any(same(key, taken) for taken, _ in new)]
 
 
 class MergeMapWithKeyTime(NullsAside):
@@ -123,7 +127,8 @@ class NestedTable(NullsAside):
         self.key = [name.strip() for name in call.options.get("nested-key", "").split(",") if name.strip()]
 
     def key_of(self, row: dict[str, Any]) -> Hashable:
-        return tuple(row[name] for name in self.key)
+        """Java compares the bytes of keys: zeros have a sign and NaN equals itself."""
+        return tuple(repr(row[name]) for name in self.key)
 
 
 class NestedUpdate(NestedTable):

@@ -10,6 +10,8 @@ from pyroaring import BitMap
 from tests.oracle.functions.base import NullsAside
 from tests.support.rbm64 import decode, encode
 
+EMPTY, SINGLE = 0x04, 0x20
+NO_SEED_HASH = b"\0\0"
 SAMPLING_PROBABILITY = struct.pack("<f", 1.0)
 
 
@@ -26,7 +28,7 @@ class Rbm64(NullsAside):
 
 
 class HllSketch(NullsAside):
-    """The second sketch says how precise the union is. Its bytes are those of Java up to the order within."""
+    """The second sketch says how precise the union is. Java writes the same bytes."""
 
     def combine(self, accumulator: bytes, new: bytes) -> bytes:
         first, second = datasketches.hll_sketch.deserialize(accumulator), datasketches.hll_sketch.deserialize(new)
@@ -41,6 +43,13 @@ class ThetaSketch(NullsAside):
         union = datasketches.theta_union()
         for sketch in (accumulator, new):
             union.update(datasketches.compact_theta_sketch.deserialize(sketch))
-        result = bytes(union.get_result().serialize())
-        # Java also writes the sampling probability, where the header has room for it.
-        return result if result[0] < 2 else result[:12] + SAMPLING_PROBABILITY + result[16:]
+        return _as_java(bytes(union.get_result().serialize()))
+
+
+def _as_java(theta: bytes) -> bytes:
+    """With what the header of Java has besides: a flag for a single value, the sampling probability for more."""
+    if theta[0] > 1:
+        return theta[:12] + SAMPLING_PROBABILITY + theta[16:]
+    if theta[5] & EMPTY:
+        return theta[:6] + NO_SEED_HASH
+    return theta[:5] + bytes([theta[5] | SINGLE]) + theta[6:]

@@ -1,0 +1,58 @@
+"""Values whose bytes an aggregate function cannot read, and the cursor that notices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from morrow.engine.errors import CorruptFile
+from morrow.readers.merges.functions.base import POLARS_CONTEXT
+
+
+class CorruptValue(CorruptFile):
+    """A value of a column is not what its aggregate function folds.
+
+    Built from its message alone: Polars makes an exception that passes through a query anew, with its expression behind
+    the message; that goes.
+    """
+
+    def __init__(self, message: str) -> None:
+        message = message.partition(POLARS_CONTEXT)[0]
+        function, _, rest = message.partition(": ")
+        problem, _, hint = rest.partition("; ")
+        super().__init__(function, problem, hint=hint)
+
+
+def corrupt_value(function: str, problem: str) -> CorruptValue:
+    """The error of an aggregate function about a value."""
+    return CorruptValue(
+        f"the aggregate function {function}: a value cannot be merged, {problem.replace('; ', ', ')}; "
+        "write what the function expects, or give the column another function"
+    )
+
+
+@dataclass
+class Cursor:
+    """Bytes of a value and how far they have been read; every step is checked against their end."""
+
+    data: bytes
+    function: str
+    at: int = 0
+
+    def corrupt(self, problem: str) -> CorruptValue:
+        return corrupt_value(self.function, f"{problem} (at byte {self.at} of {len(self.data)})")
+
+    def take(self, size: int, what: str) -> bytes:
+        if size > len(self.data) - self.at:
+            raise self.corrupt(f"{what} needs {size} bytes, {len(self.data) - self.at} are left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def integer(self, width: int, what: str) -> int:
+        """An unsigned little-endian integer."""
+        return int.from_bytes(self.take(width, what), "little")
+
+    def u16s(self, count: int, what: str) -> npt.NDArray[np.uint16]:
+        return np.frombuffer(self.take(2 * count, what), "<u2").astype(np.uint16)

@@ -1,0 +1,85 @@
+"""The elements of two columns of lists as one long frame, and back: how functions over lists work on whole columns.
+
+The frame has one line per element: those of the accumulators first, then those of the new values, each in order.
+
+==========  =========================================================================
+``row``     which pair of lists the element is of, from 0
+``is_new``  whether it is of the new value
+``element`` the element
+``same 0``  and further: what identifies it, or part of it; see `equality.Identities`
+==========  =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import polars as pl
+
+ROW = pl.col("row")
+IS_NEW = pl.col("is_new")
+ELEMENT = pl.col("element")
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The frame of the module, with the names of its identifying columns, of which ``row`` is the first."""
+
+    frame: pl.DataFrame
+    same: tuple[str, ...]
+
+    def occurrence(self) -> pl.Expr:
+        """How many equal elements of the row precede this one."""
+        return pl.int_range(pl.len()).over(self.same)
+
+    def is_last(self) -> pl.Expr:
+        """Whether no equal element of the row follows."""
+        return pl.int_range(pl.len()).over(self.same) == pl.len().over(self.same) - 1
+
+    def new_ones(self) -> pl.Expr:
+        """How many new elements of the row equal this one."""
+        return IS_NEW.sum().over(self.same)
+
+
+Step: TypeAlias = Callable[[Elements], pl.DataFrame]
+"""From the elements to those of the result: lines of ``row`` and ``element``, each row's in order."""
+
+
+def folded(
+    accumulator: pl.Expr, new: pl.Expr, step: Step, *, dtype: pl.DataType, identity: Sequence[pl.Expr], nulls: bool = True
+) -> pl.Expr:
+    """Lists made of the elements of two columns of lists by `step`; never null.
+
+    Args:
+        dtype: of the lists, of both columns and of the result.
+        identity: what identifies an element, as expressions of `ELEMENT`.
+        nulls: whether elements may be null; without, null ones are left out first.
+    """
+
+    def fold(pairs: pl.Series) -> pl.Series:
+        lists = pairs.struct.unnest().with_row_index("row")
+        sides = [_side(lists, "accumulator", is_new=False), _side(lists, "new", is_new=True)]
+        frame = pl.concat(sides)
+        if not nulls:
+            frame = frame.filter(ELEMENT.is_not_null())
+        frame = frame.with_columns(expression.alias(f"same {i}") for i, expression in enumerate(identity))
+        result = step(Elements(frame, ("row", *(f"same {i}" for i in range(len(identity))))))
+        return _lists(result, len(pairs), dtype)
+
+    pairs = pl.struct(accumulator.alias("accumulator"), new.alias("new"))
+    return pairs.map_batches(fold, return_dtype=dtype, is_elementwise=True)
+
+
+def _side(lists: pl.DataFrame, name: str, *, is_new: bool) -> pl.DataFrame:
+    column = lists.select(ROW, pl.lit(is_new).alias("is_new"), pl.col(name).alias("element"))
+    return column.explode("element", empty_as_null=False, keep_nulls=False)
+
+
+def _lists(elements: pl.DataFrame, count: int, dtype: pl.DataType) -> pl.Series:
+    """`count` lists of the elements of each row; empty ones for rows without."""
+    lists = elements.group_by("row", maintain_order=True).agg("element")
+    rows = pl.DataFrame({"row": pl.int_range(count, dtype=pl.UInt32, eager=True)})
+    joined = rows.join(lists, on="row", how="left", maintain_order="left")["element"].cast(dtype)
+    return joined.fill_null(pl.Series([[]], dtype=dtype)) if joined.null_count() else joined

@@ -1,0 +1,228 @@
+"""Java's Roaring64Bitmap as it serializes itself, which is not the portable format of 64-bit bitmaps.
+
+Little-endian; an empty bitmap is one byte 0::
+
+    u8   1
+    u64  number of keys
+    node               the root of a radix tree over the keys (the upper 48 bits of positions, big-endian, unsigned)
+    u32  1             number of container arrays
+    i8   -2
+    u32  length of the array, then for each place
+      u8  0            free, or
+      u8  1, u8 layout, u32 cardinality, the container; see `roaring_containers`
+    u64  number of containers
+    u32  0             index of the last container array
+    u32  index of the last place taken
+
+A node, followed by its children in the order of their key bytes::
+
+    u8 type, u16 number of children, u8 length of prefix, prefix
+    0 NODE4    u8[4]    key bytes of the children, the last child's first
+    1 NODE16   u8[2][8] key bytes of the children, backwards in each half
+    2 NODE48   u64[32]  for each key byte the slot of its child, 255 for none, backwards in each eight
+    3 NODE256  u64[4]   for each key byte one bit
+    4 LEAF     u8[6] the key, u64 place of its container (no children)
+
+The tree is that of its keys and of the order in which they came, which shows in the slots of a NODE48 only. Containers
+are numbered in that order too, so nothing else of the tree needs to be kept to write it as Java would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from os.path import commonprefix
+
+import numpy as np
+
+from morrow.readers.merges.functions.corrupt_value import Cursor
+from morrow.readers.merges.functions.roaring_containers import (
+    Container,
+    Layout,
+    read_container,
+    run_optimized,
+    united,
+)
+
+EMPTY, NOT_EMPTY = b"\x00", b"\x01"
+KEY_BYTES = 6
+NODE4, NODE16, NODE48, NODE256, LEAF = range(5)
+CAPACITY = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
+BODY_BYTES = {NODE4: 4, NODE16: 16, NODE48: 256, NODE256: 32}
+NO_SLOT = 255
+NOT_TRIMMED = (-2).to_bytes(1, "little", signed=True)
+
+
+@dataclass
+class Bitmap64:
+    """Places of containers by key (6 bytes each), and the containers by place: None where there is none.
+
+    `used` is the number of places that were ever taken; places behind are spare.
+    """
+
+    places: dict[bytes, int]
+    containers: list[Container | None]
+    used: int
+
+    def unite(self, other: Bitmap64) -> None:
+        """Add all positions of `other`; new containers take places in the order of their keys."""
+        for key in sorted(other.places):
+            container = other.containers[other.places[key]]
+            assert container is not None
+            place = self.places.get(key)
+            if place is None:
+                self._append(key, container)
+                continue
+            mine = self.containers[place]
+            assert mine is not None
+            self.containers[place] = united(mine, container)
+
+    def _append(self, key: bytes, container: Container) -> None:
+        """As Java's array grows: by half."""
+        size = len(self.containers)
+        if self.used == size:
+            self.containers += [None] * max(size // 2, 1)
+        self.containers[self.used] = container
+        self.places[key] = self.used
+        self.used += 1
+
+
+def union(first: bytes, second: bytes, *, function: str) -> bytes:
+    """The positions of both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write them.
+
+    Raises:
+        CorruptValue: bytes that are no such bitmap.
+    """
+    bitmap = read(first, function=function)
+    bitmap.unite(read(second, function=function))
+    return write(bitmap)
+
+
+def read(data: bytes, *, function: str) -> Bitmap64:
+    """Decode; what follows the end is ignored, as Java does. Raises `CorruptValue`."""
+    cursor = Cursor(data, function)
+    mark = cursor.take(1, "the first byte")
+    if mark == EMPTY:
+        return Bitmap64({}, [], 0)
+    if mark != NOT_EMPTY:
+        raise cursor.corrupt(f"the first byte is {mark[0]}, not 0 or 1 of a 64-bit roaring bitmap")
+    count = cursor.integer(8, "the number of keys")
+    leaves = list(_read_nodes(cursor, depth=0))
+    places = dict(leaves)
+    keys = list(places)
+    if len(keys) != count or len(leaves) != count or sorted(keys) != keys:
+        raise cursor.corrupt(f"the tree has {len(leaves)} keys, which are not the {count} ascending ones of its header")
+    containers = _read_containers(cursor)
+    number, _array, last = cursor.integer(8, "a count"), cursor.integer(4, "an index"), cursor.integer(4, "an index")
+    taken = [place for place, container in enumerate(containers) if container is not None]
+    if sorted(places.values()) != taken or number != count or not taken or not taken[-1] <= last < len(containers):
+        raise cursor.corrupt(f"the {len(taken)} containers are not those of the {count} keys")
+    return Bitmap64(places, containers, last + 1)
+
+
+def _read_nodes(cursor: Cursor, depth: int) -> Iterator[tuple[bytes, int]]:
+    """The keys of a node and their places; what leads to a key is in the key again and needs no reading."""
+    kind = cursor.integer(1, "a node")
+    children = cursor.integer(2, "a node")
+    prefix = cursor.integer(1, "a node")
+    if kind not in (*BODY_BYTES, LEAF) or depth + prefix > KEY_BYTES or (kind == LEAF) == bool(children):
+        raise cursor.corrupt(f"a node of type {kind} with {children} children and a prefix of {prefix} bytes")
+    cursor.take(prefix, "a prefix")
+    if kind == LEAF:
+        yield cursor.take(KEY_BYTES, "a key"), cursor.integer(8, "the place of a container")
+        return
+    cursor.take(BODY_BYTES[kind], "the key bytes of a node")
+    for _ in range(children):
+        yield from _read_nodes(cursor, depth + prefix + 1)
+
+
+def _read_containers(cursor: Cursor) -> list[Container | None]:
+    arrays = cursor.integer(4, "the number of container arrays")
+    cursor.take(1, "the mark of a container array")
+    if arrays != 1:
+        raise cursor.corrupt(f"there are {arrays} container arrays, not one")
+    containers: list[Container | None] = []
+    for _ in range(cursor.integer(4, "the number of containers")):
+        present = cursor.integer(1, "the mark of a container")
+        if present > 1:
+            raise cursor.corrupt(f"the mark of a container is {present}, not 0 or 1")
+        containers.append(_read_container(cursor) if present else None)
+    return containers
+
+
+def _read_container(cursor: Cursor) -> Container:
+    layout, cardinality = cursor.integer(1, "the layout of a container"), cursor.integer(4, "a cardinality")
+    if layout not in tuple(Layout):
+        raise cursor.corrupt(f"the layout of a container is {layout}, not 0, 1 or 2")
+    return read_container(cursor, Layout(layout), cardinality)
+
+
+def write(bitmap: Bitmap64) -> bytes:
+    """Encode, after giving each container its smallest layout."""
+    if not bitmap.places:
+        return EMPTY
+    count = len(bitmap.places)
+    parts = [NOT_EMPTY, count.to_bytes(8, "little"), *_write_nodes(sorted(bitmap.places.items()), 0)]
+    parts += [(1).to_bytes(4, "little"), NOT_TRIMMED, len(bitmap.containers).to_bytes(4, "little")]
+    parts += map(_write_container, bitmap.containers)
+    parts += [count.to_bytes(8, "little"), (0).to_bytes(4, "little"), (bitmap.used - 1).to_bytes(4, "little")]
+    return b"".join(parts)
+
+
+def _write_container(container: Container | None) -> bytes:
+    if container is None:
+        return b"\x00"
+    best = run_optimized(container)
+    return bytes((1, best.layout)) + best.cardinality.to_bytes(4, "little") + best.payload()
+
+
+def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[bytes]:
+    """The node of these keys, which share their first `depth` bytes, and all below; each with its place, ascending."""
+    if len(leaves) == 1:
+        [(key, place)] = leaves
+        yield bytes((LEAF, 0, 0, 0)) + key + place.to_bytes(8, "little")
+        return
+    split = len(commonprefix([leaves[0][0], leaves[-1][0]]))
+    children = {byte: list(group) for byte, group in groupby(leaves, key=lambda leaf: leaf[0][split])}
+    kind = next(kind for kind, capacity in CAPACITY.items() if len(children) <= capacity)
+    head = bytes((kind,)) + len(children).to_bytes(2, "little") + bytes((split - depth,))
+    yield head + leaves[0][0][depth:split] + _WRITE_BODY[kind](children)
+    for group in children.values():
+        yield from _write_nodes(group, split + 1)
+
+
+def _backwards(data: bytes, group: int) -> bytes:
+    """The bytes with each group of so many turned around: they are digits of little-endian numbers."""
+    return b"".join(data[first : first + group][::-1] for first in range(0, len(data), group))
+
+
+_Children = dict[int, list[tuple[bytes, int]]]
+
+
+def _keys4(children: _Children) -> bytes:
+    return _backwards(bytes(children).ljust(4, b"\x00"), 4)
+
+
+def _keys16(children: _Children) -> bytes:
+    return _backwards(bytes(children).ljust(16, b"\x00"), 8)
+
+
+def _slots48(children: _Children) -> bytes:
+    """The children that were there when the node was a NODE16 took slots by key, the others as they came."""
+    came = sorted(children, key=lambda byte: min(map(itemgetter(1), children[byte])))
+    order = [*sorted(came[: CAPACITY[NODE16]]), *came[CAPACITY[NODE16] :]]
+    slots = bytearray([NO_SLOT]) * 256
+    for slot, byte in enumerate(order):
+        slots[byte] = slot
+    return _backwards(bytes(slots), 8)
+
+
+def _bits256(children: _Children) -> bytes:
+    mask = np.zeros(256, np.bool_)
+    mask[list(children)] = True
+    return np.packbits(mask, bitorder="little").tobytes()
+
+
+_WRITE_BODY = {NODE4: _keys4, NODE16: _keys16, NODE48: _slots48, NODE256: _bits256}

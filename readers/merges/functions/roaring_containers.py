@@ -1,0 +1,131 @@
+"""Roaring containers: up to 65,536 positions each, united to the very containers that Java's RoaringBitmap makes.
+
+Three layouts hold the same positions, each in little-endian ``u16`` (the format has no byte for which; see the callers)::
+
+    RUN     u16 number of runs, then (first, length - 1) each
+    BITMAP  8,192 bytes, bit `low & 7` of byte `low >> 3`
+    ARRAY   the positions, ascending
+
+Which layout a union gets depends on those of its parts, so equal sets can differ in bytes. Paimon writes a bitmap after
+`runOptimize`; both rules are followed here so that a merged value has the bytes that Paimon would have written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from morrow.readers.merges.functions.corrupt_value import Cursor
+
+U16: TypeAlias = npt.NDArray[np.uint16]
+
+POSITIONS = 1 << 16
+BITMAP_BYTES = POSITIONS // 8
+ARRAY_MAX = 4096
+"""Positions above which a container of single positions is a bitmap."""
+
+
+class Layout(IntEnum):
+    """How a container is written; the numbers are those of 64-bit bitmaps."""
+
+    RUN = 0
+    BITMAP = 1
+    ARRAY = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Container:
+    """Positions (uint16, ascending, not empty) and the layout they have so far."""
+
+    layout: Layout
+    positions: U16
+
+    @property
+    def cardinality(self) -> int:
+        return self.positions.size
+
+    def payload(self) -> bytes:
+        """The container's bytes in its layout."""
+        if self.layout is Layout.ARRAY:
+            return self.positions.astype("<u2").tobytes()
+        if self.layout is Layout.BITMAP:
+            return np.packbits(_mask(self.positions), bitorder="little").tobytes()
+        breaks = _breaks(self.positions)
+        firsts = self.positions[np.concatenate([[0], breaks])]
+        lasts = self.positions[np.concatenate([breaks - 1, [self.positions.size - 1]])]
+        pairs = np.stack([firsts, lasts - firsts], axis=1).astype("<u2")
+        return len(pairs).to_bytes(2, "little") + pairs.tobytes()
+
+
+def plain_layout(cardinality: int) -> Layout:
+    """The layout of so many single positions."""
+    return Layout.ARRAY if cardinality <= ARRAY_MAX else Layout.BITMAP
+
+
+def read_container(cursor: Cursor, layout: Layout, cardinality: int) -> Container:
+    """The container at the cursor.
+
+    Raises:
+        CorruptValue: positions that do not ascend, or not as many as `cardinality` says.
+    """
+    if layout is Layout.ARRAY:
+        positions = cursor.u16s(cardinality, "an array container")
+    elif layout is Layout.BITMAP:
+        bits = np.frombuffer(cursor.take(BITMAP_BYTES, "a bitmap container"), np.uint8)
+        positions = np.flatnonzero(np.unpackbits(bits, bitorder="little").view(np.bool_)).astype(np.uint16)
+    else:
+        positions = _read_runs(cursor)
+    if (positions[1:] <= positions[:-1]).any():
+        raise cursor.corrupt("the positions of a container do not ascend")
+    if positions.size != cardinality or not cardinality:
+        raise cursor.corrupt(f"a container has {positions.size} positions, its header says {cardinality}")
+    return Container(layout, positions)
+
+
+def _read_runs(cursor: Cursor) -> U16:
+    pairs = cursor.u16s(2 * cursor.integer(2, "the number of runs"), "a run container").astype(np.int64)
+    firsts, lengths = pairs[::2], pairs[1::2] + 1
+    if (firsts + lengths > POSITIONS).any() or int(lengths.sum()) > POSITIONS:
+        raise cursor.corrupt("the runs of a container leave it")
+    run_starts = np.cumsum(lengths) - lengths
+    positions = np.arange(int(lengths.sum())) + np.repeat(firsts - run_starts, lengths)
+    return positions.astype(np.uint16)
+
+
+def united(first: Container, second: Container) -> Container:
+    """All positions of both, in the layout that Java gives them."""
+    mask = _mask(first.positions)
+    mask[second.positions] = True
+    positions = np.flatnonzero(mask).astype(np.uint16)
+    layouts = (first.layout, second.layout)
+    if Layout.BITMAP in layouts:
+        return Container(Layout.BITMAP, positions)
+    if Layout.RUN in layouts:
+        return Container(Layout.RUN, positions)
+    return Container(plain_layout(positions.size), positions)
+
+
+def run_optimized(container: Container) -> Container:
+    """The same positions in the smallest layout. A tie keeps the layout, and runs get two bytes ahead of arrays."""
+    positions = container.positions
+    as_runs = 2 + 4 * (_breaks(positions).size + 1)
+    if container.layout is Layout.RUN:
+        stays = as_runs <= min(BITMAP_BYTES, 2 + 2 * positions.size)
+        return container if stays else Container(plain_layout(positions.size), positions)
+    size = BITMAP_BYTES if container.layout is Layout.BITMAP else 2 * positions.size
+    return Container(Layout.RUN, positions) if as_runs < size else container
+
+
+def _breaks(positions: U16) -> npt.NDArray[np.intp]:
+    """The indexes at which a new run begins, without the first."""
+    return np.flatnonzero(np.diff(positions) != 1) + 1
+
+
+def _mask(positions: U16) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(POSITIONS, np.bool_)
+    mask[positions] = True
+    return mask

@@ -1,0 +1,72 @@
+"""The merge of a table as SQL for DuckDB: to read, to run by hand, and to hold the fold against in tests.
+
+The input is a relation of versions, any number for each key: the table's columns, ``_SEQUENCE_NUMBER`` (BIGINT) and
+``_VALUE_KIND`` (TINYINT: 0 +I, 1 -U, 2 +U, 3 -D). The result has the table's columns and one row for each key that
+exists. Reads do not run this SQL: see `morrow.readers.merges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.types import DataField
+from morrow.engine.merge.spec import MergeSpec
+from morrow.readers.merges.sql.choosing import deduplicate, first_row
+from morrow.readers.merges.sql.folding import aggregation, partial_update
+from morrow.readers.merges.sql.table import MergeQuery, Table
+
+__all__ = ["ENGINES", "MergeQuery", "merge_query", "merge_sql", "runnable"]
+
+ENGINES: Mapping[str, Callable[[MergeSpec, Table], MergeQuery]] = {
+    "deduplicate": deduplicate,
+    "first-row": first_row,
+    "partial-update": partial_update,
+    "aggregation": aggregation,
+}
+
+
+def merge_query(
+    spec: MergeSpec,
+    fields: Sequence[DataField],
+    *,
+    relation: str = "versions",
+    primary_key: Sequence[str] = (),
+    retractions: bool = True,
+) -> MergeQuery:
+    """The merge as SQL, and what of it DuckDB cannot run.
+
+    Args:
+        fields: the key and value columns of the table, in schema order.
+        relation: the name of the relation to read; it is quoted.
+        primary_key: columns that tell rows apart, where that is more than `spec` knows: deduplicate and first-row
+            leave out partition columns, which are the same within a bucket.
+        retractions: whether versions may retract; if none does, the SQL is much shorter.
+
+    Raises:
+        Unsupported: names that SQL cannot tell apart, or a merge engine of another package.
+        ColumnNotFound: the merge needs a column that is not among `fields`.
+        InvalidArgument: a name that SQL has no way to spell.
+    """
+    engine = ENGINES.get(spec.engine)
+    if engine is None:
+        raise Unsupported(f"SQL for the merge engine {spec.engine!r}", hint=f"there is SQL for {', '.join(ENGINES)}")
+    return engine(spec, Table.of(spec, fields, relation, primary_key, retractions))
+
+
+def merge_sql(
+    spec: MergeSpec,
+    fields: Sequence[DataField],
+    *,
+    relation: str = "versions",
+    primary_key: Sequence[str] = (),
+    retractions: bool = True,
+) -> str:
+    """The text of `merge_query`. A leading comment says so if DuckDB cannot run it."""
+    query = merge_query(spec, fields, relation=relation, primary_key=primary_key, retractions=retractions)
+    return query.text
+
+
+def runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bool = True) -> bool:
+    """Whether DuckDB can run the SQL of this merge."""
+    return merge_query(spec, fields, retractions=retractions).runnable

@@ -1,0 +1,81 @@
+"""Aggregate functions as DuckDB aggregates, by the names of Paimon's options.
+
+Most have a closed form, others are folds. What has neither is written as a call of ``morrow_<function>``, which DuckDB
+does not have: Morrow merges such columns itself. Sums and products that exceed their type raise in DuckDB, where Java
+wraps integers and makes null of decimals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from morrow.engine.merge.functions import function_spec
+from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
+from morrow.engine.merge.spec import AggregateCall
+from morrow.readers.merges.sql import collections, scalars
+from morrow.readers.merges.sql.rows import Build, Rows
+
+
+@dataclass(frozen=True)
+class Function:
+    """`plain` is for rows of which none retracts, `retracting` for others.
+
+    `by_place`: in a sequence group it matters whether an older version comes before the others.
+    """
+
+    plain: Build
+    retracting: Build | None = None
+    by_place: bool = True
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "sum": Function(scalars.sum_of, scalars.sum_of, by_place=False),
+    "product": Function(scalars.product, scalars.retracted_product, by_place=False),
+    "count": Function(scalars.count, scalars.count, by_place=False),
+    "max": Function(scalars.aggregate_of("max"), by_place=False),
+    "min": Function(scalars.aggregate_of("min"), by_place=False),
+    "bool_and": Function(scalars.aggregate_of("bool_and"), by_place=False),
+    "bool_or": Function(scalars.aggregate_of("bool_or"), by_place=False),
+    "last_value": Function(scalars.last_value, scalars.retracted_last_value),
+    "last_non_null_value": Function(scalars.last_non_null_value, scalars.retracted_last_non_null_value),
+    "first_value": Function(scalars.first_value),
+    "first_non_null_value": Function(scalars.first_non_null_value),
+    "listagg": Function(scalars.listagg),
+    "collect": Function(collections.collect, collections.retracted_collect),
+    "merge_map": Function(collections.merge_map, collections.retracted_merge_map),
+}
+"""Functions that SQL has; those that are missing, sketches, bitmaps and nested tables, are left to Morrow."""
+
+
+def aggregate(rows: Rows) -> str | None:
+    """The aggregate of a column whose function takes the retractions that `rows` has; None if SQL has none for it."""
+    if rows.call.ignore_retract:
+        rows = rows.without_retractions()
+    function = FUNCTIONS.get(rows.call.function)
+    if function is None:
+        return _installed(rows)
+    build = function.retracting if rows.may_retract else function.plain
+    return build(rows) if build else None
+
+
+def placeholder(rows: Rows) -> str:
+    """A call of a function that DuckDB does not have."""
+    return f"morrow_{rows.call.function}({rows.column} ORDER BY {rows.version}){rows.where()}"
+
+
+def takes_retractions(call: AggregateCall) -> bool:
+    """Whether a retraction of the column is not refused."""
+    return call.ignore_retract or function_spec(call.function, where="SQL of a merge").retracts
+
+
+def by_place(function: str) -> bool:
+    """Whether a function cares for the place of older versions in a sequence group."""
+    return function not in FUNCTIONS or FUNCTIONS[function].by_place
+
+
+def _installed(rows: Rows) -> str | None:
+    """A function of another package may say ``sql(column, order, condition) -> str``: an aggregate of the rows for
+    which the condition holds, oldest first. None retracts."""
+    write = getattr(plugin(AGGREGATE_FUNCTIONS, rows.call.function), "sql", None)
+    return None if write is None or rows.may_retract else str(write(rows.column, rows.place, rows.counted or "TRUE"))

@@ -1,0 +1,36 @@
+"""Tables as one line: the merge that columns and options describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from morrow.engine.format import types as t
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.merge.registry import merge_spec
+from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.options import parse_options
+
+Columns = Mapping[str, str | t.DataType]
+
+
+def row(**members: str) -> t.RowType:
+    """A ROW type of these members."""
+    return t.RowType(
+        fields=tuple(t.DataField(i, name, t.parse_atomic(m)) for i, (name, m) in enumerate(members.items()))
+    )
+
+
+def described(
+    engine: str, columns: Columns, options: Mapping[str, str], *, primary_keys: tuple[str, ...] = ("k",)
+) -> MergeSpec:
+    """The merge of the table ``/t`` with the key column k INT before `columns`."""
+    raw = {"merge-engine": engine, **options}
+    kinds = {"k": "INT NOT NULL", **columns}
+    fields = tuple(
+        t.DataField(number, name, t.parse_atomic(kind) if isinstance(kind, str) else kind)
+        for number, (name, kind) in enumerate(kinds.items())
+    )
+    schema = TableSchema(0, fields, len(fields), (), primary_keys, raw)
+    spec = merge_spec(schema, parse_options(raw, where="/t"), where="/t")
+    assert spec is not None
+    return spec

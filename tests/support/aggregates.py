@@ -1,0 +1,44 @@
+"""Aggregate functions one step at a time, over tables of (accumulator, new value)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from morrow.engine.format.types import DataType
+from morrow.engine.merge.spec import AggregateCall
+from morrow.readers.dtypes import polars_dtype
+from morrow.readers.merges.functions import VALUE, Aggregator, aggregator
+
+Step = tuple[str, Any]
+"""``("agg" | "agg_reversed" | "retract", value)``."""
+
+
+def function(name: str, dtype: DataType, **options: Any) -> Aggregator:
+    return aggregator(AggregateCall(name, **options), dtype)
+
+
+def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, Any]], **options: Any) -> list[Any]:
+    """The accumulator after one step from each pair (accumulator, new value); in the column's dtype, or it fails."""
+    compiled, column = function(name, dtype, **options), polars_dtype(dtype)
+    frame = pl.DataFrame(list(pairs), schema={"acc": column, "new": column}, orient="row")
+    own = {name: pl.lit(value, dtype=kind) for name, (kind, value) in compiled.extra_state.items()}
+    state = getattr(compiled, step)({VALUE: pl.col("acc"), **own}, pl.col("new"))
+    result = frame.select(value=state[VALUE]).to_series()
+    # A null literal has no dtype of its own: the fold gives it the column's.
+    assert result.dtype in (column, pl.Null())
+    return result.to_list()
+
+
+def folded(name: str, dtype: DataType, *steps: Step, **options: Any) -> Any:
+    """The value of one key after these steps, finished as a fold does."""
+    compiled, column = function(name, dtype, **options), polars_dtype(dtype)
+    initial = {VALUE: (column, None), **compiled.extra_state}
+    frame = pl.DataFrame([pl.Series(name, [value], dtype=kind) for name, (kind, value) in initial.items()])
+    for step, value in steps:
+        state = getattr(compiled, step)({name: pl.col(name) for name in initial}, pl.col("new"))
+        given = frame.with_columns(pl.Series("new", [value], dtype=column))
+        frame = given.select(state[name].cast(kind).alias(name) for name, (kind, _) in initial.items())
+    return frame.select(compiled.finish(pl.col(VALUE))).item()

@@ -201,7 +201,7 @@ class Scan:
             FileMissing, CorruptFile: the first file that is gone, truncated or damaged.
         """
         from morrow.readers.file_frames import verify_file
-        from morrow.readers.merges.sections import scan_masks
+        from morrow.readers.merges.version_masks import scan_masks
 
         store = self._metadata.store
         for part in self.plan.parts:

@@ -14,18 +14,27 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import ScanPlan
 
 ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordBatchReader]
 """Opens a stream of the named columns (None: all), of the rows for which the expression is true."""
+
+PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[ScanPlan, FileStore]]
+"""The plan of what a `ReadFunction` would read, and the store its files are in."""
 
 
 class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
     """A scan of a Paimon table, as a dataset that can be read any number of times."""
 
-    def __init__(self, schema: pa.Schema, read: ReadFunction, key: Hashable = None) -> None:
+    def __init__(
+        self, schema: pa.Schema, read: ReadFunction, key: Hashable = None, plan: PlanFunction | None = None
+    ) -> None:
         # The base class has no Python constructor; only the methods below are ever called.
         self._schema = schema
-        self._read = read
+        self.read = read
+        self.plan = plan
+        """For hosts that take rows in another layout than pyarrow's; None: there is `read` only."""
         self.key = key
         """What the rows are of (table, snapshot, columns, filter): equal keys, equal rows; None is never equal."""
 
@@ -45,9 +54,9 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         Keyword options of pyarrow that steer its own readers (batch size, readahead, threads) have no meaning here.
         """
         if isinstance(columns, dict):
-            reader = self._read(None, filter)
+            reader = self.read(None, filter)
             return pads.Scanner.from_batches(reader, columns=columns)
-        reader = self._read(columns, filter)
+        reader = self.read(columns, filter)
         return pads.Scanner.from_batches(reader)
 
     def _refused(self, *_arguments: Any, **_options: Any) -> NoReturn:

@@ -1,8 +1,9 @@
 """Scans as DuckDB relations, and the table function ``paimon_scan`` for SQL.
 
 DuckDB reads a scan through a `PaimonDataset`: its projections and filters arrive in `scanner(columns, filter)`, the
-files are scanned and masked by Polars, and the rows come back as an Arrow stream. One path serves every format and
-merge engine; reads cost 1.4 to 2 times DuckDB's own ``read_parquet`` of the same files (bench/RESULTS.md).
+files are scanned and masked by Polars, and the rows come back as an Arrow stream of views (`duckdb_stream`). One path
+serves every format and merge engine. DuckDB's own ``read_parquet`` would have to find each row's position and its bit
+in the mask, by `get_bit` or by joins: for a sum of one column that takes longer than reading it.
 
 DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
 returns; the function hands the dataset over as a view in an in-memory database of its own. Other rows get another
@@ -14,14 +15,19 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
 from morrow.readers.dataset import PaimonDataset
+from morrow.readers.duckdb_stream import view_reader
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 HANDOFF_DATABASE = "morrow_handoff"
 HANDOFF_VIEW = "scan"
@@ -29,11 +35,39 @@ MOST_HANDOFFS = 32
 """Hand-off databases kept for one connection; older ones are detached (a query binds its view at once)."""
 
 
+class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
+    """A dataset as DuckDB scans it: rows come as views where that can be, and not through Arrow's own scanner."""
+
+    def __init__(self, source: PaimonDataset) -> None:
+        # The base class has no Python constructor; DuckDB looks at its name only, and calls what is below.
+        self._source = source
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._source.schema
+
+    def scanner(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> _Rows:
+        if self._source.plan is None:
+            return _Rows(self._source.read(columns, filter))
+        return _Rows(view_reader(*self._source.plan(columns, filter)))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What DuckDB asks of a scanner."""
+
+    reader: pa.RecordBatchReader
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self.reader
+
+
 def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
     """A relation over `source` on `connection` (DuckDB's default connection when None)."""
     import duckdb
 
-    return (connection or duckdb.default_connection()).from_arrow(source)
+    handed = _Handed(source) if isinstance(source, PaimonDataset) else source
+    return (connection or duckdb.default_connection()).from_arrow(handed)
 
 
 class ScanFunction:
@@ -101,7 +135,7 @@ class ScanFunction:
         with self._cursor.cursor() as cursor:
             cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
             cursor.execute(f"USE {database}")
-            cursor.from_arrow(dataset).create_view(HANDOFF_VIEW)
+            relation(dataset, cursor).create_view(HANDOFF_VIEW)
             cursor.execute(f"USE {HANDOFF_DATABASE}")
             with self._lock:
                 self._handoffs[key] = database

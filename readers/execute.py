@@ -19,7 +19,7 @@ from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.masks import Mask
-from morrow.readers.merges.sections import is_folded, merged_count, merged_frame, scan_masks, whole_section
+from morrow.readers.merges.version_masks import is_folded, scan_masks
 from morrow.readers.section_frames import empty_frame, filtered, section_frame
 
 MASK_WORKERS = 2
@@ -56,7 +56,7 @@ def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_onc
     masks = _masks(plan, scanned, store)
     frames += [section_frame(plan, s, m, store) for s, m in zip(scanned, masks)]
     # Keys of several versions are merged first and filtered after.
-    frames += [filtered(plan, merged_frame(plan, s, plan.read_columns, store)) for s in scanned if is_folded(plan, s)]
+    frames += [filtered(plan, merged) for s in scanned for merged in _merged(plan, s, store)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
     for residual in plan.filter.residuals:
@@ -64,10 +64,24 @@ def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_onc
     return frame if plan.read_columns == plan.columns else frame.select(plan.columns)
 
 
+def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
+    """The rows of keys whose versions are combined, where the section has such."""
+    if not is_folded(plan, section):
+        return []
+    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    from morrow.readers.merges.sections import merged_frame
+
+    return [merged_frame(plan, section, plan.read_columns, store)]
+
+
 def _in_one_pass(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore
 ) -> tuple[list[pl.LazyFrame], list[Section]]:
     """The sections that are best read whole, and those that are not."""
+    if not any(is_folded(plan, section) for section in sections):
+        return [], list(sections)
+    from morrow.readers.merges.sections import whole_section
+
     frames, others = [], []
     for section in sections:
         frame = whole_section(plan, section, store) if is_folded(plan, section) else None
@@ -187,13 +201,21 @@ def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Live rows of one section, reading as little as possible."""
     if section.kind is SectionKind.MERGE:
         masks = scan_masks(plan, section, store)
-        merged = merged_count(plan, section, store) if is_folded(plan, section) else 0
-        return merged + sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
+        unmerged = sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
+        return unmerged + _merged_rows(plan, section, store)
     if _counted(plan, section):
         return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
     with _reading(plan, [section], store):
         frame = section_frame(plan, section, scan_masks(plan, section, store), store)
         return int(frame.select(pl.len()).collect().item())
+
+
+def _merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    if not is_folded(plan, section):
+        return 0
+    from morrow.readers.merges.sections import merged_count
+
+    return merged_count(plan, section, store)
 
 
 def _counted(plan: ScanPlan, section: Section) -> bool:

@@ -15,13 +15,13 @@ from functools import cached_property
 from typing import Any
 
 import polars as pl
-from morrow.readers.merges.functions import Aggregator, NoResult, State, aggregator
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec
 from morrow.readers.dtypes import polars_dtype
+from morrow.readers.merges.functions import Aggregator, NoResult, State, aggregator
 from morrow.readers.merges.rounds import Rounds
 from morrow.readers.merges.versions import Versions
 from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT
@@ -123,7 +123,7 @@ class Fold(ABC):
         """The engine's own state: dtype and first value by name."""
         return {}
 
-    def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
+    def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:  # noqa: ARG002
         """What the engine needs of the rows besides their values and kinds, by name."""
         return {}
 
@@ -191,14 +191,20 @@ class Fold(ABC):
     def _result(self, rows: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:
         deleted = self.deleted() if self.retracts else None
         gone = pl.lit(False) if deleted is None else deleted
-        finished = state.with_columns(
-            pl.when(~gone).then(column.function.finish(acc(column.name))).alias(f"acc {column.name}")
-            for column in self.columns
-            if column.function is not None and not column.picks
-        ).with_columns(pl.when(gone).then(DELETE).otherwise(INSERT).cast(pl.Int8).alias(VALUE_KIND))
+        finished = state.with_columns(self._finished(gone)).with_columns(
+            pl.when(gone).then(DELETE).otherwise(INSERT).cast(pl.Int8).alias(VALUE_KIND)
+        )
         merged = {column.name: column for column in self.columns}
         result = [self._value(finished, name, merged.get(name)) for name in rows.columns if name != VALUE_KIND]
         return rows.select(*result, pl.lit(finished[VALUE_KIND]).alias(VALUE_KIND))
+
+    def _finished(self, gone: pl.Expr) -> Iterator[pl.Expr]:
+        """The last touch of the functions; rows that are gone keep what their deletion left."""
+        for column in self.columns:
+            if column.function is not None and not column.picks:
+                value = acc(column.name)
+                finished = column.function.finish(pl.when(~gone).then(value))
+                yield pl.when(gone).then(value).otherwise(finished).alias(f"acc {column.name}")
 
     @staticmethod
     def _value(state: pl.DataFrame, name: str, column: FoldedColumn | None) -> pl.Expr:

@@ -18,12 +18,12 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.pruning import projected
-from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.file_frames import POSITION, file_frame
-from morrow.readers.masks import Mask, live_masks
+from morrow.readers.masks import Mask
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.cache import MERGED_CACHE
@@ -37,18 +37,6 @@ CACHED_ROWS = 1 << 22
 """Sections of more stored rows are merged range by range at each read and not kept."""
 
 
-def is_folded(plan: ScanPlan, section: Section) -> bool:
-    """Whether versions of a key are combined in this section."""
-    return section.kind is SectionKind.MERGE and plan.merge is not None and plan.merge.folds
-
-
-def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """One mask per file of the rows that are rows of the table as they are stored: all, or all but the merged."""
-    if is_folded(plan, section):
-        return version_masks(plan, section, store).single
-    return live_masks(plan, section, store)
-
-
 def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore) -> pl.LazyFrame:
     """Rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
 
@@ -58,11 +46,7 @@ def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: 
     merge = _SectionMerge(plan, section, tuple(names), store)
     if section.row_count <= CACHED_ROWS:
         return merge.cached().lazy()
-    return pl.io.plugins.register_io_source(
-        lambda columns, predicate, limit, batch_rows: merge.streamed(columns, predicate, limit),
-        schema=merge.schema,
-        is_pure=True,
-    )
+    return pl.io.plugins.register_io_source(merge.streamed, schema=merge.schema, is_pure=True)
 
 
 def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame | None:
@@ -136,17 +120,19 @@ class _SectionMerge:
         return pl.concat([rows.lazy().select(self.names).filter(pl.lit(pl.Series(single))), merged.lazy()])
 
     def streamed(
-        self, columns: list[str] | None, predicate: pl.Expr | None, limit: int | None
+        self,
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        limit: int | None,
+        batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
     ) -> Iterator[pl.DataFrame]:
         """The merged rows, a key range at a time, as Polars asks for them."""
+        wanted = self.names if columns is None else columns
         for rows in self.complete():
-            rows = rows.select(self.names if columns is None else columns) if predicate is None else rows
-            if predicate is not None:
-                rows = rows.filter(predicate).select(self.names if columns is None else columns)
-            if limit is not None:
-                rows = rows.head(limit)
-                limit -= rows.height
-            yield rows
+            kept = rows if predicate is None else rows.filter(predicate)
+            kept = kept.select(wanted) if limit is None else kept.select(wanted).head(limit)
+            yield kept
+            limit = None if limit is None else limit - kept.height
             if limit == 0:
                 return
 

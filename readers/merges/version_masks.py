@@ -13,9 +13,9 @@ import polars as pl
 
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.file_frames import POSITION
-from morrow.readers.masks import MASK_CACHE, Mask
+from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -23,6 +23,18 @@ from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import RETRACT_BIT
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
+
+
+def is_folded(plan: ScanPlan, section: Section) -> bool:
+    """Whether versions of a key are combined in this section."""
+    return section.kind is SectionKind.MERGE and plan.merge is not None and plan.merge.folds
+
+
+def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
+    """One mask per file of the rows that are rows of the table as they are stored: all, or all but the merged."""
+    if is_folded(plan, section):
+        return version_masks(plan, section, store).single
+    return live_masks(plan, section, store)
 
 
 @dataclass(frozen=True)

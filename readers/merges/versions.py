@@ -31,7 +31,8 @@ class Versions:
     @property
     def starts(self) -> npt.NDArray[np.integer]:
         """Where the versions of each key start in `order`."""
-        return np.cumsum(self.counts) - self.counts
+        starts: npt.NDArray[np.integer] = np.cumsum(self.counts) - self.counts
+        return starts
 
 
 def versions_of(

@@ -48,7 +48,13 @@ Step: TypeAlias = Callable[[Elements], pl.DataFrame]
 
 
 def folded(
-    accumulator: pl.Expr, new: pl.Expr, step: Step, *, dtype: pl.DataType, identity: Sequence[pl.Expr], nulls: bool = True
+    accumulator: pl.Expr,
+    new: pl.Expr,
+    step: Step,
+    *,
+    dtype: pl.DataType,
+    identity: Sequence[pl.Expr],
+    nulls: bool = True,
 ) -> pl.Expr:
     """Lists made of the elements of two columns of lists by `step`; never null.
 

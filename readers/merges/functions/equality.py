@@ -2,13 +2,13 @@
 
 Polars groups both zeros together, and all NaN. Java has two notions, and Paimon uses both:
 
-* *boxed* equality, that of `HashSet` and `HashMap` elements and of rows in binary form: ``0.0`` and ``-0.0`` differ, NaN
-  is itself;
+* *boxed* equality, that of `HashSet` and `HashMap` elements and of rows in binary form: ``0.0`` and ``-0.0`` differ,
+  NaN is itself;
 * *compared* equality, that of ``==`` in the comparison of rows and arrays: zeros are equal, NaN equals nothing.
 
-In both, null equals null, and maps are equal whatever the order of their entries. Bytes are equal when they have the same
-content. (Paimon 1.4 compares the identity of byte arrays in sets and map keys, so that none ever equals another; 2.0
-compares contents.)
+In both, null equals null, and maps are equal whatever the order of their entries. Bytes are equal when they have the
+same content. (Paimon 1.4 compares the identity of byte arrays in sets and map keys, so that none ever equals another;
+2.0 compares contents.)
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from os.path import commonprefix
 
 import numpy as np
 
@@ -184,7 +183,7 @@ def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[by
         [(key, place)] = leaves
         yield bytes((LEAF, 0, 0, 0)) + key + place.to_bytes(8, "little")
         return
-    split = len(commonprefix([leaves[0][0], leaves[-1][0]]))
+    split = next(at for at in range(depth, KEY_BYTES) if leaves[0][0][at] != leaves[-1][0][at])
     children = {byte: list(group) for byte, group in groupby(leaves, key=lambda leaf: leaf[0][split])}
     kind = next(kind for kind, capacity in CAPACITY.items() if len(children) <= capacity)
     head = bytes((kind,)) + len(children).to_bytes(2, "little") + bytes((split - depth,))

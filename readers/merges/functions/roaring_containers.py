@@ -1,6 +1,6 @@
 """Roaring containers: up to 65,536 positions each, united to the very containers that Java's RoaringBitmap makes.
 
-Three layouts hold the same positions, each in little-endian ``u16`` (the format has no byte for which; see the callers)::
+Three layouts hold the same positions, in little-endian ``u16``; which of them is told outside the container::
 
     RUN     u16 number of runs, then (first, length - 1) each
     BITMAP  8,192 bytes, bit `low & 7` of byte `low >> 3`
@@ -92,8 +92,8 @@ def _read_runs(cursor: Cursor) -> U16:
     if (firsts + lengths > POSITIONS).any() or int(lengths.sum()) > POSITIONS:
         raise cursor.corrupt("the runs of a container leave it")
     run_starts = np.cumsum(lengths) - lengths
-    positions = np.arange(int(lengths.sum())) + np.repeat(firsts - run_starts, lengths)
-    return positions.astype(np.uint16)
+    positions: U16 = (np.arange(int(lengths.sum())) + np.repeat(firsts - run_starts, lengths)).astype(np.uint16)
+    return positions
 
 
 def united(first: Container, second: Container) -> Container:

@@ -113,7 +113,8 @@ def _compact(value: bytes) -> bytes:
     hashes = np.frombuffer(value[: len(value) // 8 * 8], "<u8", offset=THETA_HEAD_BYTES)
     kept = np.sort(hashes[(hashes > 0) & (hashes < theta)])
     head = bytes((3, value[1], COMPACT, 0, 0, THETA_COMPACT_FLAGS)) + value[6:8]
-    return head + kept.size.to_bytes(4, "little") + NO_SAMPLING + theta.tobytes() + kept.tobytes()
+    image: bytes = head + kept.size.to_bytes(4, "little") + NO_SAMPLING + theta.tobytes() + kept.tobytes()
+    return image
 
 
 AGGREGATORS: Mapping[str, Make] = {"hll_sketch": make_union(hll_union), "theta_sketch": make_union(theta_union)}

@@ -38,7 +38,7 @@ def merge_query(
 
     Args:
         fields: the key and value columns of the table, in schema order.
-        relation: the name of the relation to read; it is quoted.
+        relation: the name of the relation to read, one identifier; it is quoted.
         primary_key: columns that tell rows apart, where that is more than `spec` knows: deduplicate and first-row
             leave out partition columns, which are the same within a bucket.
         retractions: whether versions may retract; if none does, the SQL is much shorter.

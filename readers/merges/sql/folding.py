@@ -60,12 +60,7 @@ def _updated(layout: Layout, field: DataField, merge: ColumnMerge | None) -> Mer
     if merge is None:
         return Merged(field, column)
     if merge.group is None:
-        fills = (
-            f" FILTER (WHERE {_fills(layout)})"
-            if layout.on_delete in (OnDelete.RETRACT, OnDelete.REMOVE_RECORD)
-            else ""
-        )
-        return Merged(field, f"arg_max({column}, {version}){fills}", "the newest value that is not null")
+        return Merged(field, f"arg_max({column}, {version}){_filling(layout)}", "the newest value that is not null")
     group = layout.groups[merge.group]
     if field.name in group.group.sequence:
         return Merged(field, f"arg_max_null({column}, {group.rank})", "of the newest version by the group")
@@ -87,10 +82,13 @@ def _updated(layout: Layout, field: DataField, merge: ColumnMerge | None) -> Mer
     return _called(rows, field)
 
 
-def _fills(layout: Layout) -> str:
+def _filling(layout: Layout) -> str:
     """Retractions leave columns outside of groups alone, but for one that comes first or removes the row."""
+    if layout.on_delete not in (OnDelete.RETRACT, OnDelete.REMOVE_RECORD):
+        return ""
     h = layout.helpers
-    return " OR ".join([f"NOT {h.retracts}", f"{h.version} = 1", *([layout.removal] if layout.removal else [])])
+    fills = [f"NOT {h.retracts}", f"{h.version} = 1", *([layout.removal] if layout.removal else [])]
+    return f" FILTER (WHERE {' OR '.join(fills)})"
 
 
 def _overwritten(column: str, group: GroupColumns) -> str:

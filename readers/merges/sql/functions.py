@@ -2,11 +2,12 @@
 
 Most have a closed form, others are folds. What has neither is written as a call of ``morrow_<function>``, which DuckDB
 does not have: Morrow merges such columns itself. Sums and products that exceed their type raise in DuckDB, where Java
-wraps integers and makes null of decimals.
+wraps integers and makes null of decimals. DuckDB takes -0.0 and 0.0 for equal, where max, min and sets of Java do not.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -61,7 +62,8 @@ def aggregate(rows: Rows) -> str | None:
 
 def placeholder(rows: Rows) -> str:
     """A call of a function that DuckDB does not have."""
-    return f"morrow_{rows.call.function}({rows.column} ORDER BY {rows.version}){rows.where()}"
+    function = re.sub(r"\W", "_", rows.call.function, flags=re.ASCII)
+    return f"morrow_{function}({rows.column} ORDER BY {rows.version}){rows.where()}"
 
 
 def takes_retractions(call: AggregateCall) -> bool:

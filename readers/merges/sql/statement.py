@@ -9,6 +9,7 @@ from dataclasses import dataclass
 INDENT = "  "
 
 _NO_NAME = re.compile(r"[^a-z0-9]+")
+_LINE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\n])+""")
 
 
 class Names:
@@ -48,10 +49,10 @@ class Select:
     clauses: Sequence[str] = ()
 
     def lines(self) -> list[str]:
-        last = len(self.items) - 1
-        columns = [_item(item, "" if number == last else ",") for number, item in enumerate(self.items)]
-        lines = [line for text in columns for line in text.split("\n")]
-        return ["SELECT", *(INDENT + line for line in lines), f"FROM {self.source}", *_split(self.clauses)]
+        commas = [","] * (len(self.items) - 1) + [""]
+        columns = [line for item, comma in zip(self.items, commas) for line in _item(item, comma)]
+        clauses = [line for clause in self.clauses for line in _lines(clause)]
+        return ["SELECT", *(INDENT + line for line in columns), f"FROM {self.source}", *clauses]
 
 
 def statement(steps: Sequence[tuple[str, Select]], result: Select) -> str:
@@ -66,14 +67,15 @@ def comment(text: str) -> str:
     return "-- " + "".join(character if character.isprintable() else " " for character in text)
 
 
-def _item(item: Item, comma: str) -> str:
-    named = item.expression if item.name is None else f"{item.expression} AS {item.name}"
-    return f"{named}{comma}  {comment(item.comment)}" if item.comment else named + comma
+def _item(item: Item, comma: str) -> list[str]:
+    *lines, last = _lines(item.expression if item.name is None else f"{item.expression} AS {item.name}")
+    return [*lines, last + comma + (f"  {comment(item.comment)}" if item.comment else "")]
+
+
+def _lines(sql: str) -> list[str]:
+    """The lines of SQL; what is in quotes keeps its line breaks."""
+    return _LINE.findall(sql)
 
 
 def _indented(step: Select) -> str:
     return "\n".join(INDENT + line for line in step.lines())
-
-
-def _split(clauses: Sequence[str]) -> list[str]:
-    return [line for clause in clauses for line in clause.split("\n")]

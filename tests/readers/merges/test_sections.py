@@ -1,0 +1,114 @@
+"""Sections of partial-update and aggregation tables: what is read, filtered, kept, and how much at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import morrow
+from morrow.engine.errors import CorruptFile
+from morrow.readers.masks import key_ranges
+from morrow.readers.merges import fold, sections
+from morrow.readers.merges.cache import MERGED_CACHE
+from tests.support.table_factory import TableFactory
+
+FIELDS = [("id", "INT"), ("a", "INT"), ("b", "STRING"), ("n", "BIGINT")]
+
+
+def rows(*values: tuple[Any, ...]) -> pa.Table:
+    types = [pa.int32(), pa.int32(), pa.string(), pa.int64()]
+    return pa.table(
+        [pa.array(c, t) for c, t in zip(zip(*values, strict=True), types, strict=True)], [n for n, _ in FIELDS]
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[morrow.Table]:
+    """Keys 1 and 6 have one version, 2 to 5 have two."""
+    morrow.clear_caches()
+    options = {"merge-engine": "partial-update"}
+    factory = TableFactory(tmp_path / "t", FIELDS, primary_keys=["id"], options=options)
+    factory.write_file(rows(*((i, i, f"old {i}", 10 * i) for i in range(1, 6))), level=5)
+    factory.commit()
+    factory.write_file(rows(*((i, 100 + i, None, None) for i in range(2, 7))))
+    factory.commit()
+    yield morrow.open(factory.path)
+    morrow.clear_caches()
+
+
+MERGED = [(1, 1, "old 1", 10), *((i, 100 + i, f"old {i}", 10 * i) for i in range(2, 6)), (6, 106, None, None)]
+
+
+def read(scan: morrow.Scan) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist())
+
+
+def test_first_and_second_read_are_alike_and_the_second_merges_nothing(
+    table: morrow.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(table.scan()) == MERGED
+    monkeypatch.setattr(fold.Fold, "run", lambda *_: pytest.fail("merged again"))
+    assert read(table.scan()) == MERGED
+
+
+def test_merged_rows_are_kept_within_a_bound_of_bytes(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    read(table.scan())
+    assert MERGED_CACHE.held > 0
+    morrow.clear_caches()
+    assert MERGED_CACHE.held == 0
+    monkeypatch.setattr(MERGED_CACHE, "capacity", 1)
+    assert read(table.scan()) == MERGED
+    assert MERGED_CACHE.held == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("id IN (1, 3)", [1, 3]),  # on the key: reaches the files
+        ("a > 103", [4, 5, 6]),  # on a value: merged first
+        ("a < 10", [1]),  # the stored 2 to 5 match, the merged do not
+        ("b = 'old 2' AND a = 102", [2]),  # values of two versions
+        ("b IS NULL", [6]),
+    ],
+)
+def test_a_filter_sees_the_merged_row(table: morrow.Table, condition: str, ids: list[int]) -> None:
+    assert read(table.scan(["id"], condition)) == [(i,) for i in ids]
+    assert table.scan(filter=condition).count() == len(ids)
+
+
+@pytest.mark.parametrize("columns", [["id", "n"], ["id", "b"], ["b", "id"], ["id"]])
+def test_only_wanted_columns_are_merged(table: morrow.Table, columns: list[str]) -> None:
+    names = [name for name, _ in FIELDS]
+    expected = [tuple(row[names.index(name)] for name in columns) for row in MERGED]
+    found = [tuple(row.values()) for row in table.scan(columns).to_arrow().to_pylist()]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_rows_are_counted_without_values(table: morrow.Table) -> None:
+    assert table.scan().count() == len(MERGED)
+
+
+def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "CACHED_ROWS", 0)
+    for name, value in {"FEW_ROWS": 0, "WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
+        monkeypatch.setattr(key_ranges, name, value)
+    assert read(table.scan()) == MERGED
+    assert sorted(table.scan().lazy().collect().rows()) == MERGED
+    assert table.scan(limit=2).to_arrow().num_rows == 2
+    assert sum(batch.num_rows for batch in table.scan().to_batches(1)) == len(MERGED)
+    assert MERGED_CACHE.held == 0
+
+
+def test_a_file_with_other_rows_than_its_manifest_says_is_corrupt(table: morrow.Table) -> None:
+    plan = table.scan().plan
+    (section,) = plan.sections
+    file = max(section.files, key=lambda f: f.level)
+    stored = pq.read_table(file.path)
+    pq.write_table(stored.slice(0, 3), file.path)
+    with pytest.raises(CorruptFile):
+        table.scan().to_arrow()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from morrow.engine.merge.functions import function_spec
 from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
 from morrow.engine.merge.spec import AggregateCall
-from morrow.readers.merges.sql import collections, scalars
+from morrow.readers.merges.sql import containers, scalars
 from morrow.readers.merges.sql.rows import Build, Rows
 
 
@@ -43,8 +43,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "first_value": Function(scalars.first_value),
     "first_non_null_value": Function(scalars.first_non_null_value),
     "listagg": Function(scalars.listagg),
-    "collect": Function(collections.collect, collections.retracted_collect),
-    "merge_map": Function(collections.merge_map, collections.retracted_merge_map),
+    "collect": Function(containers.collect, containers.retracted_collect),
+    "merge_map": Function(containers.merge_map, containers.retracted_merge_map),
 }
 """Functions that SQL has; those that are missing, sketches, bitmaps and nested tables, are left to Morrow."""
 

@@ -217,10 +217,10 @@ def plot_curve(title: str, rows: Sequence[Row]) -> str:
     body = [
         f'<text x="0" y="16" font-weight="bold">{escape(title)}</text>',
         f'<line x1="{LEFT}" y1="{bottom}" x2="{LEFT + WIDE}" y2="{bottom}" stroke="black"/>',
-        f'<text x="{LEFT + WIDE}" y="{bottom + 34}" text-anchor="end">{escape(rows[0]["curve"]["axis"])}</text>',
+        f'<text x="{LEFT + WIDE}" y="{bottom + 48}" text-anchor="end">{escape(rows[0]["curve"]["axis"])}</text>',
     ]
     for x, row in zip(across, rows, strict=True):
-        body.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{row["curve"]["at"]:g}</text>')
+        body.append(f'<text x="{x:.1f}" y="{bottom + 32}" text-anchor="middle">{row["curve"]["at"]:g}</text>')
     lines = (("subject", "value", "Morrow", -8), ("baseline", "baseline_value", rows[0]["baseline"], 16))
     for kind, which, name, aside in lines:
         points = [(x, bottom - row[which] / most * DEEP) for x, row in zip(across, rows, strict=True)]
@@ -232,7 +232,7 @@ def plot_curve(title: str, rows: Sequence[Row]) -> str:
             body.append(f'<text x="{x:.1f}" y="{y + aside:.1f}" text-anchor="middle">{text}</text>')
         x, y = points[-1]
         body.append(f'<text x="{x + 30:.1f}" y="{y + 4:.1f}" fill="{COLOURS[kind]}">{escape(name)}</text>')
-    return _svg(LEFT + WIDE + 180, bottom + 44, body)
+    return _svg(LEFT + WIDE + 180, bottom + 58, body)
 
 
 def _svg(width: int, height: int, body: Iterable[str]) -> str:

@@ -212,8 +212,11 @@ class Scan:
         return sum(len(part.files) for part in self.plan.parts)
 
     def explain(self) -> str:
-        """What will be read and why: files, sections, masks, bytes, pushed predicates."""
-        return explain(self.plan)
+        """What will be read and why: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
+        from morrow.readers.merges.explain import merge_text
+
+        texts = [explain(self.plan), *map(merge_text, self.plan.parts)]
+        return "\n\n".join(text for text in texts if text)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)

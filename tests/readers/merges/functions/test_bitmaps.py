@@ -1,0 +1,180 @@
+"""rbm32 and rbm64: unions of Java's roaring bitmaps, byte for byte. The hex literals were written by Java."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyroaring
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.types import VarBinaryType
+from morrow.readers.merges.functions import roaring32, roaring64
+from morrow.readers.merges.functions.roaring_containers import Container, Layout, plain_layout, run_optimized, united
+from tests.support.aggregates import function, stepped
+
+BYTES = VarBinaryType()
+
+
+def bits(text: str) -> bytes:
+    return bytes.fromhex(text.replace(" ", ""))
+
+
+# {1, 2, 3, 70000} | {3, 4, 0xFFFFFFFF}
+JAVA_32 = (
+    "3a300000 02000000 0000 0200 0100 0000 18000000 1e000000 010002000300 7011",
+    "3a300000 02000000 0000 0100 ffff 0000 18000000 1c000000 03000400 ffff",
+    "3b300200 01 0000 0300 0100 0000 ffff 0000 0100 01000300 7011 ffff",
+)
+# [0, 4) as a run | {100}: a tie of sizes keeps runs, which a fresh bitmap of the same set has not.
+JAVA_RUN = (
+    "3b300000 01 0000 0300 0100 00000300",
+    "3a300000 01000000 0000 0000 10000000 6400",
+    "3b300000 01 0000 0400 0200 00000300 64000000",
+)
+# {1, 2, 1 << 40} | {2, 0xFFFFFFFFFFFFFFFF}
+JAVA_64 = (
+    "01 0200000000000000 00 0200 00 00000100 04000000 000000000000 0000000000000000"
+    "04000000 000001000000 0100000000000000 01000000 fe 02000000 01 02 02000000 01000200 01 02 01000000 0000"
+    "0200000000000000 00000000 01000000",
+    "01 0200000000000000 00 0200 00 0000ff00 04000000 000000000000 0000000000000000"
+    "04000000 ffffffffffff 0100000000000000 01000000 fe 02000000 01 02 01000000 0200 01 02 01000000 ffff"
+    "0200000000000000 00000000 01000000",
+    "01 0300000000000000 00 0200 00 0000ff00 00 0200 01 00 00000100 04000000 000000000000 0000000000000000"
+    "04000000 000001000000 0100000000000000 04000000 ffffffffffff 0200000000000000"
+    "01000000 fe 03000000 01 02 02000000 01000200 01 02 01000000 0000 01 02 01000000 ffff"
+    "0300000000000000 00000000 02000000",
+)
+EMPTY_32, EMPTY_64 = "3a300000 00000000", "00"
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "union"),
+    [
+        ("rbm32", *JAVA_32),
+        ("rbm32", *JAVA_RUN),
+        ("rbm32", JAVA_32[2], EMPTY_32, JAVA_32[2]),
+        ("rbm32", EMPTY_32, EMPTY_32, EMPTY_32),
+        ("rbm64", JAVA_64[0], EMPTY_64, JAVA_64[0]),
+        ("rbm64", EMPTY_64, EMPTY_64, EMPTY_64),
+    ],
+)
+def test_the_bytes_are_those_of_java(name: str, first: str, second: str, union: str) -> None:
+    assert stepped("agg", name, BYTES, [(bits(first), bits(second))]) == [bits(union)]
+
+
+def test_the_tree_of_a_64_bit_union_is_that_of_java() -> None:
+    first, second, union = map(bits, JAVA_64)
+    assert roaring64.write(roaring64.read(union, function="rbm64")) == union
+    assert stepped("agg", "rbm64", BYTES, [(first, second)]) == [union]
+
+
+@pytest.mark.parametrize("name", ["rbm32", "rbm64"])
+def test_one_value_alone_is_not_even_read(name: str) -> None:
+    pairs = [(None, None), (b"junk", None), (None, b"junk")]
+    assert stepped("agg", name, BYTES, pairs) == [None, b"junk", b"junk"]
+    assert function(name, BYTES).retract({}, None) is None  # type: ignore[arg-type]  # neither is looked at
+
+
+@pytest.mark.parametrize("junk", ["", "00", "02", "3a30", "deadbeef" * 4, "3b30ffff", JAVA_32[0][:-4]])
+@pytest.mark.parametrize("name", ["rbm32", "rbm64"])
+def test_what_is_no_bitmap_is_refused(name: str, junk: str) -> None:
+    if (name, junk) == ("rbm64", "00"):
+        return  # the empty one
+    good = bits(EMPTY_32 if name == "rbm32" else EMPTY_64)
+    for pair in ((good, bits(junk)), (bits(junk), good)):
+        with pytest.raises(
+            CorruptFile, match=f"the aggregate function {name}: a value cannot be merged, .*; write what"
+        ):
+            stepped("agg", name, BYTES, [pair])
+
+
+def container(layout: Layout, *stretches: range) -> Container:
+    return Container(layout, np.concatenate([np.array(each, np.uint16) for each in stretches]))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (container(Layout.ARRAY, range(3)), Layout.ARRAY),  # 6 bytes either way
+        (container(Layout.ARRAY, range(4)), Layout.RUN),
+        (container(Layout.RUN, range(2)), Layout.RUN),  # 6 bytes either way, by Java's count of an array's
+        (container(Layout.RUN, range(1)), Layout.ARRAY),
+        (container(Layout.RUN, range(0, 10000, 2)), Layout.BITMAP),
+        (container(Layout.BITMAP, range(0, 10000, 2)), Layout.BITMAP),
+        (container(Layout.BITMAP, range(65536)), Layout.RUN),
+    ],
+)
+def test_the_smallest_layout_wins(given: Container, expected: Layout) -> None:
+    assert run_optimized(given).layout is expected
+
+
+def test_arrays_that_grow_become_bitmaps() -> None:
+    even, odd = range(0, 6000, 2), range(1, 6000, 2)
+    grown = united(container(Layout.ARRAY, even), container(Layout.ARRAY, odd))
+    assert grown.layout is Layout.BITMAP and grown.cardinality == 6000
+    assert plain_layout(4096) is Layout.ARRAY and plain_layout(4097) is Layout.BITMAP
+
+
+# Few high parts, so that bitmaps share containers; stretches, so that there are runs and bitmaps.
+STRETCHES = st.lists(st.tuples(st.integers(0, 5 * 65536), st.integers(1, 9000)), max_size=5)
+
+
+@given(STRETCHES, STRETCHES)
+def test_a_32_bit_union_has_the_positions_of_both(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    bitmaps = []
+    for stretches in (first, second):
+        bitmap = pyroaring.BitMap()
+        for start, length in stretches:
+            bitmap |= pyroaring.BitMap(range(start, start + length, 1 + start % 3))
+        bitmaps.append(bitmap)
+    union = roaring32.union(*(bitmap.serialize() for bitmap in bitmaps), function="rbm32")
+    assert pyroaring.BitMap.deserialize(union) == bitmaps[0] | bitmaps[1]
+    assert roaring32.union(union, union, function="rbm32") == union
+
+
+# Keys that share prefixes of every length, and many that share all but one byte: all kinds of nodes.
+KEYS = st.one_of(
+    st.integers(0, 300),
+    st.integers(0, 2**48 - 1),
+    st.builds(lambda b, s: b << s, st.integers(0, 255), st.sampled_from([0, 8, 16, 32, 40])),
+)
+POSITIONS = st.sets(st.builds(lambda key, low: key << 16 | low, KEYS, st.sampled_from([0, 1, 2, 65535])), max_size=120)
+
+
+def java_64(positions: set[int]) -> bytes:
+    """A bitmap grown from nothing, its containers in the order of their keys."""
+    grown = roaring64.Bitmap64({}, [], 0)
+    lows: dict[int, list[int]] = {}
+    for position in sorted(positions):
+        lows.setdefault(position >> 16, []).append(position & 0xFFFF)
+    places = {key.to_bytes(6, "big"): place for place, key in enumerate(lows)}
+    containers = [Container(Layout.ARRAY, np.array(low, np.uint16)) for low in lows.values()]
+    grown.unite(roaring64.Bitmap64(places, [*containers], len(containers)))
+    return roaring64.write(grown)
+
+
+def positions_of(data: bytes) -> set[int]:
+    bitmap = roaring64.read(data, function="rbm64")
+    found = ((key, bitmap.containers[place]) for key, place in bitmap.places.items())
+    return {int.from_bytes(key, "big") << 16 | low for key, one in found if one for low in one.positions.tolist()}
+
+
+@given(POSITIONS, POSITIONS)
+def test_a_64_bit_union_has_the_positions_of_both(first: set[int], second: set[int]) -> None:
+    assert positions_of(java_64(first)) == first
+    union = roaring64.union(java_64(first), java_64(second), function="rbm64")
+    assert positions_of(union) == first | second
+    assert roaring64.union(union, java_64(first), function="rbm64") == union
+
+
+@given(st.binary(max_size=80), st.sampled_from([*JAVA_32, *JAVA_64, JAVA_RUN[2]]), st.data())
+def test_damage_is_a_typed_error_or_another_bitmap(patch: bytes, image: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(bits(image))))
+    damaged = bits(image)[:at] + patch + bits(image)[at + len(patch) :]
+    for union, empty in ((roaring32.union, EMPTY_32), (roaring64.union, EMPTY_64)):
+        try:
+            assert union(damaged, bits(empty), function="f")
+        except CorruptFile as error:
+            assert "the aggregate function f" in str(error)

@@ -91,7 +91,7 @@ def partial_update(root: Path) -> None:
         print(f"\n{insert}\nSELECT * FROM t")
         print(table.scan(snapshot=snapshot).to_polars())
         check(root, GROUPED, f"snapshot-{snapshot}")
-    print(f"\nThe merge, as explain() shows it:\n\n{table.scan().explain()}")
+    print(f"\nThe merge, as explain() shows it:\n\n{table.scan(snapshot=max(GROUPED_INSERTS)).explain()}")
 
 
 def deletion_vectors(root: Path) -> None:

@@ -106,7 +106,7 @@ def test_reads_equal_the_oracle(table: RandomTable, data: st.DataObject) -> None
 @pytest.mark.parametrize("in_ranges", [False, True], ids=["at once", "range by range"])
 @given(table=random_merging_tables(), data=st.data())
 def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, data: st.DataObject) -> None:
-    """Partial-update and aggregation; also as large sections are read, by key ranges and while the frame is collected."""
+    """Partial-update and aggregation; also as large sections are read, by key ranges and while frames are collected."""
     with pytest.MonkeyPatch.context() as patched:
         if in_ranges:
             patched.setattr(sections, "CACHED_ROWS", 0)

@@ -9,7 +9,7 @@ are laid out alike: plain strings are declared, for DuckDB pushes no filter into
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, groupby
 
 import polars as pl
@@ -69,36 +69,27 @@ def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
     """
     if not plan.columns or plan.limit is not None:
         return execute.batch_reader(plan, store)
-    layout = ViewLayout.of(plan.fields)
-    batches = (batch for frame in _frames(plan, store) for batch in layout.table(frame).to_batches())
-    return pa.RecordBatchReader.from_batches(layout.schema, batches)
+    fields, schema = plan.fields, view_schema(plan.fields)
+    batches = (batch for frame in _frames(plan, store) for batch in view_table(frame, fields, schema).to_batches())
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-@dataclass(frozen=True)
-class ViewLayout:
-    """Columns in Arrow: `viewed` as views, the `plain` ones as `arrow_schema` has them; `schema` is of both."""
+def view_schema(fields: Sequence[DataField]) -> pa.Schema:
+    """`arrow_schema` with views for columns of text and bytes, and without comments."""
+    types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
+    return pa.schema([pa.field(field.name, kind, field.type.nullable) for field, kind in zip(fields, types)])
 
-    schema: pa.Schema
-    viewed: tuple[str, ...]
-    plain: tuple[DataField, ...]
 
-    @classmethod
-    def of(cls, fields: Sequence[DataField]) -> ViewLayout:
-        types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
-        schema = pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, types)])
-        viewed = tuple(field.name for field in fields if type(field.type) in VIEWS)
-        return cls(schema, viewed, tuple(field for field in fields if field.name not in viewed))
+def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Schema) -> pa.Table:
+    """A frame in Morrow's representation as an Arrow table of `schema`, the `view_schema` of `fields`.
 
-    def table(self, frame: pl.DataFrame) -> pa.Table:
-        """A frame in Morrow's representation as an Arrow table of `schema`; text and bytes are not copied."""
-        columns: dict[str, pa.ChunkedArray] = {}
-        if self.viewed:
-            views = frame.select(self.viewed).to_arrow(compat_level=pl.CompatLevel.newest())
-            columns.update(zip(self.viewed, views.columns))
-        if self.plain:
-            table = to_arrow_table(frame, self.plain)
-            columns.update(zip(table.column_names, table.columns))
-        return pa.Table.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+    Columns that Polars holds in that layout already are neither copied nor looked at; most are.
+    """
+    own = frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.newest())
+    others = [field for field, has, wanted in zip(fields, own.schema.types, schema.types) if has != wanted]
+    converted = to_arrow_table(frame, others) if others else own
+    columns = [converted[name] if name in converted.column_names else own[name] for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:

@@ -39,6 +39,19 @@ def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
     return _avalanche(hashes ^ (count * WORD_WIDTH).astype(np.uint32)).view(np.int32)
 
 
+def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDArray[np.int32]:
+    """The hash of each string ``data[begin[i]:begin[i] + size[i]]``: whole words, then each byte left as a signed word."""
+    hashes = np.full(len(begin), SEED, np.uint32)
+    for at, active in waves(size // WORD_WIDTH):
+        first = begin[active] + WORD_WIDTH * at
+        word = sum(data[first + i].astype(np.uint32) << np.uint32(8 * i) for i in range(WORD_WIDTH))
+        hashes[active] = _mix(hashes[active], np.asarray(word, np.uint32))
+    for at, active in waves(size % WORD_WIDTH):
+        left = data[begin[active] + size[active] // WORD_WIDTH * WORD_WIDTH + at]
+        hashes[active] = _mix(hashes[active], left.view(np.int8).astype(np.int32).view(np.uint32))
+    return _avalanche(hashes ^ size.astype(np.uint32)).view(np.int32)
+
+
 def _mix(hashes: UInts, words: UInts) -> UInts:
     """Take one word into each hash."""
     scrambled: UInts = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,7 +21,7 @@ from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers import duckdb_stream, execute
 from morrow.readers.dataset import PaimonDataset
 from morrow.readers.duckdb_relation import relation
-from morrow.readers.duckdb_stream import ViewLayout, view_reader
+from morrow.readers.duckdb_stream import view_reader, view_schema, view_table
 from tests.support.table_factory import TableFactory
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456)
@@ -115,10 +116,9 @@ def test_columns_in_any_order(every_type: morrow.Table) -> None:
 
 
 def test_text_is_not_copied() -> None:
-    import polars as pl
-
     frame = pl.DataFrame({"s": ["long enough to lie outside of its view"] * 10})
-    viewed = ViewLayout.of([t.DataField(0, "s", t.VarCharType())]).table(frame)["s"].chunk(0)
+    fields = [t.DataField(0, "s", t.VarCharType())]
+    viewed = view_table(frame, fields, view_schema(fields))["s"].chunk(0)
     own = frame["s"].to_arrow(compat_level=pl.CompatLevel.newest())
     assert [b and b.address for b in viewed.buffers()] == [b and b.address for b in own.buffers()]
 

@@ -22,6 +22,7 @@ from morrow.readers.dtypes import polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, unless_null
 from morrow.readers.merges.functions.elements import ELEMENT, IS_NEW, ROW, Elements, folded
 from morrow.readers.merges.functions.equality import boxed, compared
+from morrow.readers.merges.functions.hash_order import can_hash, in_hash_order
 
 COMPARED = (ArrayType, VectorType, MapType, MultisetType, RowType, BinaryType, VarBinaryType)
 """Elements that are compared member by member, not hashed; see `Collect`."""
@@ -64,12 +65,13 @@ class Collect(Aggregator):
 class CollectDistinct(Collect):
     """Appends the elements that are not there yet.
 
-    Elements of atomic types end up in a set, so one that the accumulator has twice stays once. Nested ones (and bytes)
-    are compared one by one: what the accumulator has stays.
+    Elements of atomic types end up in a hash set, so one that the accumulator has twice stays once, and all come out in
+    the set's order. Nested ones (and bytes) are compared one by one: what the accumulator has stays as it is.
     """
 
     def __init__(self, kind: ArrayType) -> None:
         super().__init__(kind)
+        self.element = kind.element
         self.keeps_accumulator = isinstance(kind.element, COMPARED)
         if self.keeps_accumulator:
             self.identity = compared(ELEMENT, kind.element)
@@ -81,7 +83,8 @@ class CollectDistinct(Collect):
 
     def _union(self, elements: Elements) -> pl.DataFrame:
         stays = ~IS_NEW if self.keeps_accumulator else pl.lit(False)
-        return elements.frame.filter(stays | (elements.occurrence() == 0))
+        union = elements.frame.filter(stays | (elements.occurrence() == 0))
+        return in_hash_order(union, self.element) if can_hash(self.element) else union
 
 
 class MergeMap(Aggregator):

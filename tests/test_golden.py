@@ -73,7 +73,7 @@ def test_the_index_lists_every_read_of_the_archive(golden_root: Path) -> None:
     packed = {str(p.parent.relative_to(golden_root)) for p in golden_root.glob("**/case.json")}
     assert packed == {read.case for read in READS.values()}
     batch = ("latest", "snapshot-", "tag-", "branch-")
-    named = {f"{r.case}/{r.rows_file or f'expected/{r.id}.jsonl'}" for r in READS.values()}
+    named = {f"{r.case}/{file}" for r in READS.values() for file in (r.rows_file, f"expected/{r.id}.jsonl")}
     found = {
         str(p.relative_to(golden_root)) for p in golden_root.glob("**/expected/*.jsonl") if p.name.startswith(batch)
     }

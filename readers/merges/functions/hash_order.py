@@ -1,7 +1,7 @@
 """The order in which Java's HashSet gives its elements back: ``collect`` with ``distinct`` leaves arrays in it.
 
-A table of n buckets (a power of two, at most three quarters full) is walked from bucket 0 on; elements of one bucket come
-in the order they were added. An element's bucket is ``(h ^ h >>> 16) & (n - 1)`` of its ``hashCode()``, which is
+A table of n buckets (a power of two, at most three quarters full) is walked from bucket 0 on; elements of one bucket
+come in the order they were added. An element's bucket is ``(h ^ h >>> 16) & (n - 1)`` of its ``hashCode()``, which is
 
 =================  ==============================================================
 BOOLEAN            1231 or 1237
@@ -64,7 +64,8 @@ def _halves(numbers: npt.NDArray[np.int64]) -> Hashes:
 
 
 def _integer(values: pl.Series) -> Hashes:
-    return values.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
+    integers: Hashes = values.to_physical().cast(pl.Int64).fill_null(0).to_numpy()
+    return integers
 
 
 def _boolean(values: pl.Series) -> Hashes:
@@ -106,7 +107,8 @@ def _decimal(values: pl.Series) -> Hashes:
     for shift in (96, 64, 32, 0):  # the words of a BigInteger, the highest first
         word = (magnitude // (1 << shift)) & WORD
         hashes = (31 * hashes + word.cast(pl.Int64).to_numpy()) & WORD
-    return 31 * np.where((unscaled < 0).to_numpy(), -hashes, hashes) + scale
+    signed: Hashes = np.where((unscaled < 0).to_numpy(), -hashes, hashes)
+    return 31 * signed + int(scale)
 
 
 HASHES: Mapping[type[t.DataType], Callable[[pl.Series], Hashes]] = {

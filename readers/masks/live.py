@@ -26,10 +26,15 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
         CorruptFile: a deletion vector or data file that contradicts its metadata.
     """
     if section.kind is SectionKind.MERGE:
-        assert plan.merge is not None
-        key: Hashable = ("merge", store.url(plan.table), plan.merge, plan.schema.id, section)
+        key = merge_key(plan, section, store)
         return MASK_CACHE.get_or_make(key, lambda: _sized(superseded_masks(plan, section, store)))
     return tuple(_deletion_mask(file, store) for file in section.files)
+
+
+def merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
+    """Under which the masks of a MERGE section are cached."""
+    assert plan.merge is not None
+    return "merge", store.url(plan.table), plan.merge, plan.schema.id, section
 
 
 def _sized(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:

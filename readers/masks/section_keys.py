@@ -126,13 +126,25 @@ class SectionKeys:
                 self.check_rows(number, collected.height)
         return read
 
-    def keyed(self, part: KeyRange, frames: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """All rows of `frames` one after another, and their keys: packed into one number each where that is exact."""
+    def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """What `read` would return of rows that are in memory with all their columns."""
+        keys = self.spec.key if self.packing is None else self.packing.expressions
+        return frame.select(*keys, *(field.name for field in self.other_fields))
+
+    def keyed(
+        self, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """All rows of `frames` one after another, and their keys: packed into one number each where that is exact.
+
+        Args:
+            frames: deciding columns, keys as `packing` has them.
+            unpacked: gives the frames with the keys as they are, where packing proves to be inexact.
+        """
         versions = pl.concat(frames)
         keys = self.packed(versions)
         if keys is None:
             if self.packing is not None:
-                versions = pl.concat(self.read(part, None))
+                versions = pl.concat(unpacked())
             keys = versions.select(self.spec.key)
         return versions, keys
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -27,24 +27,28 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
     Raises:
         CorruptFile: a file does not hold as many rows as its manifest entry says.
     """
-    section_keys = SectionKeys.of(plan, section, store)
-    live = [np.ones(file.row_count, bool) for file in section_keys.files]
-    section_keys.each_range(lambda part: _mark(section_keys, part, live))
+    keys = SectionKeys.of(plan, section, store)
+    live = [np.ones(file.row_count, bool) for file in keys.files]
+
+    def mark(part: KeyRange) -> None:
+        frames = keys.read(part, keys.packing)
+        for number, frame, rows in zip(part.files, frames, live_rows(keys, frames, lambda: keys.read(part, None))):
+            live[number][slice(None) if part.whole else frame[POSITION].to_numpy()] = rows
+
+    keys.each_range(mark)
     by_file = dict(zip(oldest_first(section), live))
     return tuple(None if by_file[i].all() else pl.Series(by_file[i]) for i in range(len(section.files)))
 
 
-def _mark(keys: SectionKeys, part: KeyRange, live: Live) -> None:
-    """Mark the rows of one key range."""
-    frames = keys.read(part, keys.packing)
+def live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]) -> Live:
+    """Which rows of the frames are rows of the table; arguments as for `SectionKeys.keyed`."""
     alive = _unseen(keys, frames)
     if alive is None:
         bounds = np.cumsum([0, *(frame.height for frame in frames)])
         winners = np.zeros(bounds[-1], bool)
-        winners[_winners(keys, part, frames)] = True
+        winners[_winners(keys, *keys.keyed(frames, unpacked))] = True
         alive = [winners[start:end] for start, end in pairwise(bounds)]
-    for number, frame, rows in zip(part.files, frames, alive):
-        live[number][slice(None) if part.whole else frame[POSITION].to_numpy()] = rows
+    return alive
 
 
 def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
@@ -57,9 +61,8 @@ def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
     return None if newest_first is None else newest_first[::-1]
 
 
-def _winners(keys: SectionKeys, part: KeyRange, frames: Sequence[pl.DataFrame]) -> npt.NDArray[np.integer]:
-    """Rows (of all frames, one after another) that are rows of the table."""
-    versions, by_key = keys.keyed(part, frames)
+def _winners(keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame) -> npt.NDArray[np.integer]:
+    """The numbers of the versions that are rows of the table."""
     candidates: npt.NDArray[np.integer] | None = None
     if keys.with_kind and keys.spec.ignore_delete:
         candidates = versions.select((pl.col(VALUE_KIND) & RETRACT_BIT) == 0).to_series().arg_true().to_numpy()

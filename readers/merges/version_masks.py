@@ -92,7 +92,7 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)
-        rows, by_key = keys.keyed(part, frames)
+        rows, by_key = keys.keyed(frames, lambda: keys.read(part, None))
         heights = [frame.height for frame in frames]
         alone, others = told_apart(rows, versions_of(by_key, pl.DataFrame(), (), heights))
         for number, frame, (start, end) in zip(part.files, frames, pairwise(np.cumsum([0, *heights]))):

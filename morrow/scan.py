@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame as SparkDataFrame
     from pyspark.sql import SparkSession
 
+    from morrow.engine.io.store import FileStore
     from morrow.readers.dataset import PaimonDataset
 
 
@@ -145,7 +147,14 @@ class Scan:
         from morrow.readers.dataset import PaimonDataset
 
         key = (self._metadata.store.url(self._metadata.root), self._metadata.branch, self._request)
-        return PaimonDataset(self.schema, lambda columns, filter: self.narrowed(columns, filter).to_reader(), key)
+
+        def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
+            return self.narrowed(columns, filter).to_reader()
+
+        def plan(columns: Sequence[str] | None, filter: pc.Expression | None) -> tuple[ScanPlan, FileStore]:
+            return self.narrowed(columns, filter).plan, self._metadata.store
+
+        return PaimonDataset(self.schema, read, key, plan)
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
         """The same snapshot with fewer columns and rows: both must be of this scan's output.

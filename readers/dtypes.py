@@ -16,12 +16,14 @@ VECTOR            Array(element, length)                      fixed_size_list
 VARIANT           Struct{value: Binary, metadata: Binary}     struct<value: binary, metadata: binary>
 ================  ==========================================  ===============================================
 
-Fixed-width columns cross without a copy; text and lists change from 64-bit to 32-bit offsets, their bytes stay.
+Fixed-width columns cross without a copy. Text, which Polars keeps as views, is copied once into Arrow's 32-bit layout,
+of large frames in several threads; lists change from 64-bit to 32-bit offsets, their values stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import polars as pl
@@ -33,6 +35,12 @@ from morrow.engine.format import types as t
 
 MAX_CHUNK_BYTES = 2**31 - 1
 """What 32-bit offsets can address: a larger chunk is split, as Arrow's string and list types require."""
+
+THREADED_ROWS = 1 << 18
+"""Frames of so many rows are converted in threads; below, starting them costs as much as they save."""
+
+TEXT = frozenset({pl.String(), pl.Binary()})
+"""Types that Polars keeps as views."""
 
 _ATOMIC: dict[type[t.DataType], pl.DataType] = {
     t.BooleanType: pl.Boolean(),
@@ -122,15 +130,41 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
 
 
 def _table(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-    if frame.height > 1 and any(chunk.nbytes > MAX_CHUNK_BYTES for column in table.columns for chunk in column.chunks):
-        middle = frame.height // 2
-        return pa.concat_tables([_table(frame[:middle], schema), _table(frame[middle:], schema)])
-    columns = [
-        pa.chunked_array([_named(field, chunk) for chunk in column.chunks], field.type)
-        for field, column in zip(schema, table.columns, strict=True)
-    ]
+    def column(number: int) -> pa.ChunkedArray:
+        field, series = schema.field(number), frame.to_series(number)
+        convert = _text_arrays if series.dtype in TEXT else _arrays
+        return pa.chunked_array([made for piece in series.get_chunks() for made in convert(piece, field)], field.type)
+
+    if frame.height < THREADED_ROWS:
+        columns = list(map(column, range(frame.width)))
+    else:
+        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+            columns = list(pool.map(column, range(frame.width)))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
+    """One chunk of a column, in several arrays if 32-bit offsets do not reach through it."""
+    array = piece.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if array.nbytes <= MAX_CHUNK_BYTES or len(piece) == 1:
+        return [_named(field, array)]
+    return _halves(piece, field, _arrays)
+
+
+def _text_arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
+    """The same of text or bytes, straight from Polars' views."""
+    array = _named(field, piece.to_arrow(compat_level=pl.CompatLevel.newest()))
+    # What the views amount to is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
+    if array.get_total_buffer_size() <= MAX_CHUNK_BYTES:
+        return [array]
+    return _halves(piece, field, _text_arrays) if len(piece) > 1 else _arrays(piece, field)
+
+
+def _halves(
+    piece: pl.Series, field: pa.Field, convert: Callable[[pl.Series, pa.Field], list[pa.Array]]
+) -> list[pa.Array]:
+    middle = len(piece) // 2
+    return [*convert(piece[:middle], field), *convert(piece[middle:], field)]
 
 
 def _named(field: pa.Field, chunk: pa.Array) -> pa.Array:

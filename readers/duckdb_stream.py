@@ -101,8 +101,13 @@ def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
         for sections in _groups(part.sections):
             group = replace(part, sections=sections, fallback=None)
             with reading_files(group, sections, read, store):
-                frame = execute.lazy(group, store)
-                yield from frame.collect_batches(chunk_size=rows, maintain_order=True, lazy=True, engine="streaming")
+                count = 0
+                for frame in execute.lazy(group, store).collect_batches(
+                    chunk_size=rows, maintain_order=True, lazy=True, engine="streaming"
+                ):
+                    count += frame.height
+                    yield frame
+                execute.check_complete(group, store, count)
 
 
 def _groups(sections: Iterable[Section]) -> Iterator[tuple[Section, ...]]:

@@ -20,10 +20,11 @@ from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded, scan_masks
+from morrow.readers.one_pass import whole_section
 from morrow.readers.section_frames import empty_frame, filtered, section_frame
 
 MASK_WORKERS = 2
-"""Sections whose masks are computed at once."""
+"""Sections whose masks are computed, or that are read whole, at once."""
 
 BATCH_ROWS = 131_072
 """Rows of a batch at most, unless the caller says otherwise."""
@@ -78,18 +79,10 @@ def _in_one_pass(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore
 ) -> tuple[list[pl.LazyFrame], list[Section]]:
     """The sections that are best read whole, and those that are not."""
-    if not any(is_folded(plan, section) for section in sections):
-        return [], list(sections)
-    from morrow.readers.merges.sections import whole_section
-
-    frames, others = [], []
-    for section in sections:
-        frame = whole_section(plan, section, store) if is_folded(plan, section) else None
-        if frame is None:
-            others.append(section)
-        else:
-            frames.append(frame)
-    return frames, others
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        frames = list(pool.map(lambda section: whole_section(plan, section, store), sections))
+    others = [section for section, frame in zip(sections, frames) if frame is None]
+    return [frame for frame in frames if frame is not None], others
 
 
 def _is_complete(plan: ScanPlan) -> bool:
@@ -113,11 +106,11 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     """
     with _reading(plan, plan.sections, store):
         rows = lazy(plan, store, at_once=True).collect()
-    _check_complete(plan, store, rows.height)
+    check_complete(plan, store, rows.height)
     return rows
 
 
-def _check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
+def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
     """Hold a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
 
     Raises:

@@ -11,7 +11,7 @@ from morrow.engine.format.deletion_vector import entry_span, read_entry
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.masks.cache import MASK_CACHE, mask_bytes
-from morrow.readers.masks.superseded import superseded_masks
+from morrow.readers.masks.superseded import Live, as_masks, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
@@ -26,13 +26,22 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
         CorruptFile: a deletion vector or data file that contradicts its metadata.
     """
     if section.kind is SectionKind.MERGE:
-        key = merge_key(plan, section, store)
+        key = _merge_key(plan, section, store)
         return MASK_CACHE.get_or_make(key, lambda: _sized(superseded_masks(plan, section, store)))
     return tuple(_deletion_mask(file, store) for file in section.files)
 
 
-def merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    """Under which the masks of a MERGE section are cached."""
+def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    """Whether the masks of a MERGE section are cached."""
+    return MASK_CACHE.get(_merge_key(plan, section, store)) is not None
+
+
+def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) -> None:
+    """Cache masks of a MERGE section that came of a read: the live rows of each file."""
+    MASK_CACHE.put(_merge_key(plan, section, store), *_sized(as_masks(live)))
+
+
+def _merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     assert plan.merge is not None
     return "merge", store.url(plan.table), plan.merge, plan.schema.id, section
 

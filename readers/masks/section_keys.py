@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeVar
 
 import polars as pl
 
@@ -20,6 +21,8 @@ from morrow.readers.blame import reading_files
 from morrow.readers.file_frames import POSITION, file_frame
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
+
+T = TypeVar("T")
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
@@ -88,6 +91,11 @@ class SectionKeys:
             return None
         return KeyPacking.of(self.key_fields, self.section.key_low, self.section.key_high)
 
+    @property
+    def everything(self) -> KeyRange:
+        """All keys in one range."""
+        return KeyRange(files=tuple(range(len(self.files))))
+
     @cached_property
     def ranges(self) -> list[KeyRange]:
         """The key ranges in which several files meet; rows outside of them have one version."""
@@ -122,14 +130,37 @@ class SectionKeys:
         with reading_files(self.plan, [self.section], fields, self.store):
             read = pl.collect_all(frames)
         if part.whole:
-            for number, collected in zip(part.files, read):
-                self.check_rows(number, collected.height)
+            self.checked_heights(read)
         return read
 
+    def read_whole(
+        self, names: Sequence[str], analyse: Callable[[Sequence[pl.DataFrame]], T]
+    ) -> tuple[list[pl.DataFrame], T]:
+        """All rows of each file with the deciding columns and `names`, and what `analyse` says of the former.
+
+        Keys are read first: while they are analysed, on one processor for the most part, the values are read.
+        """
+        keys = self.read(self.everything, None)
+        fields = [self.plan.schema.by_name[name] for name in names if name not in keys[0].columns]
+        if not fields:
+            return keys, analyse(keys)
+        frames = [file_frame(self.plan, self.section, [file], fields, self.store) for file in self.files]
+        with ThreadPoolExecutor(1) as pool, reading_files(self.plan, [self.section], fields, self.store):
+            analysed = pool.submit(analyse, keys)
+            values = pl.collect_all(frames)
+            self.checked_heights(values)
+            rows = [pl.concat([left, right], how="horizontal") for left, right in zip(keys, values)]
+            return rows, analysed.result()
+
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What `read` would return of rows that are in memory with all their columns."""
-        keys = self.spec.key if self.packing is None else self.packing.expressions
-        return frame.select(*keys, *(field.name for field in self.other_fields))
+        """What `read` returns, with `packing`, of rows that are in memory with all their columns."""
+        if self.packing is None:
+            return self.unpacked(frame)
+        return frame.select(*self.packing.expressions, *(field.name for field in self.other_fields))
+
+    def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The same without packing."""
+        return frame.select(*self.spec.key, *(field.name for field in self.other_fields))
 
     def keyed(
         self, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
@@ -154,8 +185,9 @@ class SectionKeys:
         packed = self.packing.pack(versions, self.section.key_low, self.section.key_high)
         return None if packed is None else pl.DataFrame({"key": packed})
 
-    def check_rows(self, number: int, rows: int) -> None:
-        """Raises `CorruptFile` if the file does not hold as many rows as its manifest entry says."""
-        file = self.files[number]
-        if rows != file.row_count:
-            raise CorruptFile(file.path, f"{rows} rows where the manifest says {file.row_count}")
+    def checked_heights(self, frames: Sequence[pl.DataFrame]) -> list[int]:
+        """How many rows each file has. Raises `CorruptFile` if that is not what its manifest entry says."""
+        for file, frame in zip(self.files, frames):
+            if frame.height != file.row_count:
+                raise CorruptFile(file.path, f"{frame.height} rows where the manifest says {file.row_count}")
+        return [frame.height for frame in frames]

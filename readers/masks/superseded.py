@@ -37,10 +37,17 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
 
     keys.each_range(mark)
     by_file = dict(zip(oldest_first(section), live))
-    return tuple(None if by_file[i].all() else pl.Series(by_file[i]) for i in range(len(section.files)))
+    return as_masks([by_file[i] for i in range(len(section.files))])
 
 
-def live_rows(keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]) -> Live:
+def as_masks(live: Live) -> tuple[pl.Series | None, ...]:
+    """The live rows of files as masks."""
+    return tuple(None if rows.all() else pl.Series(rows) for rows in live)
+
+
+def live_rows(
+    keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
+) -> Live:
     """Which rows of the frames are rows of the table; arguments as for `SectionKeys.keyed`."""
     alive = _unseen(keys, frames)
     if alive is None:

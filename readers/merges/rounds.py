@@ -29,10 +29,12 @@ class Rounds:
     @classmethod
     def of(cls, versions: Versions) -> Rounds:
         counts, starts = versions.counts, versions.starts
-        by_count = np.argsort(-counts, kind="stable")
+        most = int(counts.max(initial=0))
+        # Small numbers of one or two bytes are sorted by counting them.
+        falling = (most - counts).astype(np.min_scalar_type(most))
+        by_count = np.argsort(falling, kind="stable")
         ordered_starts = starts[by_count]
         # How many keys have more than r versions, for each r: the counts descend.
-        most = int(counts[by_count[0]]) if len(counts) else 0
         heights = tuple(int(n) for n in np.searchsorted(-counts[by_count], -np.arange(most), side="left"))
         rows = [versions.order[ordered_starts[:height] + number] for number, height in enumerate(heights)]
         return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
@@ -29,7 +29,7 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.cache import MERGED_CACHE
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
-from morrow.readers.merges.version_masks import keep_masks, known_masks, told_apart, version_masks
+from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import INSERT
 
@@ -49,13 +49,8 @@ def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: 
     return pl.io.plugins.register_io_source(merge.streamed, schema=merge.schema, is_pure=True)
 
 
-def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame | None:
-    """All rows of the section, read and merged in one pass, columns `plan.read_columns`.
-
-    None where something is better: when it is cached which rows share keys, or the section is large.
-    """
-    if section.row_count > CACHED_ROWS or known_masks(plan, section, store) is not None:
-        return None
+def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
+    """All rows of a section that folds, read and merged in one pass, columns `plan.read_columns`."""
     return _SectionMerge(plan, section, plan.read_columns, store).in_one_pass()
 
 
@@ -102,18 +97,16 @@ class _SectionMerge:
     def in_one_pass(self) -> pl.LazyFrame:
         """Single versions and merged rows; what was found out about the keys is kept for the next read."""
         keys = SectionKeys.of(self.plan, self.section, self.store)
-        fields = self._fields(keys)
-        everything = KeyRange(files=tuple(range(len(keys.files))))
-        frames = self._read(keys, everything, None, fields)
-        heights = [frame.height for frame in frames]
-        for number, height in enumerate(heights):
-            keys.check_rows(number, height)
+
+        def analyse(frames: Sequence[pl.DataFrame]) -> tuple[Versions, Rows, Rows]:
+            rows, by_key = keys.keyed([keys.deciding(frame) for frame in frames], lambda: frames)
+            heights = [frame.height for frame in frames]
+            versions = versions_of(by_key, rows.select(keys.age), keys.descending, heights)
+            return versions, *told_apart(rows, versions)
+
+        frames, (versions, single, shared) = keys.read_whole([f.name for f in self._values(keys)], analyse)
         rows = pl.concat(frames)
-        packed = None if keys.packing is None else keys.packed(rows.select(keys.packing.expressions))
-        by_key = rows.select(self.spec.key) if packed is None else packed
-        versions = versions_of(by_key, rows.select(keys.age), keys.descending, heights)
-        single, shared = told_apart(rows, versions)
-        ends = np.cumsum(heights)[:-1]
+        ends = np.cumsum([frame.height for frame in frames])[:-1]
         keep_masks(self.plan, self.section, self.store, np.split(single, ends), np.split(shared, ends))
         merged = self._merged(keys, rows, versions).select(self.names)
         MERGED_CACHE.put(self._cache_key, merged, int(merged.estimated_size()))
@@ -161,14 +154,15 @@ class _SectionMerge:
         folded = {column.name for column in self.spec.columns}
         return frozenset(name for name in self.names if name in folded)
 
-    def _fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
-        """Columns to read: key, wanted columns, and what their merge depends on."""
+    def _values(self, keys: SectionKeys) -> list[DataField]:
+        """The wanted columns, and what their merge depends on."""
         groups = groups_in_play(self.spec, self._merged_names, retracts=keys.with_kind)
-        deciding = dict.fromkeys(name for group in groups.values() for name in group.sequence)
-        names = dict.fromkeys((*self.spec.key, *self.names, *self.spec.sequence, *deciding))
-        system = [SEQUENCE_NUMBER_FIELD] if keys.by_number else []
-        kinds = [VALUE_KIND_FIELD] if keys.with_kind else []
-        return (*(self.plan.schema.by_name[name] for name in names), *system, *kinds)
+        deciding = (name for group in groups.values() for name in group.sequence)
+        return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
+
+    def _fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
+        """Columns to read: those of the key and of age and kind, and the values."""
+        return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self._values(keys))))
 
     def _read(
         self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask] | None, fields: Sequence[DataField]

@@ -46,23 +46,23 @@ def versions_of(
         descending: sort order of each column of `age`; nulls are the oldest in either.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
     """
-    counted = None if runs is None or keys.width > 1 else _counted(keys.to_series(), runs)
-    if counted is None:
-        order, starts = key_order(keys, age, descending)
-        counts = np.diff(np.append(starts, len(order)))
-        alone = counts == 1
-        single = np.zeros(keys.height, bool)
-        single[order[starts[alone]]] = True
-        return Versions(single, order[np.repeat(~alone, counts)], counts[~alone])
-    single, shared = counted
-    order, starts = key_order(keys[shared], age[shared] if age.width else age, descending)
-    return Versions(single, shared[order], np.diff(np.append(starts, len(order))))
+    if runs is not None and keys.width == 1 and not age.width:
+        found = _counted(keys.to_series(), runs)
+        if found is not None:
+            return found
+    order, starts = key_order(keys, age, descending)
+    counts = np.diff(np.append(starts, len(order)))
+    alone = counts == 1
+    single = np.zeros(keys.height, bool)
+    single[order[starts[alone]]] = True
+    return Versions(single, order[np.repeat(~alone, counts)], counts[~alone])
 
 
-def _counted(keys: pl.Series, runs: Sequence[int]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.integer]] | None:
-    """Rows whose key is theirs alone and the numbers of the others, for integer keys that lie close; else None.
+def _counted(keys: pl.Series, runs: Sequence[int]) -> Versions | None:
+    """The versions of integer keys that lie close, in the order of their runs; else None.
 
-    A table of one byte per possible key counts the runs that hold it, so that only shared keys have to be sorted.
+    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table says where its
+    next version goes.
     """
     if not keys.dtype.is_integer() or not len(keys) or len(runs) > MOST_COUNTED:
         return None
@@ -70,9 +70,20 @@ def _counted(keys: pl.Series, runs: Sequence[int]) -> tuple[npt.NDArray[np.bool_
     least, greatest = int(values.min()), int(values.max())
     if greatest - least >= DENSE * len(values):
         return None
-    slots = values.astype(np.int64, copy=False) - least
+    slots = values - least if values.dtype == np.int64 else values.astype(np.int64) - least
     holders = np.zeros(greatest - least + 1, np.uint8)
-    for start, end in pairwise(np.cumsum([0, *runs])):
+    bounds = list(pairwise(np.cumsum([0, *runs])))
+    for start, end in bounds:
         holders[slots[start:end]] += 1  # a run holds a key once, so no addition is lost
     single = holders[slots] == 1
-    return single, np.flatnonzero(~single)
+    several = np.flatnonzero(holders > 1)
+    counts = holders[several].astype(np.int64)
+    place = np.zeros(len(holders), np.int64)
+    place[several] = np.cumsum(counts) - counts
+    order = np.empty(int(counts.sum()), np.int64)
+    for start, end in bounds:
+        rows = np.flatnonzero(~single[start:end]) + start
+        held = slots[rows]
+        order[place[held]] = rows
+        place[held] += 1
+    return Versions(single, order, counts)

@@ -98,10 +98,35 @@ def test_a_missing_column_and_one_of_another_type_are_errors() -> None:
 
 def test_large_columns_are_split_into_chunks_that_32_bit_offsets_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("morrow.readers.dtypes.MAX_CHUNK_BYTES", 1000)
-    frame = pl.DataFrame({"c": ["x" * 100] * 50})
-    table = to_arrow_table(frame, FIELDS[1:2])
-    assert table["c"].to_pylist() == frame["c"].to_list()
-    assert table["c"].num_chunks > 1
+    frame = pl.DataFrame({"c": ["x" * 100] * 50, "numbers": [[1, 2, 3]] * 50})
+    numbers = t.DataField(1, "numbers", t.ArrayType(element=t.BigIntType()))
+    table = to_arrow_table(frame, (FIELDS[1], numbers))
+    assert table.to_pydict() == frame.to_dict(as_series=False)
+    assert all(column.num_chunks > 1 for column in table.columns)
+    assert all(chunk.nbytes <= 1000 for column in table.columns for chunk in column.chunks)
+
+
+def test_views_of_the_same_bytes_are_counted_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("morrow.readers.dtypes.MAX_CHUNK_BYTES", 1000)
+    same = pl.Series("c", ["x" * 100]).new_from_index(0, 50)
+    assert same.to_arrow(compat_level=pl.CompatLevel.newest()).nbytes < 1000  # 16 for a view, 100 for what all refer to
+    assert to_arrow_table(same.to_frame(), FIELDS[1:2])["c"].num_chunks > 1
+
+
+def test_one_value_larger_than_a_chunk_is_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("morrow.readers.dtypes.MAX_CHUNK_BYTES", 100)
+    values = [b"a", b"b" * 200, b"c"]
+    table = to_arrow_table(pl.DataFrame({"blob": values}), FIELDS[7:8])
+    assert table["blob"].to_pylist() == values
+
+
+def test_large_frames_are_converted_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("morrow.readers.dtypes.THREADED_ROWS", 2)
+    frame = pl.concat([FRAME, FRAME[1:]], rechunk=False)
+    table = to_arrow_table(frame, FIELDS)
+    assert pl.DataFrame([to_series(f.name, table[f.name], f.type) for f in FIELDS]).equals(frame)
+    with pytest.raises(InvalidArgument, match="column 'k'"):
+        to_arrow_table(pl.DataFrame({"k": ["x", "y"]}), FIELDS[:1])
 
 
 @pytest.mark.parametrize(

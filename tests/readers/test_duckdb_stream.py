@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import morrow
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format import types as t
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
@@ -188,6 +191,15 @@ def test_sections_are_read_in_groups(
     rows = view_reader(plan, store).read_all().to_pylist()
     assert sorted(row["n"] for row in rows) == list(range(20))
     assert all(row == {"p": row["n"], "n": row["n"], "label": f"label {row['n']}"} for row in rows)
+
+
+def test_rows_are_held_against_the_manifests(parts: morrow.Table) -> None:
+    plan, store = planned(parts)
+    first, *others = plan.sections
+    (file,) = first.files
+    lying = msgspec.structs.replace(first, files=(msgspec.structs.replace(file, row_count=2),))
+    with pytest.raises(CorruptFile, match="20 rows where the manifests say 21"):
+        view_reader(replace(plan, sections=(lying, *others)), store).read_all()
 
 
 def test_a_limit_ends_the_stream(parts: morrow.Table) -> None:

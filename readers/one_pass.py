@@ -1,0 +1,50 @@
+"""Sections whose files overlap, read whole: keys and values in one pass over the files.
+
+A scan with masks reads the keys first and the rows again. When all rows are wanted, and nothing is cached yet, it is
+cheaper to read everything once and to find the rows of the table in memory. The masks that come of it are kept, so the
+next read is a masked scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.masks.live import keep_merged, known_merged
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.masks.superseded import Live, live_rows
+from morrow.readers.merges.version_masks import is_folded, known_masks
+
+MOST_ROWS = 1 << 22
+"""Stored rows of a section up to which it is read at once: all of them are in memory together."""
+
+
+def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame | None:
+    """All rows of the section, columns `plan.read_columns`, in memory; None where masked scans serve better."""
+    if section.kind is not SectionKind.MERGE or section.row_count > MOST_ROWS or not plan.read_columns:
+        return None
+    if is_folded(plan, section):
+        if known_masks(plan, section, store) is not None:
+            return None
+        # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+        from morrow.readers.merges.sections import folded_section
+
+        return folded_section(plan, section, store)
+    return None if known_merged(plan, section, store) else _newest(plan, section, store)
+
+
+def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
+    """The newest version of every key."""
+    keys = SectionKeys.of(plan, section, store)
+
+    def analyse(frames: Sequence[pl.DataFrame]) -> Live:
+        return live_rows(keys, [keys.deciding(frame) for frame in frames], lambda: frames)
+
+    read, live = keys.read_whole(plan.read_columns, analyse)
+    by_file = dict(zip(oldest_first(section), live))
+    keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
+    rows = [frame.lazy().select(plan.read_columns).filter(pl.lit(pl.Series(m))) for frame, m in zip(read, live)]
+    return pl.concat(rows)

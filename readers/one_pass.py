@@ -7,15 +7,13 @@ next read is a masked scan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.masks.superseded import Live, live_rows
+from morrow.readers.masks.superseded import live_rows
 from morrow.readers.merges.version_masks import is_folded, known_masks
 
 MOST_ROWS = 1 << 22
@@ -39,11 +37,8 @@ def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Lazy
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
     """The newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
-
-    def analyse(frames: Sequence[pl.DataFrame]) -> Live:
-        return live_rows(keys, [keys.deciding(frame) for frame in frames], lambda: frames)
-
-    read, live = keys.read_whole(plan.read_columns, analyse)
+    read = keys.read_whole(plan.read_columns)
+    live = live_rows(keys, [keys.deciding(frame) for frame in read], lambda: [keys.unpacked(frame) for frame in read])
     by_file = dict(zip(oldest_first(section), live))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
     rows = [frame.lazy().select(plan.read_columns).filter(pl.lit(pl.Series(m))) for frame, m in zip(read, live)]

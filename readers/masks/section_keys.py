@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
 
 import polars as pl
 
@@ -21,8 +20,6 @@ from morrow.readers.blame import reading_files
 from morrow.readers.file_frames import POSITION, file_frame
 from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
-
-T = TypeVar("T")
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
@@ -133,24 +130,15 @@ class SectionKeys:
             self.checked_heights(read)
         return read
 
-    def read_whole(
-        self, names: Sequence[str], analyse: Callable[[Sequence[pl.DataFrame]], T]
-    ) -> tuple[list[pl.DataFrame], T]:
-        """All rows of each file with the deciding columns and `names`, and what `analyse` says of the former.
-
-        Keys are read first: while they are analysed, on one processor for the most part, the values are read.
-        """
-        keys = self.read(self.everything, None)
-        fields = [self.plan.schema.by_name[name] for name in names if name not in keys[0].columns]
-        if not fields:
-            return keys, analyse(keys)
+    def read_whole(self, names: Sequence[str]) -> list[pl.DataFrame]:
+        """All rows of each file with the deciding columns and `names`."""
+        values = (self.plan.schema.by_name[name] for name in names)
+        fields = tuple(dict.fromkeys((*self.key_fields, *self.other_fields, *values)))
         frames = [file_frame(self.plan, self.section, [file], fields, self.store) for file in self.files]
-        with ThreadPoolExecutor(1) as pool, reading_files(self.plan, [self.section], fields, self.store):
-            analysed = pool.submit(analyse, keys)
-            values = pl.collect_all(frames)
-            self.checked_heights(values)
-            rows = [pl.concat([left, right], how="horizontal") for left, right in zip(keys, values)]
-            return rows, analysed.result()
+        with reading_files(self.plan, [self.section], fields, self.store):
+            read = pl.collect_all(frames)
+        self.checked_heights(read)
+        return read
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """What `read` returns, with `packing`, of rows that are in memory with all their columns."""

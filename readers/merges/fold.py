@@ -22,7 +22,6 @@ from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.merges.functions import Aggregator, NoResult, State, aggregator
-from morrow.readers.merges.rounds import Rounds
 from morrow.readers.merges.versions import Versions
 from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT
 
@@ -138,10 +137,10 @@ class Fold(ABC):
 
         Key columns and ``_SEQUENCE_NUMBER`` are those of the newest version that counts.
         """
-        rounds = Rounds.of(versions)
+        rounds = versions.rounds
         lined_up = self._operands(rows, pl.Series(rounds.rows, dtype=ROW))
         try:
-            return self._result(rows, rounds.run(lined_up, self._first_state(len(versions.counts)), self._step))
+            return self._result(rows, rounds.run(lined_up, self._first_state(rounds.keys), self._step))
         except NoResult as error:
             raise Unsupported(error.feature, where=self.where) from error
 

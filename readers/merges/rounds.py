@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.readers.merges.versions import Versions
-
 Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 """The state after one more version: from the state and the versions of as many keys, row beside row."""
 
@@ -26,17 +24,17 @@ class Rounds:
     rows: npt.NDArray[np.integer]
     heights: tuple[int, ...]
 
+    @property
+    def keys(self) -> int:
+        """How many keys have versions."""
+        return self.heights[0] if self.heights else 0
+
     @classmethod
-    def of(cls, versions: Versions) -> Rounds:
-        counts, starts = versions.counts, versions.starts
-        most = int(counts.max(initial=0))
-        # Small numbers of one or two bytes are sorted by counting them.
-        falling = (most - counts).astype(np.min_scalar_type(most))
-        by_count = np.argsort(falling, kind="stable")
-        ordered_starts = starts[by_count]
-        # How many keys have more than r versions, for each r: the counts descend.
-        heights = tuple(int(n) for n in np.searchsorted(-counts[by_count], -np.arange(most), side="left"))
-        rows = [versions.order[ordered_starts[:height] + number] for number, height in enumerate(heights)]
+    def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
+        """Rounds of rows that are in the order of keys and age; `counts` says how many versions each key has."""
+        starts = (np.cumsum(counts) - counts)[by_falling(counts)]
+        heights = heights_of(counts)
+        rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
         return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
 
     def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
@@ -55,3 +53,16 @@ class Rounds:
             state = step(state, versions[start : start + height])
             start += height
         return pl.concat([state, *reversed(finished)])
+
+
+def by_falling(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    """The keys by their number of versions, most first."""
+    most = int(counts.max(initial=0))
+    # Small numbers of one or two bytes are sorted by counting them.
+    return np.argsort((most - counts).astype(np.min_scalar_type(most)), kind="stable")
+
+
+def heights_of(counts: npt.NDArray[np.integer]) -> tuple[int, ...]:
+    """How many keys have more than r versions, for each r."""
+    exactly = np.bincount(counts, minlength=1)
+    return tuple(int(height) for height in np.cumsum(exactly[::-1])[::-1][1:])

@@ -29,7 +29,7 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.cache import MERGED_CACHE
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
-from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
+from morrow.readers.merges.version_masks import keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import INSERT
 
@@ -97,14 +97,10 @@ class _SectionMerge:
     def in_one_pass(self) -> pl.LazyFrame:
         """Single versions and merged rows; what was found out about the keys is kept for the next read."""
         keys = SectionKeys.of(self.plan, self.section, self.store)
-
-        def analyse(frames: Sequence[pl.DataFrame]) -> tuple[Versions, Rows, Rows]:
-            rows, by_key = keys.keyed([keys.deciding(frame) for frame in frames], lambda: frames)
-            heights = [frame.height for frame in frames]
-            versions = versions_of(by_key, rows.select(keys.age), keys.descending, heights)
-            return versions, *told_apart(rows, versions)
-
-        frames, (versions, single, shared) = keys.read_whole([f.name for f in self._values(keys)], analyse)
+        frames = keys.read_whole([field.name for field in self._values(keys)])
+        deciding, by_key = keys.keyed([keys.deciding(f) for f in frames], lambda: [keys.unpacked(f) for f in frames])
+        versions = versions_of(by_key, deciding.select(keys.age), keys.descending, [frame.height for frame in frames])
+        single, shared = told_apart(deciding, versions)
         rows = pl.concat(frames)
         ends = np.cumsum([frame.height for frame in frames])[:-1]
         keep_masks(self.plan, self.section, self.store, np.split(single, ends), np.split(shared, ends))

@@ -107,7 +107,7 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
 def told_apart(rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
     """The rows with keys of one version that are no retractions, and the rows with keys of several."""
     shared = np.zeros(rows.height, bool)
-    shared[versions.order] = True
+    shared[versions.rounds.rows] = True
     if VALUE_KIND not in rows.columns:
         return versions.single, shared
     return versions.single & ((rows[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0), shared

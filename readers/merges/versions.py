@@ -1,4 +1,4 @@
-"""Which rows share a key, and in which order: the versions of every key, oldest first."""
+"""Which rows share a key: the versions of every key, in rounds from the oldest on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.readers.masks.ordering import DENSE, key_order
+from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
 
 MOST_COUNTED = 255
 """Runs whose keys a table of bytes can count."""
@@ -20,19 +21,11 @@ MOST_COUNTED = 255
 class Versions:
     """The versions of keys among some rows, which are numbered from 0.
 
-    `single[row]`: no other row has its key. `order` holds the numbers of all other rows, those of a key together,
-    the oldest version first; `counts` how many there are of each key, in the order of the keys.
+    `single[row]`: no other row has its key. `rounds` have the numbers of all other rows.
     """
 
     single: npt.NDArray[np.bool_]
-    order: npt.NDArray[np.integer]
-    counts: npt.NDArray[np.integer]
-
-    @property
-    def starts(self) -> npt.NDArray[np.integer]:
-        """Where the versions of each key start in `order`."""
-        starts: npt.NDArray[np.integer] = np.cumsum(self.counts) - self.counts
-        return starts
+    rounds: Rounds
 
 
 def versions_of(
@@ -55,14 +48,14 @@ def versions_of(
     alone = counts == 1
     single = np.zeros(keys.height, bool)
     single[order[starts[alone]]] = True
-    return Versions(single, order[np.repeat(~alone, counts)], counts[~alone])
+    return Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone]))
 
 
 def _counted(keys: pl.Series, runs: Sequence[int]) -> Versions | None:
     """The versions of integer keys that lie close, in the order of their runs; else None.
 
-    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table says where its
-    next version goes.
+    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table has the place
+    of the key among those with several versions, and the runs go to their rounds one after another.
     """
     if not keys.dtype.is_integer() or not len(keys) or len(runs) > MOST_COUNTED:
         return None
@@ -70,20 +63,25 @@ def _counted(keys: pl.Series, runs: Sequence[int]) -> Versions | None:
     least, greatest = int(values.min()), int(values.max())
     if greatest - least >= DENSE * len(values):
         return None
-    slots = values - least if values.dtype == np.int64 else values.astype(np.int64) - least
-    holders = np.zeros(greatest - least + 1, np.uint8)
     bounds = list(pairwise(np.cumsum([0, *runs])))
-    for start, end in bounds:
-        holders[slots[start:end]] += 1  # a run holds a key once, so no addition is lost
-    single = holders[slots] == 1
+    # Differences of narrow integers do not fit into their own width.
+    slots = [values[start:end].astype(np.int64, copy=False) - least for start, end in bounds]
+    holders = np.zeros(greatest - least + 1, np.uint8)
+    for run in slots:
+        holders[run] += 1  # a run holds a key once, so no addition is lost
+    single = [holders[run] == 1 for run in slots]
     several = np.flatnonzero(holders > 1)
-    counts = holders[several].astype(np.int64)
-    place = np.zeros(len(holders), np.int64)
-    place[several] = np.cumsum(counts) - counts
-    order = np.empty(int(counts.sum()), np.int64)
-    for start, end in bounds:
-        rows = np.flatnonzero(~single[start:end]) + start
-        held = slots[rows]
-        order[place[held]] = rows
-        place[held] += 1
-    return Versions(single, order, counts)
+    counts = holders[several]
+    heights = heights_of(counts)
+    place = np.empty(len(holders), np.int32)
+    place[several[by_falling(counts)]] = np.arange(len(several), dtype=np.int32)
+    first = np.cumsum([0, *heights])
+    rows = np.empty(first[-1], np.uint32)
+    reached = np.zeros(len(several), np.uint8)
+    for (start, _), run, alone in zip(bounds, slots, single):
+        shared = np.flatnonzero(~alone)
+        keys_held = place[run[shared]]
+        number = reached[keys_held]
+        rows[first[number] + keys_held] = shared + start
+        reached[keys_held] = number + 1
+    return Versions(np.concatenate(single), Rounds(rows, heights))

@@ -6,7 +6,6 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.readers.merges.rounds import Rounds
 from morrow.readers.merges.versions import versions_of
 
 
@@ -16,15 +15,14 @@ def joined(state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
 
 
 def folded(keys: list[int], texts: list[str]) -> list[str]:
-    versions = versions_of(pl.DataFrame({"k": keys}), pl.DataFrame(), ())
-    rounds = Rounds.of(versions)
-    state = pl.DataFrame({"text": pl.repeat("", len(versions.counts), dtype=pl.String, eager=True)})
+    rounds = versions_of(pl.DataFrame({"k": keys}), pl.DataFrame(), ()).rounds
+    state = pl.DataFrame({"text": pl.repeat("", rounds.keys, dtype=pl.String, eager=True)})
     return rounds.run(pl.DataFrame({"new": texts})[pl.Series(rounds.rows)], state, joined)["text"].to_list()
 
 
 def test_round_r_holds_the_r_th_version_of_every_key_that_has_so_many() -> None:
     keys = [1, 2, 3, 2, 3, 3]
-    rounds = Rounds.of(versions_of(pl.DataFrame({"k": keys}), pl.DataFrame(), ()))
+    rounds = versions_of(pl.DataFrame({"k": keys}), pl.DataFrame(), ()).rounds
     assert rounds.heights == (2, 2, 1)  # keys 2 and 3, twice; then key 3 alone
     assert rounds.rows.tolist() == [2, 1, 4, 3, 5]
     assert folded(keys, list("abcdef")) == ["cef", "bd"]

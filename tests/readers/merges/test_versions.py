@@ -7,9 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.readers.merges.versions import versions_of
+from morrow.readers.merges.versions import Versions, versions_of
 
 NO_AGE = pl.DataFrame()
+
+
+def in_order(versions: Versions) -> list[list[int]]:
+    """The rows of each key with several versions, oldest first."""
+    rounds = versions.rounds
+    found: list[list[int]] = [[] for _ in range(rounds.keys)]
+    rows = iter(rounds.rows.tolist())
+    for height in rounds.heights:
+        for key in range(height):
+            found[key].append(next(rows))
+    return found
 
 
 def test_versions_of_a_key_follow_one_another_the_oldest_first() -> None:
@@ -17,21 +28,19 @@ def test_versions_of_a_key_follow_one_another_the_oldest_first() -> None:
     keys = pl.DataFrame({"k": [1, 2, 3, 2, 3, 9, 3]})
     versions = versions_of(keys, NO_AGE, (), [3, 3, 1])
     assert versions.single.tolist() == [True, False, False, False, False, True, False]
-    assert versions.order.tolist() == [1, 3, 2, 4, 6]
-    assert versions.counts.tolist() == [2, 3]
-    assert versions.starts.tolist() == [0, 2]
+    assert in_order(versions) == [[2, 4, 6], [1, 3]]
 
 
 def test_age_decides_before_the_file_does_and_null_is_the_oldest() -> None:
     keys = pl.DataFrame({"k": [1, 1, 1]})
     age = pl.DataFrame({"sequence": [5, None, 3]})
-    assert versions_of(keys, age, [False]).order.tolist() == [1, 2, 0]
-    assert versions_of(keys, age, [True]).order.tolist() == [1, 0, 2]
+    assert in_order(versions_of(keys, age, [False])) == [[1, 2, 0]]
+    assert in_order(versions_of(keys, age, [True])) == [[1, 0, 2]]
 
 
 def test_no_rows_have_no_versions() -> None:
     versions = versions_of(pl.DataFrame({"k": pl.Series([], dtype=pl.Int64)}), NO_AGE, (), [])
-    assert (versions.single.tolist(), versions.order.tolist(), versions.counts.tolist()) == ([], [], [])
+    assert (versions.single.tolist(), in_order(versions)) == ([], [])
 
 
 RUNS = st.lists(st.sets(st.integers(-5, 30) | st.integers(-(2**63), 2**63 - 1), max_size=12), max_size=6)
@@ -45,13 +54,11 @@ def test_versions_are_those_of_a_dict(runs: list[set[int]], dtype: type[pl.DataT
         expected.setdefault(key, []).append(number)
     keys = pl.DataFrame({"k": pl.Series(rows, dtype=pl.Int64).cast(dtype)})
     versions = versions_of(keys, NO_AGE, (), [len(run) for run in runs] if with_runs else None)
-    found = [versions.order[s : s + n].tolist() for s, n in zip(versions.starts, versions.counts, strict=True)]
-    assert sorted(found) == sorted(numbers for numbers in expected.values() if len(numbers) > 1)
+    assert sorted(in_order(versions)) == sorted(numbers for numbers in expected.values() if len(numbers) > 1)
     assert versions.single.tolist() == [len(expected[key]) == 1 for key in rows]
 
 
 @pytest.mark.parametrize("files", [2, 300])
 def test_any_number_of_files_can_hold_a_key(files: int) -> None:
     versions = versions_of(pl.DataFrame({"k": [7] * files}), NO_AGE, (), [1] * files)
-    assert versions.order.tolist() == list(range(files))
-    assert versions.counts.tolist() == [files]
+    assert in_order(versions) == [list(range(files))]

@@ -15,6 +15,7 @@ from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
+from morrow.readers.arrow_tables import arrow_table, is_arrow_only
 from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
@@ -127,7 +128,12 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
     """All rows as an Arrow table with exactly the schema of the plan's output fields."""
     if not plan.columns:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
-    return to_arrow_table(to_polars(plan, store), plan.fields)
+    if not (_is_complete(plan) and is_arrow_only(plan)):
+        return to_arrow_table(to_polars(plan, store), plan.fields)
+    with _reading(plan, plan.sections, store):
+        table = arrow_table(plan, [_masks(part, part.sections, store) for part in plan.parts], store)
+    check_complete(plan, store, table.num_rows)
+    return table
 
 
 def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:

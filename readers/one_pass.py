@@ -7,14 +7,21 @@ next read is a masked scan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import polars as pl
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.masks.superseded import live_rows
+from morrow.readers.masks.superseded import Live, live_rows
 from morrow.readers.merges.version_masks import is_folded, known_masks
+
+WORKERS = 2
+"""Parts of a section that are worked on at once."""
 
 MOST_ROWS = 1 << 22
 """Stored rows of a section up to which it is read at once: all of them are in memory together."""
@@ -38,7 +45,13 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
     """The newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(plan.read_columns)
-    live = live_rows(keys, [keys.deciding(frame) for frame in read], lambda: [keys.unpacked(frame) for frame in read])
+
+    def alive(part: Sequence[pl.DataFrame]) -> Live:
+        return live_rows(keys, [keys.deciding(frame) for frame in part], lambda: [keys.unpacked(f) for f in part])
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        parts = list(pool.map(alive, keys.parts(read)))
+    live = [np.concatenate(rows) for rows in zip(*parts)]
     by_file = dict(zip(oldest_first(section), live))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
     rows = [frame.lazy().select(plan.read_columns).filter(pl.lit(pl.Series(m))) for frame, m in zip(read, live)]

@@ -18,6 +18,7 @@ What Java Paimon writes, and what is made of it here (the rows equal those that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -58,8 +59,26 @@ VALIDITY_AND_OFFSETS = 2
 """Buffers that a list or map array has before those of its children; a struct has only the first."""
 
 
+@dataclass(frozen=True)
+class Stripe:
+    """Decoded columns of `rows` consecutive rows, in the Arrow types of their fields; there may be no columns at all."""
+
+    rows: int
+    columns: tuple[pa.Array, ...]
+
+
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
     """One chunk per stripe."""
+    for stripe in decode_stripes(source, fields):
+        yield Chunk(stripe.rows, polars_frame(fields, stripe.columns))
+
+
+def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[Stripe]:
+    """The columns `fields` of a whole file.
+
+    Raises:
+        CorruptFile, Unsupported, OSError, pa.ArrowException: the last two for bytes that Arrow does not take.
+    """
     with source.store.open(source.path) as stream:
         layout = OrcLayout(stream, source.path, source.options.get(WRITER_ZONE_OPTION, UTC))
         file = orc.ORCFile(pa.PythonFile(stream, mode="r"))
@@ -67,13 +86,13 @@ def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chun
         numbers = column_numbers(file.schema, fields, source.path)
         timed = any(_holds_timestamps(each.type) for each in fields)
         stripes = _TimedStripes(file, layout, source) if timed else _PlainStripes(file)
-        for stripe in range(file.nstripes):
-            batch, leaf = stripes.read(stripe, numbers or FIRST_COLUMN)
-            columns = [
-                converted(batch.column(each.name), each.type, leaf, (number,))
-                for each, number in zip(fields, numbers, strict=True)
-            ]
-            yield Chunk(batch.num_rows, polars_frame(fields, columns))
+        for number in range(file.nstripes):
+            batch, leaf = stripes.read(number, numbers or FIRST_COLUMN)
+            columns = tuple(
+                converted(batch.column(each.name), each.type, leaf, (column,))
+                for each, column in zip(fields, numbers, strict=True)
+            )
+            yield Stripe(batch.num_rows, columns)
 
 
 class _PlainStripes:

@@ -18,11 +18,16 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.blame import reading_files
 from morrow.readers.file_frames import POSITION, file_frame
-from morrow.readers.masks.key_ranges import KeyRange, key_ranges
+from morrow.readers.masks.key_ranges import RANGED_TYPES, KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
+
+WORTH_CUTTING = 1 << 19
+"""Rows of a section from which on they are worked on in several parts."""
+SAMPLED = 1 << 10
+"""Every so many rows one key is looked at to find the middle."""
 
 
 def oldest_first(section: Section) -> list[int]:
@@ -139,6 +144,25 @@ class SectionKeys:
             read = pl.collect_all(frames)
         self.checked_heights(read)
         return read
+
+    def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
+        """All rows of the files in parts that share no key, to be worked on at once: each file cut at one key.
+
+        One part where that does not pay, or where the keys turn out not to be sorted.
+        """
+        first = self.key_fields[0].name
+        rows = sum(frame.height for frame in frames)
+        if rows < WORTH_CUTTING or not isinstance(self.key_fields[0].type, RANGED_TYPES):
+            return [list(frames)]
+        sample = pl.concat([frame[first].gather_every(SAMPLED) for frame in frames]).sort()
+        pivot = sample[len(sample) // 2]
+        cuts = [int(frame[first].search_sorted(pivot, side="left")) for frame in frames]
+        lower = [frame[:cut] for frame, cut in zip(frames, cuts)]
+        upper = [frame[cut:] for frame, cut in zip(frames, cuts)]
+        sorted_apart = all((part[first] < pivot).all() for part in lower) and all(
+            (part[first] >= pivot).all() for part in upper
+        )
+        return [lower, upper] if sorted_apart else [list(frames)]
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """What `read` returns, with `packing`, of rows that are in memory with all their columns."""

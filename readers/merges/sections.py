@@ -7,6 +7,7 @@ apart, key range by key range, and folded. Both masks and merged rows depend on 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +30,12 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.cache import MERGED_CACHE
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
-from morrow.readers.merges.version_masks import keep_masks, told_apart, version_masks
+from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import INSERT
+
+WORKERS = 2
+"""Parts of a section that are merged at once."""
 
 CACHED_ROWS = 1 << 22
 """Sections of more stored rows are merged range by range at each read and not kept."""
@@ -58,6 +62,15 @@ def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """How many rows `merged_frame` has; reads keys, ages and kinds only, and the columns that kinds depend on."""
     merge = _SectionMerge(plan, section, (), store)
     return sum(rows.height for rows in merge.complete())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What came of some rows of each file: how their keys are told apart (see `VersionMasks`), and the merged rows."""
+
+    single: list[Rows]
+    shared: list[Rows]
+    merged: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -98,15 +111,26 @@ class _SectionMerge:
         """Single versions and merged rows; what was found out about the keys is kept for the next read."""
         keys = SectionKeys.of(self.plan, self.section, self.store)
         frames = keys.read_whole([field.name for field in self._values(keys)])
-        deciding, by_key = keys.keyed([keys.deciding(f) for f in frames], lambda: [keys.unpacked(f) for f in frames])
-        versions = versions_of(by_key, deciding.select(keys.age), keys.descending, [frame.height for frame in frames])
-        single, shared = told_apart(deciding, versions)
-        rows = pl.concat(frames)
-        ends = np.cumsum([frame.height for frame in frames])[:-1]
-        keep_masks(self.plan, self.section, self.store, np.split(single, ends), np.split(shared, ends))
-        merged = self._merged(keys, rows, versions).select(self.names)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            parts = list(pool.map(lambda part: self._part(keys, part), keys.parts(frames)))
+        single = [np.concatenate(rows) for rows in zip(*(part.single for part in parts))]
+        shared = [np.concatenate(rows) for rows in zip(*(part.shared for part in parts))]
+        keep_masks(self.plan, self.section, self.store, single, shared)
+        merged = pl.concat([part.merged for part in parts])
         MERGED_CACHE.put(self._cache_key, merged, int(merged.estimated_size()))
-        return pl.concat([rows.lazy().select(self.names).filter(pl.lit(pl.Series(single))), merged.lazy()])
+        unmerged = [
+            frame.lazy().select(self.names).filter(pl.lit(pl.Series(alone))) for frame, alone in zip(frames, single)
+        ]
+        return pl.concat([*unmerged, merged.lazy()])
+
+    def _part(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
+        heights = [frame.height for frame in frames]
+        deciding, by_key = keys.keyed([keys.deciding(f) for f in frames], lambda: [keys.unpacked(f) for f in frames])
+        versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights)
+        single, shared = told_apart(deciding, versions)
+        ends = np.cumsum(heights)[:-1]
+        merged = self._merged(keys, pl.concat(frames), versions).select(self.names)
+        return _Part(np.split(single, ends), np.split(shared, ends), merged)
 
     def streamed(
         self,

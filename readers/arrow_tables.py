@@ -1,0 +1,138 @@
+"""Full reads of files that Arrow decodes, straight to an Arrow table: the rows never pass through Polars.
+
+Masks are laid on each decoded batch in the thread that decoded it, so a table costs little more than its files. Only
+tables without a filter, whose columns come from the files as they are, are read so; frames do everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.format.schema import VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField, arrow_schema, same_values
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.dtypes import conform, to_arrow_array
+from morrow.readers.evolution import file_columns
+from morrow.readers.file_frames import _constant, _source, _written_fields
+from morrow.readers.files.source import FileSource, check_rows, reading
+from morrow.readers.masks import Mask
+from morrow.readers.merges.version_masks import is_folded
+from morrow.readers.row_kinds import RETRACT_BIT
+
+FORMATS = frozenset({"orc"})
+"""Formats whose decoder gives Arrow arrays."""
+
+
+def is_arrow_only(plan: ScanPlan) -> bool:
+    """Whether `arrow_table` reads the rows of this plan, which has neither filter nor limit."""
+    return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
+        _needs_no_cast(part, file) for part in plan.parts for file in _shapes(part)
+    )
+
+
+def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore) -> pa.Table:
+    """All rows as an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk for each that a decoder gives.
+
+    Args:
+        plan: one for which `is_arrow_only` holds.
+        masks: for each part of the plan and each of its sections what `scan_masks` gives.
+
+    Raises:
+        CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
+    """
+    files = [
+        _MaskedFile(part, section, file, mask, store)
+        for part, section_masks in zip(plan.parts, masks, strict=True)
+        for section, file_masks in zip(part.sections, section_masks, strict=True)
+        for file, mask in zip(section.files, file_masks, strict=True)
+    ]
+    with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+        batches = [batch for read in pool.map(_MaskedFile.batches, files) for batch in read]
+    return pa.Table.from_batches(batches, arrow_schema(plan.fields))
+
+
+def _is_plain(plan: ScanPlan, section: Section) -> bool:
+    """Whether every row of the section is a row of one of its files, in a format of `FORMATS`."""
+    stored = section.kind is not SectionKind.STITCH and not is_folded(plan, section)
+    return stored and all(file.format in FORMATS for file in section.files)
+
+
+def _shapes(plan: ScanPlan) -> list[DataFile]:
+    """One file for each set of columns that files were written with."""
+    files = (file for section in plan.sections for file in section.files)
+    return list({(file.schema_id, file.write_columns): file for file in files}.values())
+
+
+def _needs_no_cast(plan: ScanPlan, file: DataFile) -> bool:
+    written = {field.id: field for field in _written_fields(plan, file)}
+    return all(same_values(written[field.id].type, field.type) for field in plan.fields if field.id in written)
+
+
+@dataclass(frozen=True)
+class _MaskedFile:
+    """A data file with the rows of it that are rows of the table; None: all, but for retractions."""
+
+    plan: ScanPlan
+    section: Section
+    file: DataFile
+    mask: Mask
+    store: FileStore
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """The live rows, columns `plan.fields`, a batch for each chunk of the decoder."""
+        source = _source(self.file, self.plan, self.store)
+        with reading(self.file.path):
+            return list(self._decoded(source))
+
+    def _decoded(self, source: FileSource) -> Iterator[pa.RecordBatch]:
+        # Imported here, as every decoder is: with the first file of its kind.
+        from morrow.readers.files.orc import decode_stripes
+
+        constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))
+        wanted = [field for field in self.plan.fields if field.name not in constants]
+        kind = [VALUE_KIND_FIELD] if self._holds_retractions else []
+        read = file_columns(_written_fields(self.plan, self.file), (*wanted, *kind))
+        schema = arrow_schema(self.plan.fields)
+        rows = 0
+        for stripe in decode_stripes(source, read):
+            stored = dict(zip((field.id for field in read), stripe.columns, strict=True))
+            columns = [
+                self._constant(field, stripe.rows) if field.name in constants else _column(stored, field, stripe.rows)
+                for field in self.plan.fields
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            live = self._live(rows, stripe.rows, stored.get(VALUE_KIND_FIELD.id))
+            yield batch if live is None else batch.filter(live.to_arrow())
+            rows += stripe.rows
+        check_rows(source, rows)
+
+    @property
+    def _holds_retractions(self) -> bool:
+        """Whether masks leave retractions to the scan; masks of a merge do not."""
+        raw = self.section.kind is SectionKind.RAW and bool(self.plan.schema.primary_keys)
+        return raw and self.file.may_hold_retractions
+
+    def _live(self, start: int, rows: int, kinds: pa.Array | None) -> Mask:
+        mask = None if self.mask is None else self.mask.slice(start, rows)
+        if kinds is None:
+            return mask
+        added = pl.Series(pl.from_arrow(kinds)) & RETRACT_BIT == 0
+        return added if mask is None else mask & added
+
+    def _constant(self, field: DataField, rows: int) -> pa.Array:
+        value = self.section.partition[self.plan.schema.partition_keys.index(field.name)]
+        one = pl.select(_constant(value, field)).to_series()
+        return to_arrow_array(one.new_from_index(0, rows), field.type)
+
+
+def _column(stored: dict[int, pa.Array], field: DataField, rows: int) -> pa.Array:
+    """The column of that id; null where the file was written without it."""
+    if field.id not in stored:
+        return pa.nulls(rows, field.type.arrow())
+    return conform(stored[field.id], field.type.arrow())

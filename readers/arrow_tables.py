@@ -53,7 +53,10 @@ def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store
         for file, mask in zip(section.files, file_masks, strict=True)
     ]
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        batches = [batch for read in pool.map(_MaskedFile.batches, files) for batch in read]
+        # The largest first, or the last of them keeps one thread busy and the others waiting.
+        largest_first = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
+        reads = {i: pool.submit(files[i].batches) for i in largest_first}
+        batches = [batch for i in range(len(files)) for batch in reads[i].result()]
     return pa.Table.from_batches(batches, arrow_schema(plan.fields))
 
 

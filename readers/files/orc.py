@@ -61,7 +61,7 @@ VALIDITY_AND_OFFSETS = 2
 
 @dataclass(frozen=True)
 class Stripe:
-    """Decoded columns of `rows` consecutive rows, in the Arrow types of their fields; there may be no columns at all."""
+    """Decoded columns, perhaps none, of `rows` consecutive rows, in the Arrow types of their fields."""
 
     rows: int
     columns: tuple[pa.Array, ...]

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.readers.masks.sorted_runs import long_run
+
 BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
 """Integers as wide as the float, and where its sign bit is."""
 
@@ -55,14 +57,21 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
     return found
 
 
-def last_of_each_key(keys: pl.DataFrame, order: pl.DataFrame, descending: Sequence[bool]) -> npt.NDArray[np.integer]:
+def last_of_each_key(
+    keys: pl.DataFrame, order: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
+) -> npt.NDArray[np.integer]:
     """Row numbers of the newest version of every key.
 
     Args:
         keys: key columns, rows of older files first.
         order: columns that decide before the position does (may be empty).
         descending: sort order of each column of `order`.
+        runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
     """
+    if runs is not None and not order.width and keys.width == 1 and keys.dtypes[0].is_integer():
+        known = long_run(keys.to_series().to_numpy(), runs)
+        if known is not None:
+            return known.newest
     rows, starts = key_order(keys, order, descending)
     newest: npt.NDArray[np.integer] = rows[np.append(starts[1:], len(rows)) - 1] if len(rows) else rows
     return newest

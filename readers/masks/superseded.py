@@ -53,7 +53,7 @@ def live_rows(
     if alive is None:
         bounds = np.cumsum([0, *(frame.height for frame in frames)])
         winners = np.zeros(bounds[-1], bool)
-        winners[_winners(keys, *keys.keyed(frames, unpacked))] = True
+        winners[_winners(keys, *keys.keyed(frames, unpacked), [frame.height for frame in frames])] = True
         alive = [winners[start:end] for start, end in pairwise(bounds)]
     return alive
 
@@ -68,13 +68,16 @@ def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
     return None if newest_first is None else newest_first[::-1]
 
 
-def _winners(keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame) -> npt.NDArray[np.integer]:
+def _winners(
+    keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame, runs: Sequence[int]
+) -> npt.NDArray[np.integer]:
     """The numbers of the versions that are rows of the table."""
     candidates: npt.NDArray[np.integer] | None = None
     if keys.with_kind and keys.spec.ignore_delete:
         candidates = versions.select((pl.col(VALUE_KIND) & RETRACT_BIT) == 0).to_series().arg_true().to_numpy()
         versions, by_key = versions[candidates], by_key[candidates]
-    newest = last_of_each_key(by_key, versions.select(keys.age), keys.descending)
+    heights = runs if candidates is None else None
+    newest = last_of_each_key(by_key, versions.select(keys.age), keys.descending, heights)
     if keys.with_kind:
         newest = newest[(versions[VALUE_KIND].to_numpy()[newest] & RETRACT_BIT) == 0]
     return newest if candidates is None else candidates[newest]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.readers.masks.ordering import DENSE, key_order
+from morrow.readers.masks.sorted_runs import LongRun, long_run
 from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
 
 MOST_COUNTED = 255
@@ -39,8 +40,9 @@ def versions_of(
         descending: sort order of each column of `age`; nulls are the oldest in either.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
     """
-    if runs is not None and keys.width == 1 and not age.width:
-        found = _counted(keys.to_series(), runs)
+    if runs is not None and keys.width == 1 and not age.width and keys.dtypes[0].is_integer():
+        known = long_run(keys.to_series().to_numpy(), runs)
+        found = _counted(keys.to_series(), runs) if known is None else _of_long_run(known)
         if found is not None:
             return found
     order, starts = key_order(keys, age, descending)
@@ -51,13 +53,37 @@ def versions_of(
     return Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone]))
 
 
+def _of_long_run(known: LongRun) -> Versions:
+    """The versions where short runs update a long one: the long run's row is the oldest of its key."""
+    older = known.found >= 0
+    short = known.counts
+    counts = (short + older).astype(np.min_scalar_type(int(short.max(initial=0)) + 1))
+    several = np.flatnonzero(counts > 1)
+    heights = heights_of(counts[several])
+    first = np.cumsum([0, *heights])
+    place = np.empty(len(counts), np.int32)
+    place[several[by_falling(counts[several])]] = np.arange(len(several), dtype=np.int32)
+    rows = np.empty(first[-1], np.uint32)
+    single = np.ones(known.length + len(known.order), bool)
+    rows[place[older]] = known.found[older]
+    single[known.found[older]] = False
+    left, number = several, 0
+    while len(left):
+        row = known.order[known.starts[left] + number]
+        rows[first[older[left] + number] + place[left]] = row
+        single[row] = False
+        number += 1
+        left = left[short[left] > number]
+    return Versions(single, Rounds(rows, heights))
+
+
 def _counted(keys: pl.Series, runs: Sequence[int]) -> Versions | None:
     """The versions of integer keys that lie close, in the order of their runs; else None.
 
     Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table has the place
     of the key among those with several versions, and the runs go to their rounds one after another.
     """
-    if not keys.dtype.is_integer() or not len(keys) or len(runs) > MOST_COUNTED:
+    if not len(keys) or len(runs) > MOST_COUNTED:
         return None
     values = keys.to_numpy()
     least, greatest = int(values.min()), int(values.max())

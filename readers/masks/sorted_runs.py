@@ -1,0 +1,75 @@
+"""Keys of one long sorted run and of short ones: what a section looks like between two compactions.
+
+Only the short runs have to be sorted. Their keys are then looked for in the long run, which is sorted already, so the
+work is that of the updates and not of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+LONG = 2
+"""The long run must have at least so many times the rows of all others."""
+
+Numbers = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """Rows ``0 .. length`` are the long run, which is the oldest. The others, by their numbers:
+
+    `order` has them by key, the oldest first; `starts` says where each key starts in it, `found` which row of the long
+    run has the key, or -1.
+    """
+
+    length: int
+    order: Numbers
+    starts: Numbers
+    found: Numbers
+
+    @property
+    def counts(self) -> Numbers:
+        """How many rows of `order` each key has."""
+        return np.diff(np.append(self.starts, len(self.order)))
+
+    @property
+    def newest(self) -> Numbers:
+        """The newest row of every key, those of the long run first."""
+        alive = np.ones(self.length, bool)
+        alive[self.found[self.found >= 0]] = False
+        ends = np.append(self.starts[1:], len(self.order)) - 1 if len(self.order) else self.starts
+        return np.concatenate([np.flatnonzero(alive), self.order[ends]])
+
+
+def long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
+    """Keys (a number each) of runs one after another, the oldest first, none with a key twice; None if none is long."""
+    length = _sorted_length(keys, runs)
+    others = keys[length:]
+    if not len(others) or length < LONG * len(others):
+        return None
+    sort_order = np.argsort(others, kind="stable")
+    ordered = others[sort_order]
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    distinct = ordered[starts]
+    places = np.searchsorted(keys[:length], distinct)
+    places[places == length] = 0
+    found = np.where(keys[places] == distinct, places, -1)
+    return LongRun(length, sort_order + length, starts, found)
+
+
+def _sorted_length(keys: Numbers, runs: Sequence[int]) -> int:
+    """How many rows from the first on are in ascending order, run by run."""
+    end = 0
+    for height in runs:
+        reached = max(end - 1, 0)
+        piece = keys[reached : end + height]
+        if not (piece[1:] > piece[:-1]).all():
+            break
+        end += height
+    return end

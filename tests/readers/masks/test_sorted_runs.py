@@ -1,0 +1,51 @@
+"""One long sorted run and short ones that update it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.readers.masks.sorted_runs import long_run
+
+
+def test_keys_of_short_runs_are_found_in_the_long_one() -> None:
+    #                 the long run         two updates
+    keys = np.array([2, 4, 6, 8, 10, 12, 4, 5, 4])
+    known = long_run(keys, [6, 2, 1])
+    assert known is not None
+    assert known.order.tolist() == [6, 8, 7]  # key 4 twice, the older first; then key 5
+    assert known.starts.tolist() == [0, 2]
+    assert known.counts.tolist() == [2, 1]
+    assert known.found.tolist() == [1, -1]
+    assert known.newest.tolist() == [0, 2, 3, 4, 5, 8, 7]
+
+
+def test_runs_that_ascend_one_after_another_are_one_long_run() -> None:
+    known = long_run(np.array([1, 2, 3, 4, 9, 3]), [3, 2, 1])
+    assert known is not None
+    assert (known.length, known.found.tolist()) == (5, [2])
+
+
+@pytest.mark.parametrize(
+    ("keys", "runs"),
+    [
+        ([1, 2, 3, 4], [2, 2]),  # nothing is left beside the long run
+        ([1, 2, 1, 2], [2, 2]),  # not long enough
+        ([3, 1, 2, 1], [3, 1]),  # not sorted, which only a damaged file is
+        ([], []),
+    ],
+)
+def test_other_runs_have_no_long_one(keys: list[int], runs: list[int]) -> None:
+    assert long_run(np.array(keys, np.int64), runs) is None
+
+
+@given(st.sets(st.integers(-50, 50), min_size=8), st.lists(st.sets(st.integers(-60, 60), max_size=2), max_size=3))
+def test_the_newest_row_of_each_key_is_that_of_a_dict(base: set[int], updates: list[set[int]]) -> None:
+    runs = [sorted(base), *map(sorted, updates)]
+    keys = [key for run in runs for key in run]
+    known = long_run(np.array(keys), [len(run) for run in runs])
+    newest = {key: row for row, key in enumerate(keys)}
+    if known is not None:
+        assert sorted(known.newest.tolist()) == sorted(newest.values())

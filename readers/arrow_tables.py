@@ -53,10 +53,10 @@ def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store
         for file, mask in zip(section.files, file_masks, strict=True)
     ]
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        # The largest first, or the last of them keeps one thread busy and the others waiting.
-        largest_first = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
-        reads = {i: pool.submit(files[i].batches) for i in largest_first}
-        batches = [batch for i in range(len(files)) for batch in reads[i].result()]
+        # The largest first: as the last one it would keep a single thread busy.
+        order = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
+        read = dict(zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])))
+    batches = [batch for i in range(len(files)) for batch in read[i]]
     return pa.Table.from_batches(batches, arrow_schema(plan.fields))
 
 

@@ -260,4 +260,5 @@ def _conform(
         return column
     if isinstance(actual, pl.Datetime) and actual.time_zone not in (None, "UTC"):
         column = column.dt.replace_time_zone(None)
-    return column.cast(dtype, strict=True)
+    # Of structs, only the cast of an expression adds the members that an old version lacks.
+    return frame.select(pl.col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)

@@ -6,9 +6,10 @@ expressions over whole manifests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import polars as pl
 
@@ -16,11 +17,12 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest import (
     ADD,
+    DELETE,
     ENTRY_COLUMNS,
     FILE_COLUMNS,
     decode_index_manifest,
-    decode_manifest,
-    decode_manifest_list,
+    decode_manifest_lists,
+    decode_manifests,
 )
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
@@ -34,7 +36,14 @@ MANIFEST_READERS = 4
 """Manifests read at once: decoding is native code that releases the interpreter lock."""
 
 WORTH_THREADS = 1 << 20
-"""Bytes of manifests below which starting threads costs more than it saves (on a local disk)."""
+"""Bytes of manifests below which starting threads costs more than it saves (on a local disk), and decoding each by
+itself more than decoding them together."""
+
+Stored: TypeAlias = tuple[str, int | None]
+"""Path and size of a metadata file; the size is null where it was not recorded."""
+
+Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFrame]]
+"""Frames of files given as data and path."""
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
 """With extra files and embedded index, what makes two entries speak of the same file."""
@@ -63,30 +72,37 @@ def live_entries(
         FileMissing: a manifest is gone (the snapshot expired while it was read).
     """
     listed = manifests_of(metadata, snapshot)
-    kept = listed.filter(_partitions_overlap(listed, schema, partition_predicate, metadata.where))
-    frames = _manifests(metadata, kept)
-    if not frames:
+    kept = listed
+    if partition_predicate != ALWAYS:
+        kept = listed.filter(_partitions_overlap(listed, schema, partition_predicate, metadata.where))
+    if not kept.height:
         return LiveEntries(_no_entries(), listed.height, 0, 0)
-    entries = pl.concat(frames)
+    entries = pl.concat(_manifests(metadata, kept), rechunk=kept["_FILE_SIZE"].sum() < WORTH_THREADS)
     if partition_predicate != ALWAYS:
         entries = entries.filter(_partition_matches(entries, schema, partition_predicate, metadata.where))
     if kept["_NUM_DELETED_FILES"].sum():
         entries = _resolved(entries)
     check_segments(entries["_FILE_NAME"], metadata.where)
+    _check_unique(entries, metadata.where, snapshot)
+    return LiveEntries(entries, listed.height, kept.height, entries.height)
+
+
+def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
+    names = entries["_FILE_NAME"]
+    if names.n_unique() == entries.height:  # as always, since writers take random names; and quickly told
+        return
     twice = entries.select("_PARTITION", "_BUCKET", "_FILE_NAME").is_duplicated()
     if twice.any():
-        name = entries["_FILE_NAME"].filter(twice)[0]
-        raise CorruptFile(metadata.where, f"the manifests of snapshot {snapshot.id} hold the file {name} twice")
-    return LiveEntries(entries, listed.height, kept.height, entries.height)
+        raise CorruptFile(where, f"the manifests of snapshot {snapshot.id} hold the file {names.filter(twice)[0]} twice")
 
 
 def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     """The manifests of a snapshot, base list before delta list: the order in which entries count."""
     lists = (
-        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        (metadata.paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size),
+        (metadata.paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size),
     )
-    return pl.concat([_manifest_list(metadata, name, size) for name, size in lists])
+    return pl.concat(_decoded(metadata, lists, decode_manifest_lists))
 
 
 def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
@@ -94,49 +110,58 @@ def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame |
     if snapshot.index_manifest is None:
         return None
     path = metadata.paths.manifest(snapshot.index_manifest)
-    frame = _cached(metadata, path, None, lambda data: decode_index_manifest(data, path))
-    return frame.filter(pl.col("_KIND") == ADD)
-
-
-def _manifest_list(metadata: TableMetadata, name: str, size: int | None) -> pl.DataFrame:
-    path = metadata.paths.manifest(name)
-    return _cached(metadata, path, size, lambda data: decode_manifest_list(data, path))
+    (frame,) = _decoded(metadata, [(path, None)], lambda files: [decode_index_manifest(*file) for file in files])
+    added = frame["_KIND"] == ADD
+    return frame if added.all() else frame.filter(added)
 
 
 def _manifests(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
-    rows = list(kept.iter_rows(named=True))
-    if metadata.store.is_local and kept["_FILE_SIZE"].sum() < WORTH_THREADS:
-        return [_manifest(metadata, row) for row in rows]
-    with ThreadPoolExecutor(MANIFEST_READERS) as pool:
-        return list(pool.map(lambda row: _manifest(metadata, row), rows))
-
-
-def _manifest(metadata: TableMetadata, row: Mapping[str, object]) -> pl.DataFrame:
-    path = metadata.paths.manifest(str(row["_FILE_NAME"]))
-
-    def decode(data: bytes) -> pl.DataFrame:
-        frame = decode_manifest(data, path)
-        added = frame.filter(pl.col("_KIND") == ADD).height
-        if (added, frame.height - added) != (row["_NUM_ADDED_FILES"], row["_NUM_DELETED_FILES"]):
+    """The entries of each manifest in `kept`, held against the counts of the manifest list."""
+    paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
+    frames = _decoded(metadata, list(zip(paths, kept["_FILE_SIZE"].to_list())), decode_manifests)
+    counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
+    for path, frame, added, deleted in counts:
+        deletes = (frame["_KIND"] == DELETE).sum()
+        if (frame.height - deletes, deletes) != (added, deleted):
             raise CorruptFile(path, "the counts of added and deleted files differ from those in the manifest list")
-        return frame
-
-    return _cached(metadata, path, int(str(row["_FILE_SIZE"])), decode)
+    return frames
 
 
-def _cached(
-    metadata: TableMetadata, path: str, size: int | None, decode: Callable[[bytes], pl.DataFrame]
-) -> pl.DataFrame:
-    def make() -> tuple[pl.DataFrame, int]:
-        data = metadata.store.read(path)
-        if size is not None and len(data) != size:
-            raise CorruptFile(path, f"{len(data)} bytes long where its metadata says {size}")
-        frame = decode(data)
-        return frame, int(frame.estimated_size()) + len(path)
+def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
+    """The frame of each file: from the cache, or decoded into it."""
+    keys = {file: (metadata.store.url(file[0]), file[1]) for file in files}
+    frames = {file: METADATA_CACHE.get(key) for file, key in keys.items()}
+    missing = [file for file, frame in frames.items() if frame is None]
 
-    frame = METADATA_CACHE.get_or_make((metadata.store.url(path), size), make)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    def make(part: Sequence[Stored]) -> Sequence[pl.DataFrame]:
+        return decode([(_read(metadata, *file), file[0]) for file in part])
+
+    parts = _parts(missing, metadata.store.is_local)
+    if len(parts) > 1:
+        with ThreadPoolExecutor(MANIFEST_READERS) as pool:
+            made = list(pool.map(make, parts))
+    else:
+        made = [make(part) for part in parts]
+    for part, decoded in zip(parts, made):
+        for file, frame in zip(part, decoded, strict=True):
+            METADATA_CACHE.put(keys[file], frame, int(frame.estimated_size()) + len(file[0]))
+            frames[file] = frame
+    return [frame for file in files if isinstance(frame := frames[file], pl.DataFrame)]
+
+
+def _parts(files: Sequence[Stored], is_local: bool) -> list[Sequence[Stored]]:
+    """The files that are read and decoded together: large ones each by itself."""
+    if sum(size or 0 for _, size in files) >= WORTH_THREADS:
+        return [[file] for file in files]
+    count = min(len(files), 1 if is_local else MANIFEST_READERS)
+    return [files[i::count] for i in range(count)]
+
+
+def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
+    data = metadata.store.read(path)
+    if size is not None and len(data) != size:
+        raise CorruptFile(path, f"{len(data)} bytes long where its metadata says {size}")
+    return data
 
 
 def _resolved(entries: pl.DataFrame) -> pl.DataFrame:
@@ -160,8 +185,8 @@ def _resolved(entries: pl.DataFrame) -> pl.DataFrame:
 
 def _partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
     """Which manifests may hold a file of a matching partition, by their partition statistics."""
-    if predicate == ALWAYS or not listed.height:
-        return pl.repeat(True, listed.height, eager=True)
+    if not listed.height:
+        return pl.Series([], dtype=pl.Boolean)
     types = [schema.by_name[name].type for name in schema.partition_keys]
     stats = listed["_PARTITION_STATS"].struct
     minima = decode_columns(stats.field("_MIN_VALUES"), types, where=where)

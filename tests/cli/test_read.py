@@ -134,11 +134,10 @@ def test_errors_are_one_message_and_an_exit_code(
     assert "Traceback" not in done.err
 
 
-def test_merge_engines_that_are_missing_are_refused(run: Run, table: Table) -> None:
-    done = run("read", table("agg_min_max"))
+def test_merged_values_are_read_like_any_others(run: Run, table: Table) -> None:
+    done = run("read", table("doc_pu_sequence_group"), "--snapshot", "3", "--format", "csv")
 
-    assert done.code == 1
-    assert "the merge engine 'aggregation' is not supported" in done.err
+    assert (done.code, done.out.split()) == (0, ["k,a,b,g_1,c,d,g_2", "1,2,2,2,3,3,3"])
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "arrow"])

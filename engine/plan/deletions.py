@@ -1,0 +1,120 @@
+"""Which deletion vector belongs to which live file: the index manifest of a snapshot held against its entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.paths import check_segments
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options import TableOptions
+from morrow.engine.plan.data_files import external, file_paths
+from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.scan_plan import DeletionRef
+
+VECTOR = "__vector"
+"""Column of live entries: the row of the entry's deletion vector in `DeletionVectors.ranges`, -1 for none (Int64)."""
+
+INDEX_FILE, ENTRY = "__index_file", "__entry"
+
+
+@dataclass(frozen=True)
+class DeletionVectors:
+    """`files`: index files with deletion vectors, columns of `decode_index_manifest`.
+
+    `ranges`: one row per vector of a live file: __index_file (row in `files`), _PARTITION, _BUCKET, f0 data file,
+    f1 offset, f2 length, _CARDINALITY.
+    """
+
+    files: pl.DataFrame
+    ranges: pl.DataFrame
+
+
+def with_vectors(
+    metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, live: pl.DataFrame
+) -> tuple[pl.DataFrame, DeletionVectors | None]:
+    """All live files of the partitions read, with the column `VECTOR` when there are vectors in their buckets.
+
+    Raises:
+        CorruptFile: a vector without file, offset or length, two for one file, or one of a file that is not live: a
+            stray vector means lost deletes.
+    """
+    indexes = index_entries(metadata, snapshot) if options.deletion_vectors else None
+    if indexes is None or not live.height:
+        return live, None
+    files = indexes.filter(indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
+    if not files.height:
+        return live, None
+    ranges = _placed(_ranges(files), live)
+    if not ranges.height:
+        return live, None
+    _check(ranges, f"{metadata.where}, index manifest {snapshot.index_manifest}")
+    vector = np.full(live.height, -1, np.int64)
+    vector[ranges[ENTRY].to_numpy()] = np.arange(ranges.height)
+    return live.with_columns(pl.Series(VECTOR, vector)), DeletionVectors(files, ranges)
+
+
+def deletion_refs(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    options: TableOptions,
+    vectors: DeletionVectors | None,
+    frame: pl.DataFrame,
+) -> dict[int, DeletionRef]:
+    """The deletion vector of each row of `frame` (column `VECTOR`) that has one, by row number."""
+    if vectors is None:
+        return {}
+    numbers = frame[VECTOR].to_numpy()
+    rows = np.flatnonzero(numbers >= 0)
+    used = vectors.ranges[numbers[rows]]
+    files, file_of = np.unique(used[INDEX_FILE].to_numpy(), return_inverse=True)
+    paths = _index_paths(metadata, schema, options, vectors.files[files]).to_list()
+    refs = zip(file_of.tolist(), *(used[name].to_list() for name in ("f1", "f2", "_CARDINALITY")))
+    return {row: DeletionRef(paths[file], *where) for row, (file, *where) in zip(rows.tolist(), refs)}
+
+
+def _ranges(files: pl.DataFrame) -> pl.DataFrame:
+    ranges = files[["_PARTITION", "_BUCKET", "_DELETIONS_VECTORS_RANGES"]].with_row_index(INDEX_FILE)
+    return ranges.explode("_DELETIONS_VECTORS_RANGES").unnest("_DELETIONS_VECTORS_RANGES")
+
+
+def _placed(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
+    """The vectors in the partitions and buckets of `live`, and the row in `live` that each is for: __entry."""
+    names = live[["_PARTITION", "_BUCKET", "_FILE_NAME"]].with_row_index(ENTRY)
+    on = ["_PARTITION", "_BUCKET"]
+    placed = ranges.join(
+        names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left"
+    )
+    # Other buckets may have vectors too, when a filter on partitions has left them out.
+    return placed.join(names, on=on, how="semi", maintain_order="left") if placed[ENTRY].null_count() else placed
+
+
+def _check(ranges: pl.DataFrame, where: str) -> None:
+    if any(ranges[name].null_count() for name in ("f0", "f1", "f2")):
+        raise CorruptFile(where, "a deletion vector without its file, offset or length")
+    if ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
+        raise CorruptFile(where, "two deletion vectors for one data file")
+    stray = ranges["f0"].filter(ranges[ENTRY].is_null())
+    if len(stray):
+        raise CorruptFile(where, f"a deletion vector of {stray[0]}, which is no file of the snapshot")
+
+
+def _index_paths(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame
+) -> pl.Series:
+    if options.index_in_data_dir:
+        check_segments(files["_FILE_NAME"], metadata.where)
+        return file_paths(metadata, schema, options, files)
+    return pl.Series(
+        [
+            metadata.paths.index(name) if path is None else external(metadata, options, path)
+            for name, path in zip(files["_FILE_NAME"], files["_EXTERNAL_PATH"])
+        ],
+        dtype=pl.String,
+    )

@@ -139,7 +139,7 @@ def test_distinct_is_the_union_of_sets(pairs: list[tuple[Any, Any]]) -> None:
         if acc is None and new is None:
             assert union is None
         else:
-            assert Counter(union) == Counter(set([*(acc or []), *(new or [])]))
+            assert Counter(union) == Counter({*(acc or []), *(new or [])})
 
 
 # --- merge_map ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -32,9 +33,10 @@ print(perf_counter() - began)
 
 
 def fresh(program: str, *arguments: str) -> float:
-    """Seconds that the program prints, run by an interpreter of its own."""
+    """Seconds that the program prints, run by an interpreter of its own that may keep bytecode like any other."""
     command = [sys.executable, "-c", program, *arguments]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
 
 
 def test_import(benchmark: BenchmarkFixture) -> None:

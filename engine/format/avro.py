@@ -241,9 +241,7 @@ class _Cursor:
             yield AvroBlock(rows, start, size)
 
 
-def _payloads(
-    container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0
-) -> list[Buffer]:
+def _payloads(container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0) -> list[Buffer]:
     """These blocks, decompressed, when `before` and they do not take more than `MAX_CONTAINER_BYTES`."""
     payloads: list[Buffer] = []
     for block in blocks:

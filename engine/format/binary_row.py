@@ -107,8 +107,17 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
 
 def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
     """`decode_row` of many stored rows at once, in their order; the same errors."""
-    columns = [_python_values(column, where) for column in decode_columns(rows, types, where=where)]
-    return list(zip(*columns)) if columns else [()] * len(rows)
+    columns = decode_columns(rows, types, where=where)
+    return python_rows(columns, where=where) if columns else [()] * len(rows)
+
+
+def python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
+    """The rows of decoded columns (at least one) as `decode_row` has them.
+
+    Raises:
+        Unsupported: as `decode_row`.
+    """
+    return list(zip(*(_python_values(column, where) for column in columns)))
 
 
 def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:

@@ -40,7 +40,7 @@ def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
 
 
 def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDArray[np.int32]:
-    """The hash of each string ``data[begin[i]:begin[i] + size[i]]``: words, then the bytes left, each as a signed word."""
+    """The hash of each string ``data[begin[i]:begin[i] + size[i]]``: words, then each byte left as a signed word."""
     hashes = np.full(len(begin), SEED, np.uint32)
     for at, active in waves(size // WORD_WIDTH):
         first = begin[active] + WORD_WIDTH * at

@@ -88,9 +88,7 @@ def _placed(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
     """The vectors in the partitions and buckets of `live`, and the row in `live` that each is for: __entry."""
     names = live[["_PARTITION", "_BUCKET", "_FILE_NAME"]].with_row_index(ENTRY)
     on = ["_PARTITION", "_BUCKET"]
-    placed = ranges.join(
-        names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left"
-    )
+    placed = ranges.join(names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left")
     # Other buckets may have vectors too, when a filter on partitions has left them out.
     return placed.join(names, on=on, how="semi", maintain_order="left") if placed[ENTRY].null_count() else placed
 
@@ -105,9 +103,7 @@ def _check(ranges: pl.DataFrame, where: str) -> None:
         raise CorruptFile(where, f"a deletion vector of {stray[0]}, which is no file of the snapshot")
 
 
-def _index_paths(
-    metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame
-) -> pl.Series:
+def _index_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame) -> pl.Series:
     if options.index_in_data_dir:
         check_segments(files["_FILE_NAME"], metadata.where)
         return file_paths(metadata, schema, options, files)

@@ -93,7 +93,9 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
         return
     twice = entries.select("_PARTITION", "_BUCKET", "_FILE_NAME").is_duplicated()
     if twice.any():
-        raise CorruptFile(where, f"the manifests of snapshot {snapshot.id} hold the file {names.filter(twice)[0]} twice")
+        raise CorruptFile(
+            where, f"the manifests of snapshot {snapshot.id} hold the file {names.filter(twice)[0]} twice"
+        )
 
 
 def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
@@ -143,9 +145,9 @@ def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -
     else:
         made = [make(part) for part in parts]
     for part, decoded in zip(parts, made):
-        for file, frame in zip(part, decoded, strict=True):
-            METADATA_CACHE.put(keys[file], frame, int(frame.estimated_size()) + len(file[0]))
-            frames[file] = frame
+        for file, entries in zip(part, decoded, strict=True):
+            METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
+            frames[file] = entries
     return [frame for file in files if isinstance(frame := frames[file], pl.DataFrame)]
 
 

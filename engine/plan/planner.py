@@ -10,26 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.binary_row import Value, decode_columns, decode_rows
+from morrow.engine.format.binary_row import Value, decode_columns, python_rows
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.data_files import check_vectors, data_files, partition_values
+from morrow.engine.plan.data_files import data_files, partition_values
+from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
 from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKind
-from morrow.engine.plan.sections import key_ranks, section_ids
+from morrow.engine.plan.sections import BUCKET_NUMBER, bucket_numbers, key_ranks, section_ids
 
-GROUP, SECTION = "__group", "__section"
+SECTION = "__section"
 
 
 @dataclass(frozen=True)
@@ -71,31 +73,32 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
     if request.snapshot is None:
         return plan
     steps: list[PruneStep] = []
-    entries = _visible_entries(metadata, request, steps)
+    entries, vectors = _visible_entries(metadata, request, steps)
     entries = _keyed(metadata, request, entries, steps)
-    frame, kinds = _sectioned(metadata, request, spec, entries)
-    frame, kinds = _prune_raw(metadata, request, frame, kinds, steps)
-    return _assembled(metadata, request, plan, frame, kinds, steps)
+    sectioned = _sectioned(metadata, request, spec, entries)
+    sectioned = replace(sectioned, frame=_prune_raw(metadata, request, sectioned, steps))
+    return _assembled(metadata, request, plan, sectioned, vectors, steps)
 
 
-def _visible_entries(metadata: TableMetadata, request: ScanRequest, steps: list[PruneStep]) -> pl.DataFrame:
-    """Live entries of matching partitions, without the files that batch reads must not see."""
+def _visible_entries(
+    metadata: TableMetadata, request: ScanRequest, steps: list[PruneStep]
+) -> tuple[pl.DataFrame, DeletionVectors | None]:
+    """Live entries of matching partitions, without the files that batch reads must not see; their vectors."""
     assert request.snapshot is not None
     partition_part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
     live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part)
     steps.append(PruneStep("manifests by partition", live.manifests_read, live.manifests))
-    frame = live.frame
-    check_vectors(metadata, request.options, request.snapshot, frame)
+    frame, vectors = with_vectors(metadata, request.options, request.snapshot, live.frame)
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
     if request.schema.primary_keys:
         # Postponed rows have no bucket yet; in bucket -2 they wait for compaction.
-        visible = pl.col("_BUCKET") >= 0
+        visible = frame["_BUCKET"] >= 0
         if request.options.skips_level_zero:
-            visible &= pl.col("_LEVEL") > 0
-        frame = frame.filter(visible)
+            visible &= frame["_LEVEL"] > 0
+        frame = frame if visible.all() else frame.filter(visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
-    return frame
+    return frame, vectors
 
 
 def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]) -> pl.DataFrame:
@@ -112,71 +115,116 @@ def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, s
     return kept
 
 
+@dataclass(frozen=True)
+class _Sectioned:
+    """Entries with a section number each, those of a section in the order of their least key.
+
+    `kinds` of the sections that are not RAW; `bounds`: the least and greatest key of each MERGE section.
+    """
+
+    frame: pl.DataFrame
+    kinds: Mapping[int, SectionKind] = field(default_factory=dict)
+    bounds: Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]] = field(default_factory=dict)
+
+
 def _sectioned(
     metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, frame: pl.DataFrame
-) -> tuple[pl.DataFrame, Mapping[int, SectionKind]]:
-    """The frame with a section number per file, and the kinds of the sections that are not RAW."""
-    if spec is None:
-        if request.options.data_evolution and frame.height:
-            return _stitched(frame)
-        return _raw(frame), {}
-    if request.options.skips_level_zero or not frame.height:
-        return _raw(frame), {}
-    keys = _key_bounds(metadata, request.schema, frame)
-    low, high = key_ranks(*keys)
-    frame = frame.with_columns(pl.Series("__low", low), pl.Series("__high", high)).sort(
-        "_PARTITION", "_BUCKET", "__low"
-    )
-    groups = frame.select(pl.struct("_PARTITION", "_BUCKET").rle_id()).to_series().cast(pl.Int64).to_numpy()
-    sections = section_ids(groups, frame["__low"].to_numpy(), frame["__high"].to_numpy())
-    sizes = np.bincount(sections)
-    merged = sizes[sections] > 1
-    # Files that overlap nothing are raw, all those of a bucket together; their section numbers follow the merged ones.
-    numbers = np.where(merged, sections, len(sizes) + groups)
-    kinds = {int(number): SectionKind.MERGE for number in np.unique(numbers[merged])}
-    return frame.with_columns(pl.Series(SECTION, numbers)), kinds
+) -> _Sectioned:
+    if spec is None and request.options.data_evolution and frame.height:
+        return _stitched(frame)
+    if spec is None or request.options.skips_level_zero or not frame.height:
+        return _raw(frame)
+    return _merged(metadata, request.schema, frame)
 
 
-def _raw(frame: pl.DataFrame) -> pl.DataFrame:
+def _raw(frame: pl.DataFrame) -> _Sectioned:
     """One RAW section per bucket."""
-    numbered = frame.sort("_PARTITION", "_BUCKET", maintain_order=True)
-    return numbered.with_columns(pl.struct("_PARTITION", "_BUCKET").rle_id().cast(pl.Int64).alias(SECTION))
+    groups = bucket_numbers(frame)
+    order = np.argsort(groups, kind="stable")
+    return _Sectioned(_in_order(frame, order, groups, groups[order]))
 
 
-def _stitched(frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[int, SectionKind]]:
+def _stitched(frame: pl.DataFrame) -> _Sectioned:
     """Files that share row ids hold different columns of the same rows: they are one STITCH section."""
-    ordered = frame.sort("_PARTITION", "_BUCKET", "_FIRST_ROW_ID", maintain_order=True)
-    groups = ordered.select(pl.struct("_PARTITION", "_BUCKET").rle_id()).to_series().cast(pl.Int64).to_numpy()
-    first = ordered["_FIRST_ROW_ID"].fill_null(-1).to_numpy()
-    last = first + np.maximum(ordered["_ROW_COUNT"].to_numpy(), 1) - 1
-    sections = section_ids(groups, first, last)
-    return ordered.with_columns(pl.Series(SECTION, sections)), {int(s): SectionKind.STITCH for s in np.unique(sections)}
+    groups = bucket_numbers(frame)
+    first = frame["_FIRST_ROW_ID"].fill_null(-1).to_numpy()
+    last = first + np.maximum(frame["_ROW_COUNT"].to_numpy(), 1) - 1
+    order = np.lexsort((first, groups))
+    sections = section_ids(groups[order], first[order], last[order])
+    kinds = dict.fromkeys(np.unique(sections).tolist(), SectionKind.STITCH)
+    return _Sectioned(_in_order(frame, order, groups, sections), kinds)
 
 
-def _key_bounds(
-    metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame
-) -> tuple[Sequence[pl.Series], Sequence[pl.Series]]:
+def _merged(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> _Sectioned:
+    """Files whose keys overlap are one MERGE section; all others of a bucket are one RAW section."""
+    groups = bucket_numbers(frame)
+    keys = _key_bounds(metadata, schema, frame)
+    low, high = key_ranks(keys).reshape(2, -1)
+    order = np.lexsort((low, groups))
+    sections = section_ids(groups[order], low[order], high[order])
+    merged = np.bincount(sections)[sections] > 1
+    # The numbers of raw sections follow those of the merged ones.
+    numbers = np.where(merged, sections, len(sections) + np.unique(groups[order], return_inverse=True)[1])
+    kinds = dict.fromkeys(np.unique(numbers[merged]).tolist(), SectionKind.MERGE)
+    bounds = _section_bounds(metadata, keys, order[merged], high, numbers[merged])
+    return _Sectioned(_in_order(frame, order, groups, numbers), kinds, bounds)
+
+
+def _in_order(
+    frame: pl.DataFrame, order: npt.NDArray[np.intp], groups: npt.NDArray[np.int64], sections: npt.NDArray[np.int64]
+) -> pl.DataFrame:
+    """`frame` in this order; `groups` are of its rows as they were, `sections` of the rows in order."""
+    moved = (order[1:] < order[:-1]).any()
+    return (frame[order] if moved else frame).with_columns(
+        pl.Series(BUCKET_NUMBER, groups[order]), pl.Series(SECTION, sections)
+    )
+
+
+def _schema_ids(frame: pl.DataFrame) -> list[int]:
+    ids: list[int] = np.unique(frame["_SCHEMA_ID"].to_numpy()).tolist()
+    return ids
+
+
+def _key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
+    """The key columns, in each the minima of all files and then the maxima."""
     types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
-    for schema_id in frame["_SCHEMA_ID"].unique():
+    for schema_id in _schema_ids(frame):
         written = metadata.schema(schema_id)
         ids = {f.id: f.type.with_nullable(True) for f in written.fields}
         for name, kind in zip(schema.trimmed_primary_keys, types):
             if ids.get(schema.by_name[name].id) != kind.with_nullable(True):
                 raise Unsupported(f"a primary key column whose type was changed ({name!r})", where=metadata.where)
-    minima = decode_columns(frame["_MIN_KEY"], types, where=metadata.where)
-    return minima, decode_columns(frame["_MAX_KEY"], types, where=metadata.where)
+    return decode_columns(pl.concat([frame["_MIN_KEY"], frame["_MAX_KEY"]]), types, where=metadata.where)
+
+
+def _section_bounds(
+    metadata: TableMetadata,
+    keys: Sequence[pl.Series],
+    files: npt.NDArray[np.intp],
+    high: npt.NDArray[np.int64],
+    sections: npt.NDArray[np.int64],
+) -> Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]]:
+    """The least and greatest key of each MERGE section; `files` lie in sections, by their least key."""
+    if not len(files):
+        return {}
+    numbers, first = np.unique(sections, return_index=True)
+    last = np.append(first[1:], len(files)) - 1
+    greatest = files[np.lexsort((high[files], sections))[last]]
+    ends = np.concatenate([files[first], len(high) + greatest])
+    rows = python_rows([column[ends] for column in keys], where=metadata.where)
+    return dict(zip(numbers.tolist(), zip(rows[: len(numbers)], rows[len(numbers) :])))
 
 
 def _prune_raw(
     metadata: TableMetadata,
     request: ScanRequest,
-    frame: pl.DataFrame,
-    kinds: Mapping[int, SectionKind],
+    sectioned: _Sectioned,
     steps: list[PruneStep],
-) -> tuple[pl.DataFrame, Mapping[int, SectionKind]]:
+) -> pl.DataFrame:
     """In raw sections a file without a matching row is not needed; in merges it may hide another file's row."""
+    frame, kinds = sectioned.frame, sectioned.kinds
     if request.filter.predicate == ALWAYS or not frame.height:
-        return frame, kinds
+        return frame
     raw = ~frame[SECTION].is_in(list(kinds))
     for name, mask_of in (("raw files by statistics", value_mask), ("raw files by index", index_mask)):
         candidates = frame.filter(raw)
@@ -188,31 +236,32 @@ def _prune_raw(
         steps.append(PruneStep(name, int(mask.sum()), candidates.height))
         frame = pl.concat([frame.filter(~raw), candidates.filter(mask)])
         raw = ~frame[SECTION].is_in(list(kinds))
-    return frame, kinds
+    return frame
 
 
 def _assembled(
     metadata: TableMetadata,
     request: ScanRequest,
     plan: ScanPlan,
-    frame: pl.DataFrame,
-    kinds: Mapping[int, SectionKind],
+    sectioned: _Sectioned,
+    vectors: DeletionVectors | None,
     steps: Sequence[PruneStep],
 ) -> ScanPlan:
-    files = data_files(metadata, request.schema, request.options, request.snapshot, frame)
+    frame = sectioned.frame
+    deletions = deletion_refs(metadata, request.schema, request.options, vectors, frame)
+    files = data_files(metadata, request.schema, request.options, frame, deletions)
     values = partition_values(request.schema, frame, where=metadata.where)
     members: dict[int, list[int]] = {}
     for row, number in enumerate(frame[SECTION].to_list()):
         members.setdefault(number, []).append(row)
     buckets = frame["_BUCKET"].to_list()
-    bounds = _section_bounds(metadata, request.schema, frame, kinds)
     sections = tuple(
         Section(
-            kinds.get(number, SectionKind.RAW),
+            sectioned.kinds.get(number, SectionKind.RAW),
             values[rows[0]],
             buckets[rows[0]],
             tuple(files[row] for row in rows),
-            *bounds.get(number, (None, None)),
+            *sectioned.bounds.get(number, (None, None)),
         )
         for number, rows in members.items()
     )
@@ -220,25 +269,8 @@ def _assembled(
         plan,
         sections=sections,
         steps=tuple(steps),
-        file_fields={int(i): file_columns(metadata.schema(i)) for i in frame["_SCHEMA_ID"].unique()},
+        file_fields={i: file_columns(metadata.schema(i)) for i in _schema_ids(frame)},
     )
-
-
-def _section_bounds(
-    metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame, kinds: Mapping[int, SectionKind]
-) -> Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]]:
-    """The least and greatest key of each MERGE section."""
-    if "__low" not in frame.columns:
-        return {}
-    types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
-    ends = (
-        frame.filter(pl.col(SECTION).is_in([number for number, kind in kinds.items() if kind is SectionKind.MERGE]))
-        .group_by(SECTION)
-        .agg(pl.col("_MIN_KEY").get(pl.col("__low").arg_min()), pl.col("_MAX_KEY").get(pl.col("__high").arg_max()))
-    )
-    lows = decode_rows(ends["_MIN_KEY"].to_list(), types, where=metadata.where)
-    highs = decode_rows(ends["_MAX_KEY"].to_list(), types, where=metadata.where)
-    return dict(zip(ends[SECTION].to_list(), zip(lows, highs)))
 
 
 def file_columns(schema: TableSchema) -> tuple[DataField, ...]:

@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+BUCKET_NUMBER = "__bucket_number"
+"""Column of a frame of entries that keeps what `bucket_numbers` says of them (Int64)."""
+
 
 def section_ids(
     groups: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
@@ -31,21 +34,23 @@ def section_ids(
     return np.cumsum(starts) - 1
 
 
-def key_ranks(
-    minima: Sequence[pl.Series], maxima: Sequence[pl.Series]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Ranks of composite key bounds in the order of the key; equal keys have equal ranks.
+def key_ranks(bounds: Sequence[pl.Series]) -> npt.NDArray[np.int64]:
+    """Ranks of composite keys, one Series a column, in the order of the key; equal keys have equal ranks."""
+    return _ranks(pl.DataFrame([column.alias(f"k{i}") for i, column in enumerate(bounds)]))
 
-    Returns: ranks of the minima and of the maxima, comparable with each other.
+
+def bucket_numbers(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """A number for each file's partition and bucket, ascending in the order of _PARTITION and then _BUCKET.
+
+    They are taken from the column `BUCKET_NUMBER` where there is one.
     """
-    count = len(minima[0])
-    names = [f"k{i}" for i in range(len(minima))]
-    bounds = pl.DataFrame(
-        [low.append(high).alias(n) for n, low, high in zip(names, map(pl.Series.clone, minima), maxima)]
-    )
-    order = bounds.select(pl.arg_sort_by(names)).to_series()
-    ordered = bounds[order]
-    changes = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift()) for n in names)).to_series()
-    ranks = np.empty(2 * count, np.int64)
-    ranks[order.to_numpy()] = np.cumsum(changes.to_numpy())
-    return ranks[:count], ranks[count:]
+    if BUCKET_NUMBER in frame.columns:
+        return frame[BUCKET_NUMBER].to_numpy()
+    if frame["_PARTITION"].n_unique() <= 1:
+        return frame["_BUCKET"].to_numpy().astype(np.int64)
+    return _ranks(frame[["_PARTITION", "_BUCKET"]])
+
+
+def _ranks(rows: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """The dense rank of each row in the order of its columns, nulls first."""
+    return rows.select(pl.struct(rows.columns).rank("dense")).to_series().cast(pl.Int64).to_numpy()

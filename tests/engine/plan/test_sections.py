@@ -71,8 +71,8 @@ def ranks(lows: list[Key], highs: list[Key]) -> tuple[list[int], list[int]]:
         texts, numbers = [key[0] for key in keys], [key[1] for key in keys]
         return [pl.Series(texts, dtype=pl.String), pl.Series(numbers, dtype=pl.Int64)]
 
-    low, high = key_ranks(columns(lows), columns(highs))
-    return low.tolist(), high.tolist()
+    found = key_ranks(columns([*lows, *highs])).tolist()
+    return found[: len(lows)], found[len(lows) :]
 
 
 def test_composite_keys_have_ranks() -> None:

@@ -19,7 +19,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.dtypes import conform, to_arrow_array
 from morrow.readers.evolution import file_columns
-from morrow.readers.file_frames import _constant, _source, _written_fields
+from morrow.readers.file_frames import constant_of, source_of, written_fields
 from morrow.readers.files.source import FileSource, check_rows, reading
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded
@@ -73,7 +73,7 @@ def _shapes(plan: ScanPlan) -> list[DataFile]:
 
 
 def _needs_no_cast(plan: ScanPlan, file: DataFile) -> bool:
-    written = {field.id: field for field in _written_fields(plan, file)}
+    written = {field.id: field for field in written_fields(plan, file)}
     return all(same_values(written[field.id].type, field.type) for field in plan.fields if field.id in written)
 
 
@@ -89,7 +89,7 @@ class _MaskedFile:
 
     def batches(self) -> list[pa.RecordBatch]:
         """The live rows, columns `plan.fields`, a batch for each chunk of the decoder."""
-        source = _source(self.file, self.plan, self.store)
+        source = source_of(self.file, self.plan, self.store)
         with reading(self.file.path):
             return list(self._decoded(source))
 
@@ -100,7 +100,7 @@ class _MaskedFile:
         constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))
         wanted = [field for field in self.plan.fields if field.name not in constants]
         kind = [VALUE_KIND_FIELD] if self._holds_retractions else []
-        read = file_columns(_written_fields(self.plan, self.file), (*wanted, *kind))
+        read = file_columns(written_fields(self.plan, self.file), (*wanted, *kind))
         schema = arrow_schema(self.plan.fields)
         rows = 0
         for stripe in decode_stripes(source, read):
@@ -130,7 +130,7 @@ class _MaskedFile:
 
     def _constant(self, field: DataField, rows: int) -> pa.Array:
         value = self.section.partition[self.plan.schema.partition_keys.index(field.name)]
-        one = pl.select(_constant(value, field)).to_series()
+        one = pl.select(constant_of(value, field)).to_series()
         return to_arrow_array(one.new_from_index(0, rows), field.type)
 
 

@@ -37,23 +37,24 @@ def file_frame(
     """
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     wanted = tuple(field for field in fields if field.name not in constants)
-    written = _written_fields(plan, files[0])
+    written = written_fields(plan, files[0])
     read = file_columns(written, wanted)
     # A scan of no columns still has to know how many rows there are: their positions say so.
     counted = position or not read
-    sources = [_source(file, plan, store) for file in files]
+    sources = [source_of(file, plan, store) for file in files]
     # Positions that only count rows need not go on from file to file, so no file has to be held against its row count.
     groups = [[source] for source in sources] if counted and not position else [sources]
     frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
     kept = (*wanted, _POSITION_FIELD) if counted else wanted
     frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)
-    literals = [_constant(constants[field.name], field) for field in fields if field.name in constants]
+    literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(literals).select(names) if literals or counted else frame
 
 
-def _constant(value: Value | None, field: DataField) -> pl.Expr:
+def constant_of(value: Value | None, field: DataField) -> pl.Expr:
+    """A partition's value as a column."""
     dtype = polars_dtype(field.type)
     if isinstance(value, np.datetime64):
         # Nanoseconds, which Python's datetime does not have: by their count since the epoch.
@@ -67,13 +68,13 @@ def verify_file(plan: ScanPlan, file: DataFile, store: FileStore) -> None:
     Raises:
         FileMissing, CorruptFile: the file is gone, truncated or damaged.
     """
-    source = _source(file, plan, store)
+    source = source_of(file, plan, store)
     verify(source, rows=True)
     if file.format == "parquet":
         verify_pages(source)
 
 
-def _source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
+def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
     """The file as readers want it; on a local disk its size is checked first, which costs next to nothing."""
     columns = _stored_names(file, plan) if file.format == "csv" else ()
     source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
@@ -84,13 +85,13 @@ def _source(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
 
 def _stored_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
     """All columns of the file in their order, for formats that do not name them."""
-    fields = _written_fields(plan, file)
+    fields = written_fields(plan, file)
     thin = plan.file_options.get("data-file.thin-mode", "false").lower() == "true"
     keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
     return tuple(field.name for field in (*keys, *fields))
 
 
-def _written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
+def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
     """The columns the file holds: those of its schema, or the subset that its writer wrote."""
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
-from morrow.engine.format.avro import decode_batches, decode_frame, read_container, rewrap_null
+from morrow.engine.format.avro import decode_batches, decode_frame, decode_together, read_container, rewrap_null
 
 SYNC = bytes(range(16))
 CODECS = ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"]
@@ -261,3 +261,15 @@ def test_changed_bytes_raise_nothing_but_morrow_errors(changes: list[tuple[int, 
 @given(st.lists(st.fixed_dictionaries({"name": st.text(), "age": st.none() | st.integers(-(2**31), 2**31 - 1)})))
 def test_whatever_fastavro_writes_is_read(rows: list[dict[str, Any]]) -> None:
     assert decode_frame(container(PERSON, rows, "zstandard"), where="f").to_dicts() == rows
+
+
+def test_containers_of_one_schema_are_read_together_and_each_for_itself() -> None:
+    rows = b"\x02\x04\x06\x08"  # the ints 1 to 4
+    three, four = (read_container(raw_container(record(v="int"), n, rows), where=f"f{n}") for n in (3, 4))
+
+    assert decode_together([three, four])["v"].to_list() == [1, 2, 3, 1, 2, 3, 4]
+    # The first lacks a row, the second has one to spare: a row of another container is never taken.
+    short = read_container(raw_container(record(v="long"), 2, b"\x80\x02"), where="short")
+    long = read_container(raw_container(record(v="long"), 2, b"\x02\x04\x06"), where="long")
+    with pytest.raises(CorruptFile):
+        decode_together([short, long])

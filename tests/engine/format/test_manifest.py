@@ -26,6 +26,8 @@ from morrow.engine.format.manifest import (
     decode_index_manifest,
     decode_manifest,
     decode_manifest_list,
+    decode_manifest_lists,
+    decode_manifests,
 )
 from tests.support.table_factory import AVRO, TableFactory
 
@@ -132,6 +134,43 @@ def test_an_index_manifest() -> None:
 def test_no_entries_at_all() -> None:
     assert decode_manifest(avro(AVRO["manifest"], []), "m").height == 0
     assert decode_manifest_list(avro(AVRO["manifest_list"], []), "m").height == 0
+
+
+def entries_of(entry: dict[str, Any], *names: str, schema: Schema = AVRO["manifest"]) -> bytes:
+    """A manifest of files of these names."""
+    return avro(schema, [entry | {"_FILE": entry["_FILE"] | {"_FILE_NAME": name}} for name in names])
+
+
+def test_manifests_together_are_as_one_by_one(entry: dict[str, Any]) -> None:
+    files = [(entries_of(entry, *names), path) for names, path in [("ab", "m0"), ("", "m1"), ("c", "m2")]]
+    frames = decode_manifests(files)
+
+    assert [frame["_FILE_NAME"].to_list() for frame in frames] == [["a", "b"], [], ["c"]]
+    assert all(frame.equals(decode_manifest(*file)) for frame, file in zip(frames, files, strict=True))
+    assert decode_manifest_lists([(avro(AVRO["manifest_list"], [LISTED]), "l")] * 2)[1]["_FILE_SIZE"].to_list() == [
+        1200
+    ]
+
+
+def test_manifests_of_several_generations_and_containers_together(entry: dict[str, Any]) -> None:
+    oldest = fastavro.parse_schema(without(copy.deepcopy(AVRO["manifest"]), OPTIONAL_COLUMNS))
+    frame = decode_manifest(manifest(entry, _FILE_NAME="c"), "m")
+    parquet = as_parquet(frame.select(*ENTRY_COLUMNS, pl.struct(*FILE_COLUMNS).alias("_FILE")).to_arrow())
+    data = [entries_of(entry, "a"), entries_of(entry, "b", schema=oldest), parquet]
+
+    assert [f["_FILE_NAME"].item() for f in decode_manifests([(each, "m") for each in data])] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-90] + b"\xff" * 74 + data[-16:]])
+def test_of_manifests_together_the_damaged_one_is_named(
+    damage: Callable[[bytes], bytes], entry: dict[str, Any]
+) -> None:
+    whole = entries_of(entry, "a", "b")
+
+    with pytest.raises(CorruptFile, match=r"^m1: "):
+        decode_manifests([(whole, "m0"), (damage(whole), "m1"), (whole, "m2")])
+    with pytest.raises(CorruptFile, match=r"^m2: the entry of .* holds impossible numbers"):
+        decode_manifests([(whole, "m0"), (whole, "m1"), (manifest(entry, _ROW_COUNT=-1), "m2")])
 
 
 def as_parquet(table: pa.Table) -> bytes:

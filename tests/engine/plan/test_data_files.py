@@ -176,6 +176,19 @@ def test_vectors_that_the_table_does_not_speak_of_are_not_applied(tmp_path: Path
     assert files(table)[0].deletion is None
 
 
+def test_a_vector_of_a_file_that_is_gone_is_lost_deletes(tmp_path: Path) -> None:
+    table = make(tmp_path, VECTORS, ["dt"])
+    gone, _, _ = add(table, day="a"), add(table, day="a"), add(table, day="b")
+    table.deletion_vector(gone, [1])
+    table.commit()
+    table.delete_file(gone)
+    table.commit()
+
+    with pytest.raises(CorruptFile, match=f"a deletion vector of {gone.name}, which is no file of the snapshot"):
+        files(table)
+    assert morrow.open(table.path).scan(filter="dt = 'b'").plan.files[0].deletion is None
+
+
 def test_two_vectors_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path, VECTORS)
     file = table.write_file(pa.table({"dt": ["d"] * 3, "id": [1, 2, 3]}))

@@ -195,6 +195,38 @@ def test_a_manifest_list_of_another_size(table: TableFactory) -> None:
         names(table)
 
 
+def test_of_several_manifests_the_damaged_one_is_named(table: TableFactory) -> None:
+    for i in range(3):
+        table.write_file(rows(i))
+        table.commit()
+        if i == 1:
+            path = only(table, "manifest-[!l]*")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptFile, match=f"{path.name}: the block at byte .* does not end in the sync marker"):
+        names(table)
+
+
+def test_manifests_that_are_known_are_not_read_again(table: TableFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [table.write_file(rows(1))]
+    table.commit()
+    names(table)
+    known = only(table, "manifest-[!l]*")
+    files.append(table.write_file(rows(2)))
+    table.commit()
+    read: list[str] = []
+    store = LocalStore()
+    monkeypatch.setattr(store, "read", lambda path: (read.append(path), LocalStore().read(path))[1])
+    metadata = TableMetadata(store, str(table.path))
+    found = live_entries(metadata, metadata.snapshot(2), metadata.latest_schema())
+
+    assert found.frame["_FILE_NAME"].to_list() == [file.name for file in files]
+    assert str(known) not in read
+    assert str(only(table, "manifest-[!l]*")) in read
+
+
 @pytest.mark.parametrize("counts", [{"_NUM_ADDED_FILES": 2}, {"_NUM_DELETED_FILES": 1}])
 def test_a_manifest_with_other_counts(
     table: TableFactory, counts: dict[str, int], monkeypatch: pytest.MonkeyPatch

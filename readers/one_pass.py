@@ -46,13 +46,12 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(plan.read_columns)
 
-    def alive(part: Sequence[pl.DataFrame]) -> Live:
-        return live_rows(keys, [keys.deciding(frame) for frame in part], lambda: [keys.unpacked(f) for f in part])
+    def newest(part: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:
+        live = live_rows(keys, [keys.deciding(frame) for frame in part], lambda: [keys.unpacked(f) for f in part])
+        return live, [frame.select(plan.read_columns).filter(pl.Series(mask)) for frame, mask in zip(part, live)]
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        parts = list(pool.map(alive, keys.parts(read)))
-    live = [np.concatenate(rows) for rows in zip(*parts)]
-    by_file = dict(zip(oldest_first(section), live))
+        parts = list(pool.map(newest, keys.parts(read)))
+    by_file = dict(zip(oldest_first(section), map(np.concatenate, zip(*(live for live, _ in parts)))))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
-    rows = [frame.lazy().select(plan.read_columns).filter(pl.lit(pl.Series(m))) for frame, m in zip(read, live)]
-    return pl.concat(rows)
+    return pl.concat([frame for _, frames in parts for frame in frames]).lazy()

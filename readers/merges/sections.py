@@ -66,10 +66,11 @@ def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
 
 @dataclass(frozen=True)
 class _Part:
-    """What came of some rows of each file: how their keys are told apart (see `VersionMasks`), and the merged rows."""
+    """What came of some rows of each file: how their keys are told apart (see `VersionMasks`), and the table's rows."""
 
     single: list[Rows]
     shared: list[Rows]
+    unmerged: pl.DataFrame
     merged: pl.DataFrame
 
 
@@ -118,10 +119,7 @@ class _SectionMerge:
         keep_masks(self.plan, self.section, self.store, single, shared)
         merged = pl.concat([part.merged for part in parts])
         MERGED_CACHE.put(self._cache_key, merged, int(merged.estimated_size()))
-        unmerged = [
-            frame.lazy().select(self.names).filter(pl.lit(pl.Series(alone))) for frame, alone in zip(frames, single)
-        ]
-        return pl.concat([*unmerged, merged.lazy()])
+        return pl.concat([*(part.unmerged for part in parts), merged]).lazy()
 
     def _part(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
         heights = [frame.height for frame in frames]
@@ -129,8 +127,11 @@ class _SectionMerge:
         versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights)
         single, shared = told_apart(deciding, versions)
         ends = np.cumsum(heights)[:-1]
-        merged = self._merged(keys, pl.concat(frames), versions).select(self.names)
-        return _Part(np.split(single, ends), np.split(shared, ends), merged)
+        # In one piece: rows are looked up all over it.
+        rows = pl.concat(frames, rechunk=True)
+        merged = self._merged(keys, rows, versions).select(self.names)
+        unmerged = rows.select(self.names).filter(pl.Series(single))
+        return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged)
 
     def streamed(
         self,

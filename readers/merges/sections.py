@@ -123,12 +123,12 @@ class _SectionMerge:
 
     def _part(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
         heights = [frame.height for frame in frames]
-        deciding, by_key = keys.keyed([keys.deciding(f) for f in frames], lambda: [keys.unpacked(f) for f in frames])
+        # In one piece: rows are looked up all over it.
+        rows = pl.concat(frames, rechunk=True)
+        deciding, by_key = keys.keyed([keys.deciding(rows)], lambda: [keys.unpacked(rows)])
         versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights)
         single, shared = told_apart(deciding, versions)
         ends = np.cumsum(heights)[:-1]
-        # In one piece: rows are looked up all over it.
-        rows = pl.concat(frames, rechunk=True)
         merged = self._merged(keys, rows, versions).select(self.names)
         unmerged = rows.select(self.names).filter(pl.Series(single))
         return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged)

@@ -148,12 +148,16 @@ class SectionKeys:
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
         """All rows of the files in parts that share no key, to be worked on at once: each file cut at one key.
 
-        One part where that does not pay, or where the keys turn out not to be sorted.
+        The keys may be packed: equal keys are then equal words, which go to the same part. One part where that does
+        not pay, or where the keys turn out not to be sorted.
         """
         first = self.key_fields[0].name
         rows = sum(frame.height for frame in frames)
+        whole = [list(frames)]
         if rows < WORTH_CUTTING or not isinstance(self.key_fields[0].type, RANGED_TYPES):
-            return [list(frames)]
+            return whole
+        if any(frame[first].null_count() for frame in frames):  # texts that packing does not tell apart
+            return whole
         sample = pl.concat([frame[first].gather_every(SAMPLED) for frame in frames]).sort()
         pivot = sample[len(sample) // 2]
         cuts = [int(frame[first].search_sorted(pivot, side="left")) for frame in frames]
@@ -162,7 +166,7 @@ class SectionKeys:
         sorted_apart = all((part[first] < pivot).all() for part in lower) and all(
             (part[first] >= pivot).all() for part in upper
         )
-        return [lower, upper] if sorted_apart else [list(frames)]
+        return [lower, upper] if sorted_apart else whole
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """What `read` returns, with `packing`, of rows that are in memory with all their columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.file_frames import POSITION
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.ordering import last_of_each_key, unseen
-from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
 from morrow.readers.row_kinds import RETRACT_BIT
 
 Live = list[npt.NDArray[np.bool_]]
@@ -32,12 +33,36 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)
-        for number, frame, rows in zip(part.files, frames, live_rows(keys, frames, lambda: keys.read(part, None))):
+        found = _live_in_parts(keys, frames) if part.whole else None
+        for number, frame, rows in zip(
+            part.files, frames, found or live_rows(keys, frames, lambda: keys.read(part, None))
+        ):
             live[number][slice(None) if part.whole else frame[POSITION].to_numpy()] = rows
 
     keys.each_range(mark)
     by_file = dict(zip(oldest_first(section), live))
     return as_masks([by_file[i] for i in range(len(section.files))])
+
+
+class _InexactPackingError(Exception):
+    """The keys of a part cannot be packed, and are not there as they are."""
+
+
+def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
+    """The live rows of a whole section, worked out in several parts at once; None where that does not go."""
+    parts = keys.parts(frames)
+    if len(parts) == 1:
+        return None
+
+    def inexact() -> Sequence[pl.DataFrame]:
+        raise _InexactPackingError
+
+    try:
+        with ThreadPoolExecutor(RANGE_WORKERS) as pool:
+            live = list(pool.map(lambda part: live_rows(keys, part, inexact), parts))
+    except _InexactPackingError:
+        return None
+    return [np.concatenate(rows) for rows in zip(*live)]
 
 
 def as_masks(live: Live) -> tuple[pl.Series | None, ...]:

@@ -80,3 +80,21 @@ def test_parts_share_no_key_and_unsorted_files_are_not_cut(
     assert [[frame["id"].to_list() for frame in part] for part in keys.parts(files)] == [[[1, 2], [2]], [[3, 4], [5]]]
     unsorted = [pl.DataFrame({"id": ids}, schema={"id": pl.Int32}) for ids in ([1, 9, 0, 3], [2, 5])]
     assert len(keys.parts(unsorted)) == 1
+
+
+@pytest.mark.parametrize("lengths", [(8, 8), (8, 11)], ids=["packed", "not to be packed"])
+def test_masks_are_worked_out_in_parts_also_for_text(
+    lengths: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(section_keys, "WORTH_CUTTING", 0)
+    monkeypatch.setattr(section_keys, "SAMPLED", 1)
+    factory = TableFactory(tmp_path / "t", [("k", "STRING"), ("v", "STRING")], primary_keys=["k"])
+    keys = sorted(str(i).zfill(lengths[i % 2]) for i in range(20))
+    # The least and the greatest key are of one length: only the keys themselves show that others are longer.
+    keys = ["00000000", *keys[1:-1], "99999999"]
+    factory.write_file(pa.table({"k": keys, "v": ["old"] * 20}), level=5)
+    factory.write_file(pa.table({"k": keys[::3], "v": ["new"] * len(keys[::3])}))
+    factory.commit()
+    clear_mask_cache()
+    found = dict(morrow.open(factory.path).scan().lazy().collect().rows())
+    assert found == {key: "new" if key in keys[::3] else "old" for key in keys}

@@ -115,6 +115,7 @@ def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, dat
             patched.setattr(key_ranges, "FEW_ROWS", 0)
             patched.setattr(key_ranges, "WHOLE_ROWS", 0)
             patched.setattr(key_ranges, "RANGE_ROWS", 2)
+            patched.setattr(sections, "MERGED_RANGE_ROWS", 2)
         check_reads(table, data)
 
 

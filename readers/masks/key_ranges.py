@@ -80,13 +80,19 @@ class _RowGroup:
 
 
 def key_ranges(
-    files: Sequence[DataFile], first_key: DataField, stored_names: Sequence[str], store: FileStore, skip_alone: bool
+    files: Sequence[DataFile],
+    first_key: DataField,
+    stored_names: Sequence[str],
+    store: FileStore,
+    skip_alone: bool,
+    most_rows: int | None = None,
 ) -> list[KeyRange]:
     """The ranges that have to be merged; rows outside of them are live.
 
     Args:
         stored_names: the first key column's name in each file.
         skip_alone: leave out ranges that only one file covers.
+        most_rows: about how many rows a range may have when the section is cut; `RANGE_ROWS` unless given.
     """
     everything = [KeyRange(files=tuple(range(len(files))))]
     if sum(file.row_count for file in files) <= FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
@@ -98,7 +104,7 @@ def key_ranges(
             return everything
         groups.extend(found)
     total = sum(group.rows for group in groups)
-    ranges = _cut(groups, skip_alone)
+    ranges = _cut(groups, skip_alone, RANGE_ROWS if most_rows is None else most_rows)
     # One pass over everything is cheaper than a cut that saves little.
     if total <= WHOLE_ROWS and _rows_within(ranges, groups) > total * WORTHWHILE:
         return everything
@@ -133,8 +139,8 @@ def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> lis
     return groups
 
 
-def _cut(groups: Sequence[_RowGroup], skip_alone: bool) -> list[KeyRange]:
-    """Ranges between the least keys of row groups, neighbours joined up to `RANGE_ROWS`."""
+def _cut(groups: Sequence[_RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:
+    """Ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
     edges = sorted({group.low for group in groups})
     ranges: list[KeyRange] = []
     rows = 0
@@ -145,7 +151,7 @@ def _cut(groups: Sequence[_RowGroup], skip_alone: bool) -> list[KeyRange]:
         if skip_alone and len(covering) < 2:
             rows = 0
             continue
-        joins = ranges and ranges[-1].high == low and rows and rows + starting <= RANGE_ROWS
+        joins = ranges and ranges[-1].high == low and rows and rows + starting <= most_rows
         if joins:
             ranges[-1] = KeyRange(ranges[-1].low, high, tuple(sorted({*ranges[-1].files, *covering})))
             rows += starting

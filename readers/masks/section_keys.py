@@ -101,7 +101,12 @@ class SectionKeys:
     @cached_property
     def ranges(self) -> list[KeyRange]:
         """The key ranges in which several files meet; rows outside of them have one version."""
-        return key_ranges(self.files, self.key_fields[0], self._stored_names(), self.store, not self.with_kind)
+        return self.ranges_of(None)
+
+    def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
+        """The same in ranges of about so many rows."""
+        names = self._stored_names()
+        return key_ranges(self.files, self.key_fields[0], names, self.store, not self.with_kind, most_rows)
 
     def each_range(self, work: Callable[[KeyRange], None]) -> None:
         """Do the work for all ranges, some at once; ranges share no row."""

@@ -86,7 +86,9 @@ def live_rows(
 def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
     """The live rows when the order of the files alone decides and keys are close integers; else None."""
     name = keys.spec.key[0]
-    single = len(keys.spec.key) == 1 and all(frame.schema[name].is_integer() for frame in frames)
+    # Packed keys are numbers too, but only `SectionKeys.keyed` finds out whether they tell the keys apart.
+    single = keys.packing is None and len(keys.spec.key) == 1
+    single = single and all(frame.schema[name].is_integer() for frame in frames)
     if not single or keys.age or keys.with_kind:
         return None
     newest_first = unseen([frame[name].to_numpy() for frame in reversed(frames)])

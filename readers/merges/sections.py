@@ -34,6 +34,9 @@ from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, ve
 from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import INSERT
 
+MERGED_RANGE_ROWS = 1 << 19
+"""Rows of a key range that is merged at once, about: unlike masks, merges hold all columns of the rows."""
+
 WORKERS = 2
 """Parts of a section that are merged at once."""
 
@@ -156,7 +159,7 @@ class _SectionMerge:
         keys = SectionKeys.of(self.plan, self.section, self.store)
         shared = [masks.shared[i] for i in oldest_first(self.section)]
         fields = self._fields(keys)
-        for part in keys.ranges:
+        for part in keys.ranges_of(MERGED_RANGE_ROWS):
             frames = self._read(keys, part, shared, fields)
             rows = pl.concat(frames) if frames else None
             if rows is None or rows.is_empty():

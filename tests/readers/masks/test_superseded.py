@@ -232,3 +232,15 @@ def test_whole_and_by_ranges_as_the_oracle_has_it(
                 morrow.clear_caches()
                 found = morrow.open(path).scan().to_arrow()
             assert sorted(zip(*(found[n].to_pylist() for n in names), strict=True), key=repr) == expected
+
+
+def test_texts_that_end_alike_are_different_keys(tmp_path: Path) -> None:
+    """Their last eight bytes are numbers that lie close together, but not the whole key."""
+    table = TableFactory(tmp_path / "t", [("k", "STRING"), ("v", "STRING")], primary_keys=["k"])
+    keys = [f"{prefix}-{number:08}" for prefix in "ab" for number in range(30)]
+    table.write_file(pa.table({"k": keys, "v": ["old"] * len(keys)}), level=5)
+    table.write_file(pa.table({"k": keys[:30:2], "v": ["new"] * 15}))
+    table.commit()
+    clear_mask_cache()
+    found = dict(morrow.open(table.path).scan().lazy().collect().rows())
+    assert found == {key: "new" if key in keys[:30:2] else "old" for key in keys}

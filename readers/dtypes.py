@@ -183,6 +183,9 @@ def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or another logical type.
     """
+    if not len(array) and array.offset:
+        # Polars cuts lists without elements out of longer ones; Arrow cannot combine such an empty rest with others.
+        return pa.array([], type)
     if array.type.equals(type, check_metadata=True):
         return array
     if pa.types.is_map(type):

@@ -144,3 +144,16 @@ def test_large_frames_are_converted_in_threads(monkeypatch: pytest.MonkeyPatch) 
 def test_dtypes(type: t.DataType, dtype: pl.DataType) -> None:
     assert polars_dtype(type) == dtype
     assert to_series("a", pa.nulls(1, type.arrow()), type).dtype == dtype
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_an_empty_list_cut_out_of_others_can_be_combined(kind: str) -> None:
+    element = t.IntType()
+    type = t.ArrayType(element=element) if kind == "list" else t.MapType(key=t.IntType(nullable=False), value=element)
+    field = t.DataField(0, "l", type)
+    full = [1] if kind == "list" else [{"key": 1, "value": 1}]
+    frame = pl.DataFrame({"l": [full, []]}, schema={"l": polars_dtype(type)})
+    merged = pl.concat([frame, frame], rechunk=True).select(pl.col("l").gather([1]))
+    for found in (merged, frame.filter(pl.Series([False, True])), frame[1:]):
+        table = to_arrow_table(found, [field])
+        assert table.combine_chunks().column("l").to_pylist() == [[]]

@@ -35,7 +35,10 @@ Values = list[Any]
 def rows_of(table: pa.Table, fields: Sequence[t.DataField]) -> list[list[Any]]:
     """The rows of a table in canonical values; its columns must be exactly `fields`, in their order."""
     assert table.column_names == [f.name for f in fields]
-    columns = [values_of(table.column(i).combine_chunks(), f.type) for i, f in enumerate(fields)]
+    # Piece by piece: Arrow cannot combine what Polars exports of lists without elements.
+    columns = [
+        [value for piece in table.column(i).chunks for value in values_of(piece, f.type)] for i, f in enumerate(fields)
+    ]
     return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(table.num_rows)]
 
 

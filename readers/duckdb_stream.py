@@ -8,9 +8,8 @@ are laid out alike: plain strings are declared, for DuckDB pushes no filter into
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
 
 import polars as pl
 import pyarrow as pa
@@ -36,7 +35,7 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers import execute
 from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
@@ -98,8 +97,8 @@ def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
     rows = max(execute.BATCH_ROWS, BATCH_VALUES // weight)
     for part in plan.parts:
         read = tuple(part.schema.by_name[name] for name in part.read_columns)
-        for sections in _groups(part.sections):
-            group = replace(part, sections=sections, fallback=None)
+        for sections in execute.groups(part.sections):
+            group = replace(part, sections=tuple(sections), fallback=None)
             with reading_files(group, sections, read, store):
                 count = 0
                 for frame in execute.lazy(group, store).collect_batches(
@@ -108,16 +107,3 @@ def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
                     count += frame.height
                     yield frame
                 execute.check_complete(group, store, count)
-
-
-def _groups(sections: Iterable[Section]) -> Iterator[tuple[Section, ...]]:
-    """Neighbouring sections that one query reads, within the bounds of `execute`."""
-    sections = tuple(sections)
-    starts = accumulate((section.row_count for section in sections), initial=0)
-
-    def group(each: tuple[int, tuple[Section, int]]) -> tuple[int, int]:
-        index, (_, start) = each
-        return index // execute.MOST_GROUPED, start // execute.GROUP_ROWS
-
-    for _, found in groupby(enumerate(zip(sections, starts)), key=group):
-        yield tuple(section for _, (section, _) in found)

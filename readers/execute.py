@@ -148,7 +148,7 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
     # Without a filter, sections that hold as many rows as the limit are enough: do not open more, nor make their masks.
     filtered = plan.filter.predicate != ALWAYS or bool(plan.filter.residuals)
     most = GROUP_ROWS if left is None or filtered else min(GROUP_ROWS, left)
-    for part, group in ((one, group) for one in plan.parts for group in _groups(one.sections, most)):
+    for part, group in ((one, group) for one in plan.parts for group in groups(one.sections, most)):
         if left == 0:
             return
         with _reading(part, group, store):
@@ -161,8 +161,12 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
                 yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
 
 
-def _groups(sections: Sequence[Section], most_rows: int = GROUP_ROWS) -> Iterator[list[Section]]:
-    """Neighbouring sections that one query reads: many small ones together, one of more than `most_rows` alone."""
+def groups(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
+    """Neighbouring sections that one query reads: many small ones together, one of more than `most_rows` alone.
+
+    `most_rows` is `GROUP_ROWS` unless given.
+    """
+    most_rows = GROUP_ROWS if most_rows is None else most_rows
     group: list[Section] = []
     rows = 0
     for section in sections:

@@ -187,7 +187,7 @@ def test_sections_are_read_in_groups(
     monkeypatch.setattr(execute, "MOST_GROUPED", most_sections)
     monkeypatch.setattr(execute, "GROUP_ROWS", most_rows)
     plan, store = planned(parts)
-    assert len(list(duckdb_stream._groups(plan.sections))) == groups
+    assert len(list(execute.groups(plan.sections))) == groups
     rows = view_reader(plan, store).read_all().to_pylist()
     assert sorted(row["n"] for row in rows) == list(range(20))
     assert all(row == {"p": row["n"], "n": row["n"], "label": f"label {row['n']}"} for row in rows)

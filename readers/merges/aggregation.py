@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from morrow.engine.merge.spec import OnDelete
-from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, acc, new
+from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, Refusal, acc, new
 
 DELETED = "deleted"
 
@@ -16,7 +16,7 @@ DELETED = "deleted"
 class Aggregation(Fold):
     """Aggregation for some columns; see the module."""
 
-    def state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
+    def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:  # noqa: ARG002
         return {DELETED: (pl.Boolean(), False)} if self.retracts else {}
 
     def deleted(self) -> pl.Expr:
@@ -29,15 +29,11 @@ class Aggregation(Fold):
     def _removes(self) -> pl.Expr:
         return DELETES if self.spec.on_delete is OnDelete.REMOVE_RECORD else pl.lit(False)
 
-    def refusals(self) -> Mapping[str, pl.Expr]:
+    def refusals(self) -> Sequence[Refusal]:
         if not self.retracts:
-            return {}
-        return {
-            f"a retraction of column {column.name!r}, whose aggregate function has none; "
-            f"'fields.{column.name}.ignore-retract' = 'true' leaves such retractions out": RETRACTS & ~self._removes
-            for column in self.columns
-            if column.function is not None and column.function.retract(column.state, new(column.name)) is None
-        }
+            return ()
+        happens = RETRACTS & ~self._removes
+        return [Refusal.of_retraction(column, happens) for column in self.columns if not column.retracts]
 
     def steps(self) -> Mapping[str, pl.Expr]:
         steps: dict[str, pl.Expr] = {NEWEST: new(NEWEST)}

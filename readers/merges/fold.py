@@ -67,6 +67,11 @@ class FoldedColumn:
         return ROW if self.picks else polars_dtype(self.field.type)
 
     @property
+    def retracts(self) -> bool:
+        """Whether the function can take a value back."""
+        return self.function is None or self.function.retract(self.state, new(self.name)) is not None
+
+    @property
     def own_state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
         """What the function remembers besides its value: dtype and first value by the name of the state column."""
         if self.function is None:
@@ -83,6 +88,21 @@ class FoldedColumn:
         """The function's state after the version, by the names of the state's columns."""
         for name, expression in state.items():
             yield (self.name if name == "value" else f"{self.name} {name}"), expression
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What no version may do, what to do about it, and where it happens (a boolean expression)."""
+
+    what: str
+    hint: str
+    happens: pl.Expr
+
+    @classmethod
+    def of_retraction(cls, column: FoldedColumn, happens: pl.Expr) -> Refusal:
+        """A retraction of a column whose aggregate function has none."""
+        hint = f"'fields.{column.name}.ignore-retract' = 'true' leaves such retractions out"
+        return cls(f"a retraction of column {column.name!r} by its aggregate function", hint, happens)
 
 
 class Fold(ABC):
@@ -114,12 +134,12 @@ class Fold(ABC):
     def steps(self) -> Mapping[str, pl.Expr]:
         """Every state column after the version."""
 
-    def refusals(self) -> Mapping[str, pl.Expr]:
-        """What no version may do: a reason, and where (a boolean expression) it happens."""
-        return {}
+    def refusals(self) -> Sequence[Refusal]:
+        """What no version may do."""
+        return ()
 
-    def state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
-        """The engine's own state: dtype and first value by name."""
+    def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:  # noqa: ARG002
+        """The engine's own state: dtype and first value by name; `operands` are the columns of a version."""
         return {}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:  # noqa: ARG002
@@ -140,9 +160,10 @@ class Fold(ABC):
         rounds = versions.rounds
         lined_up = self._operands(rows, pl.Series(rounds.rows, dtype=ROW))
         try:
-            return self._result(rows, rounds.run(lined_up, self._first_state(rounds.keys), self._step))
+            state = self._first_state(rounds.keys, lined_up.schema)
+            return self._result(rows, rounds.run(lined_up, state, self._step))
         except NoResult as error:
-            raise Unsupported(error.feature, where=self.where) from error
+            raise NoResult(f"{self.where}: {error.feature}") from error
 
     def _operands(self, rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
         """What the steps need of the rows `numbers`."""
@@ -165,8 +186,8 @@ class Fold(ABC):
             expressions.append(pl.lit(operand).gather(numbers).alias(f"new {name}"))
         return rows.select(*expressions, pl.lit(numbers).alias(f"new {NEWEST}"))
 
-    def _first_state(self, keys: int) -> pl.DataFrame:
-        initial: dict[str, tuple[pl.DataType, Any]] = {NEWEST: (ROW, None), **self.state()}
+    def _first_state(self, keys: int, operands: pl.Schema) -> pl.DataFrame:
+        initial: dict[str, tuple[pl.DataType, Any]] = {NEWEST: (ROW, None), **self.state(operands)}
         for column in self.columns:
             initial[column.name] = (column.dtype, None)
             initial.update(column.own_state)
@@ -175,16 +196,16 @@ class Fold(ABC):
         )
 
     @cached_property
-    def _compiled(self) -> tuple[list[pl.Expr], list[pl.Expr], list[tuple[str, pl.Expr]]]:
+    def _compiled(self) -> tuple[list[pl.Expr], list[pl.Expr], Sequence[Refusal]]:
         steps = [expression.alias(f"acc {name}") for name, expression in self.steps().items()]
-        return self.flags(), steps, list(self.refusals().items())
+        return self.flags(), steps, self.refusals()
 
     def _step(self, state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
         flags, steps, refusals = self._compiled
         frame = pl.concat([state, version], how="horizontal").with_columns(flags)
-        for reason, happens in refusals:
-            if frame.select(happens.any()).item():
-                raise Unsupported(reason, where=self.where)
+        for refusal in refusals:
+            if frame.select(refusal.happens.any()).item():
+                raise Unsupported(refusal.what, where=self.where, hint=refusal.hint)
         return frame.select(steps)
 
     def _result(self, rows: pl.DataFrame, state: pl.DataFrame) -> pl.DataFrame:

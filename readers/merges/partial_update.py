@@ -19,13 +19,13 @@ import polars as pl
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, OnDelete, SequenceGroup
 from morrow.readers.masks.ordering import sortable
-from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, acc, new
+from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, Refusal, acc, new
 
 FILLED, INSERTED, DELETED = "filled", "inserted", "deleted"
 
-NO_SOLUTION = (
-    "a retraction in a partial-update table whose options do not say what it means; choose one: "
-    "(1) 'ignore-delete' = 'true' ignores it; "
+NO_SOLUTION = "a retraction in a partial-update table whose options do not say what it means"
+SOLUTIONS = (
+    "choose one: (1) 'ignore-delete' = 'true' ignores it; "
     "(2) 'partial-update.remove-record-on-delete' = 'true' removes the whole row; "
     "(3) sequence groups ('fields.<sequence field>.sequence-group') retract their columns, and "
     "'partial-update.remove-record-on-sequence-group' removes the whole row when such a group is deleted"
@@ -60,16 +60,14 @@ class PartialUpdate(Fold):
         return {g: [f"order {g} {i}" for i in range(len(group.sequence))] for g, group in self.groups.items()}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
-        self._order_dtypes = {}
-        operands = {}
-        for number, names in self._orders.items():
-            for name, field in zip(names, self.groups[number].sequence):
-                operands[name] = sortable(rows[field])
-                self._order_dtypes[name] = operands[name].dtype
-        return operands
+        return {
+            name: sortable(rows[field])
+            for number, names in self._orders.items()
+            for name, field in zip(names, self.groups[number].sequence)
+        }
 
-    def state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
-        orders = {name: (dtype, None) for name, dtype in self._order_dtypes.items()}
+    def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:
+        orders = {name: (operands[f"new {name}"], None) for names in self._orders.values() for name in names}
         if not self.retracts:
             return orders
         return {**orders, **{name: (pl.Boolean(), False) for name in (FILLED, INSERTED, DELETED)}}
@@ -86,21 +84,16 @@ class PartialUpdate(Fold):
             flags.append(_not_smaller([(new(name), self._base(name)) for name in names]).alias(f"leads {number}"))
         return flags
 
-    def refusals(self) -> Mapping[str, pl.Expr]:
+    def refusals(self) -> Sequence[Refusal]:
         if not self.retracts or self.spec.on_delete is OnDelete.IGNORE:
-            return {}
+            return ()
         if self.spec.on_delete is OnDelete.REFUSE:
-            return {NO_SOLUTION: RETRACTS}
-        return {
-            f"a retraction of column {column.name!r}, whose aggregate function has none; "
-            f"'fields.{column.name}.ignore-retract' = 'true' leaves such retractions out": RETRACTS
-            & self._touched(column)
-            & ~self._removes
+            return [Refusal(NO_SOLUTION, SOLUTIONS, RETRACTS)]
+        return [
+            Refusal.of_retraction(column, RETRACTS & self._touched(column) & ~self._removes)
             for column in self.columns
-            if column.function is not None
-            and column.function.retract(column.state, new(column.name)) is None
-            and column.merge.group is not None
-        }
+            if column.merge.group is not None and not column.retracts
+        ]
 
     def steps(self) -> Mapping[str, pl.Expr]:
         steps: dict[str, pl.Expr] = {}

@@ -189,20 +189,20 @@ class _SectionMerge:
         return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self._values(keys))))
 
     def _read(
-        self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask] | None, fields: Sequence[DataField]
+        self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask], fields: Sequence[DataField]
     ) -> list[pl.DataFrame]:
-        """The rows of the range whose keys have several versions (without `shared`: all), oldest file first."""
+        """The rows of the range whose keys have several versions, oldest file first."""
         key_filter = self._key_filter
         frames = []
         for number in part.files:
-            mask = None if shared is None else shared[number]
-            if shared is not None and mask is None:
+            mask = shared[number]
+            if mask is None:
                 continue
             frame = file_frame(
                 self.plan, self.section, [keys.files[number]], fields, self.store, position=not part.whole
             )
             if part.whole:
-                frame = frame if mask is None else frame.filter(pl.lit(mask))
+                frame = frame.filter(pl.lit(mask))
             else:
                 frame = part.within(frame, keys.key_fields[0].name)
                 frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION))).drop(POSITION)

@@ -1,4 +1,4 @@
-"""Table options: the only place where option strings are parsed and checked.
+"""What the options of a table say about reading it.
 
 Options that change what a read returns are parsed here, or refused here by name when Morrow does not handle them.
 Options that only steer writing, streaming or a particular engine are kept as text in `raw` and change nothing.
@@ -6,12 +6,12 @@ Options that only steer writing, streaming or a particular engine are kept as te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options.parsing import choice, flag, integer, names
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
@@ -66,8 +66,6 @@ REFUSED = (
 
 REFUSED_SUFFIXES = (".map.storage-layout", ".map-storage-layout")
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class TableOptions:
@@ -111,19 +109,19 @@ def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
     return TableOptions(
         raw=dict(raw),
         merge_engine=_merge_engine(raw, where),
-        bucket=_parsed(raw, "bucket", -1, int, where),
-        bucket_key=_names(raw.get("bucket-key")),
-        bucket_function=_choice(raw, "bucket-function.type", "default", BUCKET_FUNCTIONS, where),
+        bucket=integer(raw, "bucket", -1, where),
+        bucket_key=names(raw.get("bucket-key")),
+        bucket_function=choice(raw, "bucket-function.type", "default", BUCKET_FUNCTIONS, where),
         file_format=raw.get("file.format", "parquet").lower(),
         deletion_vectors=flag(raw, "deletion-vectors.enabled", False, where),
         ignore_delete=next((flag(raw, key, False, where) for key in IGNORE_DELETE_KEYS if key in raw), False),
-        sequence_fields=_names(raw.get("sequence.field")),
-        sequence_descending=_choice(raw, "sequence.field.sort-order", "ascending", ("ascending", "descending"), where)
+        sequence_fields=names(raw.get("sequence.field")),
+        sequence_descending=choice(raw, "sequence.field.sort-order", "ascending", ("ascending", "descending"), where)
         == "descending",
         partition_default_name=raw.get("partition.default-name", DEFAULT_PARTITION_NAME),
         legacy_partition_name=flag(raw, "partition.legacy-name", True, where),
         data_directory=_folder(raw.get("data-file.path-directory"), where),
-        external_roots=_names(raw.get("data-file.external-paths")),
+        external_roots=names(raw.get("data-file.external-paths")),
         index_in_data_dir=flag(raw, "index-file-in-data-file-dir", False, where),
         file_index_enabled=flag(raw, "file-index.read.enabled", True, where),
         row_tracking=flag(raw, "row-tracking.enabled", False, where),
@@ -145,42 +143,11 @@ def _refuse(raw: Mapping[str, str], where: str) -> None:
             raise Unsupported(f"the option {key!r}", where=where, hint="it changes which rows a read returns")
 
 
-def _parsed(raw: Mapping[str, str], key: str, default: T, parse: Callable[[str], T], where: str) -> T:
-    value = raw.get(key)
-    if value is None:
-        return default
-    try:
-        return parse(value.strip())
-    except ValueError as error:
-        raise InvalidArgument(
-            f"{where}: the option {key!r} has the value {value!r}, which is no {parse.__name__}"
-        ) from error
-
-
-def flag(raw: Mapping[str, str], key: str, default: bool, where: str) -> bool:
-    """Read a boolean option. Raises `InvalidArgument` for anything but true and false."""
-    value = raw.get(key, str(default)).strip().lower()
-    if value not in ("true", "false"):
-        raise InvalidArgument(f"{where}: the option {key!r} has the value {raw[key]!r}; it must be true or false")
-    return value == "true"
-
-
-def _choice(raw: Mapping[str, str], key: str, default: str, choices: tuple[str, ...], where: str) -> str:
-    value = raw.get(key, default).strip().lower()
-    if value not in choices:
-        raise Unsupported(f"the option {key!r} = {raw[key]!r}", where=where, hint=f"known values: {', '.join(choices)}")
-    return value
-
-
 def _merge_engine(raw: Mapping[str, str], where: str) -> str:
     """A built-in engine, or one that an installed package registers."""
     name = raw.get("merge-engine", "").strip().lower()
     registered = () if not name or name in MERGE_ENGINES else tuple(entry_points(group=MERGE_ENGINE_PLUGINS).names)
-    return _choice(raw, "merge-engine", "deduplicate", (*MERGE_ENGINES, *registered), where)
-
-
-def _names(value: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+    return choice(raw, "merge-engine", "deduplicate", (*MERGE_ENGINES, *registered), where)
 
 
 def _folder(value: str | None, where: str) -> str | None:

@@ -1,0 +1,101 @@
+"""Option strings as values: each function reads one option, or gives its default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+
+MEMORY = re.compile(r"(\d+)\s*([a-z]*)")
+MEMORY_UNITS: Mapping[str, int] = {
+    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
+}
+DURATION = re.compile(r"(\d+)\s*([a-zµ]*)")
+DURATION_UNITS: Mapping[str, timedelta] = {
+    **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
+    **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), timedelta(minutes=1)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), timedelta(seconds=1)),
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
+    **dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), timedelta(microseconds=1)),
+    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), timedelta(microseconds=1) / 1000),
+}
+"""Without a unit a number is milliseconds. Nanoseconds are rounded to Python's microseconds."""
+
+
+def flag(raw: Mapping[str, str], key: str, default: bool, where: str) -> bool:
+    """A boolean option. Raises `InvalidArgument` for anything but true and false."""
+    value = raw.get(key, str(default)).strip().lower()
+    if value not in ("true", "false"):
+        raise _refused(raw, key, where, "it must be true or false")
+    return value == "true"
+
+
+def choice(raw: Mapping[str, str], key: str, default: str, choices: Sequence[str], where: str) -> str:
+    """One of some words, whatever their case. Raises `Unsupported` for any other."""
+    value = raw.get(key, default).strip().lower()
+    if value not in choices:
+        raise Unsupported(f"the option {key!r} = {raw[key]!r}", where=where, hint=f"known values: {', '.join(choices)}")
+    return value
+
+
+def integer(raw: Mapping[str, str], key: str, default: int, where: str) -> int:
+    """A whole number. Raises `InvalidArgument`."""
+    try:
+        return int(raw.get(key, str(default)).strip())
+    except ValueError:
+        raise _refused(raw, key, where, "it must be a whole number") from None
+
+
+def number(raw: Mapping[str, str], key: str, default: float, where: str) -> float:
+    """A number. Raises `InvalidArgument`."""
+    try:
+        return float(raw.get(key, str(default)).strip())
+    except ValueError:
+        raise _refused(raw, key, where, "it must be a number") from None
+
+
+def memory(raw: Mapping[str, str], key: str, default: int | None, where: str) -> int | None:
+    """A size such as ``128 mb``, in bytes. Raises `InvalidArgument`."""
+    if key not in raw:
+        return default
+    match = MEMORY.fullmatch(raw[key].strip().lower())
+    if match is None or match[2] not in MEMORY_UNITS:
+        raise _refused(raw, key, where, "it must be a size such as 128 mb (units b, kb, mb, gb, tb)")
+    return int(match[1]) * MEMORY_UNITS[match[2]]
+
+
+def duration(raw: Mapping[str, str], key: str, default: timedelta | None, where: str) -> timedelta | None:
+    """A time span such as ``10 s``. Raises `InvalidArgument`."""
+    if key not in raw:
+        return default
+    match = DURATION.fullmatch(raw[key].strip().lower())
+    if match is None or match[2] not in DURATION_UNITS:
+        raise _refused(raw, key, where, "it must be a time span such as 10 s (units ns, µs, ms, s, min, h, d)")
+    return int(match[1]) * DURATION_UNITS[match[2]]
+
+
+def names(value: str | None) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if value else ()
+
+
+def key_values(raw: Mapping[str, str], key: str, where: str) -> Mapping[str, str]:
+    """Pairs such as ``0:avro,1:parquet``. Raises `InvalidArgument`."""
+    pairs: dict[str, str] = {}
+    for part in names(raw.get(key)):
+        name, colon, value = part.partition(":")
+        if not colon:
+            raise _refused(raw, key, where, "it must be pairs such as 0:avro,1:parquet")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _refused(raw: Mapping[str, str], key: str, where: str, problem: str) -> InvalidArgument:
+    return InvalidArgument(f"{where}: the option {key!r} has the value {raw[key]!r}; {problem}")

@@ -1,6 +1,6 @@
 """Runs inside a peer's environment: a request a line in, `{"seconds", "rows", "sum"}` a line out.
 
-`sum` is None for a full read. Every peer is driven as its documentation shows, and keeps what it keeps between reads.
+`sum` is None for a full read and for a write. Every peer is driven as its documentation shows, and keeps what it keeps between reads.
 """
 
 from __future__ import annotations
@@ -20,6 +20,25 @@ def pypaimon(warehouse, query, column):
         builder = builder.with_projection([column])
     data = builder.new_read().to_arrow(builder.new_scan().plan().splits())
     return data.num_rows, pc.sum(data[column]).as_py() if query == "sum" else None
+
+
+def write_pypaimon(warehouse, name, source):
+    """Rows are loaded, and cast to the table's types, before the clock starts."""
+    import pyarrow as pa
+    from pypaimon import CatalogFactory
+    from pypaimon.schema.data_types import PyarrowFieldParser
+
+    table = CatalogFactory.create({"warehouse": warehouse}).get_table(name)
+    schema = PyarrowFieldParser.from_paimon_schema(table.fields)
+    rows = pa.ipc.open_file(source).read_all().select(schema.names).cast(schema)
+    began = time.perf_counter()
+    builder = table.new_batch_write_builder()
+    write, commit = builder.new_write(), builder.new_commit()
+    write.write_arrow(rows)
+    commit.commit(write.prepare_commit())
+    write.close()
+    commit.close()
+    return rows.num_rows, time.perf_counter() - began
 
 
 def pypaimon_rust(warehouse, query, column):
@@ -42,18 +61,23 @@ def _rust_sql(warehouse, column):
 
 
 READERS = {"pypaimon": pypaimon, "pypaimon-rust": pypaimon_rust}
+WRITERS = {"pypaimon": write_pypaimon}
+
+
+def answered(peer, request):
+    if request["query"] == "write":
+        rows, seconds = WRITERS[peer](request["warehouse"], request["table"], request["source"])
+        return {"seconds": seconds, "rows": rows, "sum": None}
+    began = time.perf_counter()
+    rows, total = READERS[peer](request["warehouse"], request["query"], request["column"])
+    return {"seconds": time.perf_counter() - began, "rows": rows, "sum": total}
 
 
 def main() -> None:
-    read = READERS[sys.argv[1]]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a peer prints must not mix with the answers
     for line in sys.stdin:
-        request = json.loads(line)
-        began = time.perf_counter()
-        rows, total = read(request["warehouse"], request["query"], request["column"])
-        seconds = time.perf_counter() - began
-        print(json.dumps({"seconds": seconds, "rows": rows, "sum": total}), file=answers, flush=True)
+        print(json.dumps(answered(sys.argv[1], json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

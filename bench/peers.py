@@ -1,7 +1,7 @@
-"""The readers Morrow is compared with, each in an environment of its own under bench/.peers.
+"""The other libraries Morrow is compared with, each in an environment of its own under bench/.peers.
 
 `python -m bench.peers install` makes the environments. A peer runs as a process that reads one request a line and
-answers with the seconds its read took, measured inside, so neither its start nor the pipe is counted.
+answers with the seconds its work took, measured inside, so neither its start nor the pipe is counted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,16 @@ class Peer:
 
     def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
         """Read table `db.t`: `query` is "full" (to Arrow) or "sum" (rows and the sum of `column`)."""
+        return self._ask({"warehouse": warehouse, "query": query, "column": column})
+
+    def write(self, warehouse: str, table: str, source: str) -> float:
+        """Upsert the rows of the Arrow file `source` in one commit; the seconds that took."""
+        request = {"warehouse": warehouse, "query": "write", "table": table, "source": source}
+        return float(self._ask(request)["seconds"])
+
+    def _ask(self, request: Mapping[str, str]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = {"warehouse": warehouse, "query": query, "column": column}
         print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:

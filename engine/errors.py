@@ -47,8 +47,20 @@ class InvalidArgument(MorrowError, ValueError):
     """The call itself is wrong: an unknown column, a filter that does not parse, a bad option value."""
 
 
+class AlreadyExists(InvalidArgument):
+    """A database, table or column of this name is there already; it was not touched."""
+
+
 class StorageError(MorrowError, OSError):
     """The file system or object store answered with an error that is not "no such file"."""
+
+
+class UnclearOutcome(StorageError):
+    """Whether a file was created is not known: the store gave no answer, or one that does not tell.
+
+    The file may be there now or turn up later. Look for it: one's own file that is there was created (call
+    `FileStore.sync` on it before acknowledging anything); another's, or none, was not.
+    """
 
 
 class UnsafePath(MorrowError):

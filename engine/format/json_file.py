@@ -1,7 +1,8 @@
-"""The JSON files of a table (schema, snapshot, tag): parsing with errors that name the file."""
+"""The JSON files of a table (schema, snapshot, tag): parsing with errors that name the file, and Java's printing."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -39,3 +40,25 @@ def built(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str,
         raise CorruptFile(path, f"the member {error} is missing") from error
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise CorruptFile(path, f"a member has the wrong type ({error})") from error
+
+
+def printed(node: Any) -> bytes:
+    """`node` as Java's pretty printer shows it: a member a line, arrays of objects without line breaks between them.
+
+    So files of equal content are equal bytes, whoever wrote them.
+    """
+    return _printed(node, "").encode()
+
+
+def _printed(node: Any, margin: str) -> str:
+    if isinstance(node, Mapping):
+        inner = margin + "  "
+        members = [f"{inner}{_scalar(key)} : {_printed(value, inner)}" for key, value in node.items()]
+        return "{\n" + ",\n".join(members) + f"\n{margin}}}" if members else "{ }"
+    if isinstance(node, (list, tuple)):
+        return f"[ {', '.join(_printed(element, margin) for element in node)} ]" if node else "[ ]"
+    return _scalar(node)
+
+
+def _scalar(node: Any) -> str:
+    return json.dumps(node, ensure_ascii=False)

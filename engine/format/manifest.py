@@ -47,6 +47,8 @@ MANIFEST_LIST_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "_MAX_BUCKET": pl.Int32,
     "_MIN_LEVEL": pl.Int32,
     "_MAX_LEVEL": pl.Int32,
+    "_MIN_ROW_ID": pl.Int64,
+    "_MAX_ROW_ID": pl.Int64,
 }
 
 FILE_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
@@ -93,13 +95,22 @@ INDEX_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
         pl.Struct({"f0": pl.String, "f1": pl.Int32, "f2": pl.Int32, "_CARDINALITY": pl.Int64})
     ),
     "_EXTERNAL_PATH": pl.String,
+    "_GLOBAL_INDEX": pl.Struct(
+        {
+            "_ROW_RANGE_START": pl.Int64,
+            "_ROW_RANGE_END": pl.Int64,
+            "_INDEX_FIELD_ID": pl.Int32,
+            "_EXTRA_FIELD_IDS": pl.List(pl.Int32),
+            "_INDEX_META": pl.Binary,
+        }
+    ),
 }
 
 OPTIONAL_COLUMNS = frozenset(
     {
-        *("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL"),
+        *("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID"),
         *("_CREATION_TIME", "_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX", "_FILE_SOURCE", "_VALUE_STATS_COLS"),
-        *("_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS", "_DELETIONS_VECTORS_RANGES", "_CARDINALITY"),
+        *("_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS", "_DELETIONS_VECTORS_RANGES", "_CARDINALITY", "_GLOBAL_INDEX"),
     }
 )
 """Columns that some generation of the format lacks; they read as null. Every other column is required."""

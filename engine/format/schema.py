@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, Unsupported
-from morrow.engine.format.json_file import built, parse_object
+from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.types import (
     ArrayType,
     BigIntType,
@@ -25,6 +25,7 @@ from morrow.engine.format.types import (
     TinyIntType,
     arrow_schema,
     field_from_json,
+    field_to_json,
 )
 
 NEWEST_SCHEMA_VERSION = 3
@@ -136,6 +137,26 @@ def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
         if name not in schema.by_name:
             raise ValueError(f"the key column {name!r} is not among the fields")
     return schema
+
+
+def schema_json(schema: TableSchema) -> bytes:
+    """The schema file of `schema`, as Java prints it; `parse_schema` reads it back.
+
+    Options are written in the order they are in. A schema without a time was made in 1970, as it is for Java.
+    """
+    node: dict[str, Any] = {
+        "version": schema.version,
+        "id": schema.id,
+        "fields": [field_to_json(f) for f in schema.fields],
+        "highestFieldId": schema.highest_field_id,
+        "partitionKeys": schema.partition_keys,
+        "primaryKeys": schema.primary_keys,
+        "options": schema.options,
+    }
+    if schema.comment is not None:
+        node["comment"] = schema.comment
+    node["timeMillis"] = schema.time_millis or 0
+    return printed(node)
 
 
 def nested_field_ids(data_type: DataType) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.json_file import built, parse_object
+from morrow.engine.format.json_file import built, parse_object, printed
 
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
@@ -105,6 +105,42 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
         Unsupported: a snapshot version newer than Morrow.
     """
     return built(path, lambda n: _snapshot(n, path), parse_object(data, path))
+
+
+def snapshot_json(snapshot: Snapshot) -> bytes:
+    """A snapshot file, byte for byte as Java prints it: members that are null or empty are left out, `extra` is kept."""
+    return printed(snapshot_members(snapshot))
+
+
+def snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
+    """The members of a snapshot file in their order."""
+    members = {
+        "version": snapshot.version,
+        "id": snapshot.id,
+        "schemaId": snapshot.schema_id,
+        "baseManifestList": snapshot.base_manifest_list,
+        "baseManifestListSize": snapshot.base_manifest_list_size,
+        "deltaManifestList": snapshot.delta_manifest_list,
+        "deltaManifestListSize": snapshot.delta_manifest_list_size,
+        "changelogManifestList": snapshot.changelog_manifest_list,
+        "changelogManifestListSize": snapshot.changelog_manifest_list_size,
+        "indexManifest": snapshot.index_manifest,
+        "commitUser": snapshot.commit_user,
+        "commitIdentifier": snapshot.commit_identifier,
+        "commitKind": snapshot.commit_kind,
+        "timeMillis": snapshot.time_millis,
+        "logOffsets": dict(snapshot.log_offsets) or None,
+        "totalRecordCount": snapshot.total_record_count,
+        "deltaRecordCount": snapshot.delta_record_count,
+        "changelogRecordCount": snapshot.changelog_record_count,
+        "watermark": snapshot.watermark,
+        "statistics": snapshot.statistics,
+        "properties": dict(snapshot.properties) or None,
+        "nextRowId": snapshot.next_row_id,
+        "operation": snapshot.operation,
+        **snapshot.extra,
+    }
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def parse_tag(data: bytes, name: str, path: str) -> Tag:

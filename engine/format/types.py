@@ -335,6 +335,9 @@ class RowType(DataType):
         return pa.struct([field.arrow() for field in self.fields])
 
 
+NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
+"""The types that schema files hold as objects."""
+
 SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
 PLAIN_TYPES: dict[str, type[DataType]] = {
     **{t.keyword: t for t in (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)},
@@ -428,6 +431,32 @@ def field_from_json(node: Any, *, where: str | None = None) -> DataField:
         description=node.get("description"),
         default_value=node.get("defaultValue"),
     )
+
+
+def to_json(data_type: DataType) -> Any:
+    """The type as schema files hold it; `from_json` reads it back."""
+    if not isinstance(data_type, NESTED_TYPES):
+        return str(data_type)
+    node: dict[str, Any] = {"type": data_type.keyword if data_type.nullable else f"{data_type.keyword} NOT NULL"}
+    if isinstance(data_type, RowType):
+        node["fields"] = [field_to_json(f) for f in data_type.fields]
+    elif isinstance(data_type, MapType):
+        node |= {"key": to_json(data_type.key), "value": to_json(data_type.value)}
+    else:
+        node["element"] = to_json(data_type.element)
+    if isinstance(data_type, VectorType):
+        node["length"] = data_type.length
+    return node
+
+
+def field_to_json(field: DataField) -> dict[str, Any]:
+    """One member of ``fields``; `field_from_json` reads it back."""
+    node: dict[str, Any] = {"id": field.id, "name": field.name, "type": to_json(field.type)}
+    if field.description is not None:
+        node["description"] = field.description
+    if field.default_value is not None:
+        node["defaultValue"] = field.default_value
+    return node
 
 
 @lru_cache(maxsize=4096)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError
+from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
+from morrow.engine.io.conditional_put import ConditionalPut, first_line
 from morrow.engine.io.store import FileStatus
 
 if TYPE_CHECKING:
@@ -14,7 +16,12 @@ if TYPE_CHECKING:
 
 MILLIS = 1000
 STREAM_BUFFER = 1 << 20
+PLACEHOLDER = ".keep"
+"""The empty object that stands for an empty folder."""
 """Bytes fetched at least by a read of a stream: a request takes as long as transferring some 100 KiB."""
+PART = 8 << 20
+"""Bytes of one part of an upload, the unit held in memory; S3 takes 10,000 parts, so files up to 80 GB."""
+PARTS_AT_ONCE = 4
 
 CONNECTION_OPTIONS = frozenset(
     {
@@ -33,6 +40,7 @@ class ObjectStore:
     def __init__(self, bucket: Bucket, base_url: str, storage_options: Mapping[str, str]) -> None:
         self._bucket = bucket
         self._base_url = base_url
+        self._conditional = ConditionalPut(bucket, base_url)
         self.storage_options: Mapping[str, str] = dict(storage_options)
 
     @classmethod
@@ -58,7 +66,7 @@ class ObjectStore:
             bucket = from_url(base, config=cast(Any, config) or None, client_options=cast(Any, connection) or None)
         except (BaseError, ValueError) as error:
             raise InvalidArgument(
-                f"cannot open {base}: {_first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
+                f"cannot open {base}: {first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
             ) from error
         return cls(bucket, base, options)
 
@@ -105,6 +113,67 @@ class ObjectStore:
     def url(self, path: str) -> str:
         return f"{self._base_url}/{path}"
 
+    def create(self, path: str, data: bytes) -> bool:
+        return self._conditional.create(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._told(path, lambda: self._bucket.put(path, data))
+
+    @contextmanager
+    def output(self, path: str) -> Iterator[BinaryIO]:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        upload = obstore.open_writer(self._bucket, path, buffer_size=PART, max_concurrency=PARTS_AT_ONCE)
+        try:
+            with io.BufferedWriter(_ObjectOutput(self, path, upload), STREAM_BUFFER) as stream:
+                yield cast(BinaryIO, stream)
+            self._told(path, upload.close)
+        except BaseException as error:
+            # Its end with an error gives up the parts; an answer that was lost may have left the whole object.
+            with suppress(BaseError, OSError):
+                upload.__exit__(type(error), error, None)
+            with suppress(MorrowError):
+                self.delete(path)
+            raise
+
+    def local_target(self, path: str) -> str | None:  # noqa: ARG002  # a bucket is nowhere on this machine
+        return None
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Nothing to do: an object is durable when its put is answered."""
+
+    def delete(self, path: str) -> bool:
+        if not self.exists(path):
+            return False
+        self._told(path, lambda: self._bucket.delete(path))
+        return True
+
+    def delete_folder(self, folder: str) -> None:
+        prefix = folder.strip("/")
+        if not prefix:
+            raise InvalidArgument(f"{self._base_url} itself is not deleted; name a folder in it")
+        listed = self._told(prefix, lambda: self._bucket.list(prefix).collect())
+        self._told(prefix, lambda: self._bucket.delete([found["path"] for found in listed]))
+
+    def make_folder(self, folder: str) -> None:
+        """Buckets have no folders, only names that begin alike: an empty object holds the place."""
+        self.write(f"{folder.strip('/')}/{PLACEHOLDER}", b"")
+
+    def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # nowhere to go
+        raise Unsupported(
+            "renaming in an object store",
+            where=self.url(source),
+            hint="every object would be copied, and readers would see a part; make a new one and write the rows into it",
+        )
+
+    def _told(self, path: str, tell: Any) -> Any:
+        """Like `_asked` for writes, where "not found" means the bucket."""
+        try:
+            return self._asked(path, tell)
+        except FileMissing as error:
+            raise StorageError(f"{self.url(path)}: {first_line(error.__cause__ or error)}; make the bucket") from error
+
     def _asked(self, path: str, ask: Any) -> Any:
         from obstore.exceptions import BaseError
 
@@ -116,7 +185,7 @@ class ObjectStore:
             raise
         except (BaseError, OSError) as error:
             raise StorageError(
-                f"{self.url(path)}: {_first_line(error)}; check the address and the credentials"
+                f"{self.url(path)}: {first_line(error)}; check the address and the credentials"
             ) from error
 
 
@@ -151,9 +220,23 @@ class _ObjectStream(io.RawIOBase):
         return len(data)
 
 
-def _first_line(error: BaseException) -> str:
-    """The message without the structures that obstore prints below it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+class _ObjectOutput(io.RawIOBase):
+    """A stream whose bytes go into an upload; closing it leaves the upload open."""
+
+    def __init__(self, store: ObjectStore, path: str, upload: Any) -> None:
+        self._store, self._path, self._upload = store, path, upload
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        written = int(self._store._told(self._path, lambda: self._upload.write(bytes(data))))
+        self._position += written
+        return written
 
 
 def _connection_option(key: str) -> str | None:

@@ -1,12 +1,16 @@
-"""The file store that the engine and the readers are written against.
+"""The file store that the engine, the readers and the writers are written against.
 
 A path is a string with ``/`` between its segments, absolute within its store: a local absolute path, or the key
 inside a bucket. One store serves one root (a file system, a bucket); `resolve` picks it from what a user typed.
+
+What a write method has returned from is durable: it survives a loss of power. What one has raised from left nothing
+that a reader can see, except for `UnclearOutcome`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -22,7 +26,10 @@ class FileStatus:
 
 
 class FileStore(Protocol):
-    """Reads of whole files, ranges and folders. Every method raises `StorageError` for what it cannot explain."""
+    """Reads and writes of whole files, ranges and folders.
+
+    Every method raises `StorageError` for what it cannot explain. Missing folders are made by what writes into them.
+    """
 
     def read(self, path: str) -> bytes:
         """The whole file. Raises `FileMissing`."""
@@ -55,3 +62,44 @@ class FileStore(Protocol):
     @property
     def storage_options(self) -> Mapping[str, str]:
         """Credentials and endpoint for Polars, empty on a local disk. Never printed."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Put a whole file where none is: atomic among all processes, and durable.
+
+        True: this very call created the file. False: there is one, put by another call, and it was not touched.
+        Nobody ever sees a part of it. Raises `UnclearOutcome` when the store does not tell, and `Unsupported` when
+        it cannot create atomically.
+        """
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put a whole file of a name that is nobody else's, or replace a hint; atomic and durable."""
+
+    def output(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """A stream into a new file of a name that is nobody else's.
+
+        Durable when the block ends; there is no file when it raises.
+        """
+
+    def local_target(self, path: str) -> str | None:
+        """Where a writer in native code may write this new file by itself, its folder made; then call `sync`.
+
+        None where such writers cannot be used: take `output`.
+        """
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Make files written through `local_target` durable, each folder once."""
+
+    def delete(self, path: str) -> bool:
+        """Remove a file; False when there was none."""
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove a folder and everything in it; nothing happens when there is none."""
+
+    def make_folder(self, folder: str) -> None:
+        """Make a folder that lasts with its parents; nothing happens when it is there."""
+
+    def move_folder(self, source: str, target: str) -> None:
+        """Give a folder another name, at once and durably; the target must not be there.
+
+        Raises `Unsupported` where that is many steps: in object stores.
+        """

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options import (
+from morrow.engine.options.reading import (
     IGNORE_DELETE_KEYS,
     REFUSED,
     REFUSED_SUFFIXES,
@@ -122,8 +122,8 @@ def test_a_choice_that_is_not_known(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        ("bucket", "many", "is no int"),
-        ("bucket", "", "is no int"),
+        ("bucket", "many", "must be a whole number"),
+        ("bucket", "", "must be a whole number"),
         ("deletion-vectors.enabled", "yes", "must be true or false"),
         ("partition.legacy-name", "", "must be true or false"),
         ("data-file.path-directory", "../elsewhere", "leads outside of the table"),

@@ -1,0 +1,262 @@
+"""Writing: appends, upserts, deletion vectors, compaction and commits, against the plainest way to write the same rows.
+
+Every turn writes a table of its own in bench/.data/writing, which is removed before the next. Morrow's side includes
+commit and fsync; the baselines write files and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import morrow
+from bench import data
+from bench.compare import Bound, Limit, Measured, compare, record, timed
+from bench.conftest import Peers
+from bench.tables import HOME
+from morrow.engine.io.durability import fsync_disabled
+
+SECTION = "Writing"
+ROWS, UPDATE_ROWS, UPDATES = 2_000_000, 100_000, 5
+QUICK = 10
+ROUNDS = 5
+COMMITS, EDGE = 2_000, 100
+WORKER = Path(__file__).parent / "write_worker.py"
+MEGABYTE = 10**6
+ZSTD = {"compression": "zstd", "compression_level": 1}
+KEYED = {"bucket": "1"}
+VECTORS = {**KEYED, "deletion-vectors.enabled": "true"}
+
+
+class Workshop:
+    """Makes tables that are thrown away; at `scale` rows instead of all in a quick run."""
+
+    def __init__(self, folder: Path, scale: int) -> None:
+        self.folder, self.scale = folder, scale
+        self._numbers = itertools.count()
+
+    def rows(self, count: int) -> int:
+        return count // self.scale
+
+    def base(self) -> pl.DataFrame:
+        return self.shuffled(data.rows(data.base_ids(0, self.rows(ROWS)), data.BIGINT_KEY, seed=1))
+
+    def update(self, seed: int) -> pl.DataFrame:
+        ids = data.update_ids(self.rows(ROWS), self.rows(UPDATE_ROWS), seed)
+        return self.shuffled(data.rows(ids, data.BIGINT_KEY, seed))
+
+    @staticmethod
+    def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
+        """In no order, as rows come."""
+        return frame.sample(fraction=1.0, shuffle=True, seed=7)
+
+    def clean(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def table(self, options: Mapping[str, str], *, keyed: bool = True) -> morrow.Table:
+        catalog = morrow.Catalog(self.folder)
+        key = data.BIGINT_KEY if keyed else ()
+        return catalog.create_table(
+            f"db.t{next(self._numbers)}", schema=data.fields(data.BIGINT_KEY), primary_keys=list(key), options=options
+        )
+
+
+@pytest.fixture
+def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
+    shop = Workshop(HOME / "writing", QUICK if request.config.getoption("--quick") else 1)
+    shop.clean()
+    yield shop
+    shutil.rmtree(shop.folder, ignore_errors=True)
+
+
+def test_append(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
+    rows = workshop.base().to_arrow()
+    made: list[morrow.Table] = []
+
+    def before() -> None:
+        workshop.clean()
+        made.append(workshop.table({}, keyed=False))
+
+    plain = timed(lambda: pq.write_table(rows, workshop.folder / "plain.parquet", **ZSTD))
+    compare(
+        benchmark,
+        SECTION,
+        f"append of {rows.num_rows:,} rows",
+        lambda: made[-1].append(rows),
+        baseline=("pyarrow's Parquet writer", plain),
+        bound=Bound(1.3),
+        before=before,
+        rounds=ROUNDS,
+    )
+
+    assert made[-1].scan().count() == rows.num_rows
+
+
+def test_upsert_into_empty_table(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
+    rows = workshop.base()
+    made: list[morrow.Table] = []
+
+    def before() -> None:
+        workshop.clean()
+        made.append(workshop.table(KEYED))
+
+    def plain() -> None:
+        target = workshop.folder / "plain.parquet"
+        rows.sort("id").write_parquet(target, compression="zstd", compression_level=1)
+
+    compare(
+        benchmark,
+        SECTION,
+        f"upsert of {rows.height:,} rows into an empty table",
+        lambda: made[-1].upsert(rows),
+        baseline=("Polars sort and write_parquet", timed(plain)),
+        bound=Bound(2),
+        before=before,
+        rounds=ROUNDS,
+    )
+
+    assert made[-1].scan().count() == rows.height
+
+
+@pytest.mark.peers
+def test_upsert_pypaimon(benchmark: BenchmarkFixture, workshop: Workshop, peer: Peers) -> None:
+    rows = workshop.base()
+    source = workshop.folder.parent / "upsert.arrow"
+    rows.write_ipc(source)
+    made: list[morrow.Table] = []
+
+    def before() -> None:
+        workshop.clean()
+        made.append(workshop.table(KEYED))
+
+    def pypaimon() -> float:
+        workshop.clean()
+        workshop.table(KEYED)
+        table = next(workshop.folder.glob("db.db/*")).name
+        return peer("pypaimon").write(str(workshop.folder), f"db.{table}", str(source))
+
+    compare(
+        benchmark,
+        SECTION,
+        f"upsert of {rows.height:,} rows into an empty table",
+        lambda: made[-1].upsert(rows),
+        baseline=("pypaimon 2.1.0", pypaimon),
+        bound=Bound(10, faster=True),
+        before=before,
+        rounds=2,
+        warmup=False,
+    )
+    source.unlink()
+
+
+def test_upsert_with_deletion_vectors(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
+    base, seeds = workshop.base(), itertools.count(10)
+    pair = {name: workshop.table(options) for name, options in (("plain", KEYED), ("vectors", VECTORS))}
+    for table in pair.values():
+        table.upsert(base)
+        table.compact(full=True)
+    updates = [workshop.update(seed) for seed in range(2 * (ROUNDS + 1))]
+
+    compare(
+        benchmark,
+        SECTION,
+        f"upsert of {updates[0].height:,} rows with deletion vectors into {base.height:,}",
+        lambda: pair["vectors"].upsert(updates[next(seeds) % len(updates)]),
+        baseline=("Morrow without", timed(lambda: pair["plain"].upsert(updates[next(seeds) % len(updates)]))),
+        bound=Bound(3),
+        rounds=ROUNDS,
+    )
+
+
+def test_full_compaction(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
+    base, updates = workshop.base(), [workshop.update(seed) for seed in range(UPDATES)]
+    made: list[morrow.Table] = []
+
+    def before() -> None:
+        workshop.clean()
+        table = workshop.table({**KEYED, "num-sorted-run.compaction-trigger": "20"})
+        table.upsert(base)
+        table.compact(full=True)
+        for update in updates:
+            table.upsert(update)
+        made.append(table)
+        morrow.clear_caches()
+
+    def read_and_write() -> float:
+        before()
+        began = time.perf_counter()
+        made[-1].scan().to_polars().write_parquet(
+            workshop.folder / "plain.parquet", compression="zstd", compression_level=1
+        )
+        return time.perf_counter() - began
+
+    compare(
+        benchmark,
+        SECTION,
+        f"full compaction of {base.height:,} rows and {UPDATES} updates of {updates[0].height:,}",
+        lambda: made[-1].compact(full=True),
+        baseline=("merged read and write_parquet", read_and_write),
+        bound=Bound(2),
+        before=before,
+        rounds=3,
+        warmup=False,
+    )
+
+
+def test_commit_latency(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
+    """Small appends, one after another; without fsync, which is the disk's time and not the table's."""
+    table = workshop.table({}, keyed=False)
+    row = data.rows(np.arange(1, dtype=np.int64), data.BIGINT_KEY, seed=1)
+    commits = workshop.rows(COMMITS)
+    seconds: list[float] = []
+
+    def all_commits() -> float:
+        with fsync_disabled():
+            for _ in range(commits):
+                began = time.perf_counter()
+                table.append(row)
+                seconds.append(time.perf_counter() - began)
+        return statistics.median(seconds)
+
+    measured = record(benchmark, SECTION, f"p50 of {commits:,} commits", all_commits, bound=Limit(15, "ms"), rounds=1)
+    first, last = statistics.median(seconds[:EDGE]), statistics.median(seconds[-EDGE:])
+    manifests = table.snapshots()[-1]
+    measured.note = f"first {EDGE}: {first * 1000:.1f} ms, last {EDGE}: {last * 1000:.1f} ms ({last / first:.2f}x)"
+    benchmark.extra_info.update(measured.info())
+
+    assert manifests.total_record_count == commits
+
+
+def test_memory_of_a_large_upsert(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
+    rows = workshop.rows(10 * ROWS)
+    answers = []
+
+    def peak() -> float:
+        workshop.clean()
+        table = workshop.table(KEYED)
+        command = [sys.executable, str(WORKER), table.path, str(rows)]
+        answers.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        return float(answers[-1]["peak"] / MEGABYTE)
+
+    measured: Measured = record(
+        benchmark, SECTION, f"peak memory, upsert of {rows:,} rows", peak, bound=Limit(1000, "MB"), rounds=1
+    )
+    measured.note = f"{answers[0]['seconds']:.0f} s"
+    benchmark.extra_info.update(measured.info())
+
+    assert answers[0]["rows"] == rows
+

@@ -1,0 +1,247 @@
+"""Avro object container files, the other direction: columns to rows, all rows of a column at once.
+
+The layout is in `morrow.engine.format.avro`. A row is the concatenation of its members' bytes, so every member becomes
+one or more columns of byte strings and Arrow joins those row by row in native code; no row is touched in Python:
+
+    int, long         zigzag varint
+    bytes, string     varint length, then the bytes
+    array             varint count, the items, then 0; an empty array is only the 0
+    ["null", T]       0 for null, else 2 and the bytes of T (union branches are longs: 0 and 1)
+    record            its members, one after the other
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import uuid
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.arrow_buffers import fixed_values
+from morrow.engine.format.avro import MAGIC
+from morrow.engine.format.avro_codecs import SNAPPY_CRC_LENGTH
+
+BLOCK_BYTES = 64_000
+"""A block is closed by the row that makes it at least this long, as in Java."""
+GROUP_BITS = 7
+LONGEST_VARINT = 10
+NULL_BRANCH = b"\x00"
+VALUE_BRANCH = b"\x02"
+END_OF_ARRAY = b"\x00"
+ZSTD_LEVEL = 1
+
+_GROUPS = np.arange(LONGEST_VARINT)
+_WIDTHS = np.uint64(1) << (GROUP_BITS * np.arange(1, LONGEST_VARINT)).astype(np.uint64)
+
+Piece: TypeAlias = "pa.Array | bytes"
+"""Bytes of every row: one large binary column, or the same bytes in all rows."""
+
+
+def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: int = ZSTD_LEVEL) -> bytes:
+    """The rows of `table` as one container file.
+
+    Args:
+        schema: the Avro schema, a record of the types above; its text is stored as it is. Columns go by name; integers
+            of any width may be an int or a long, timestamps a long of their own unit.
+        codec: how blocks are compressed: null, deflate, snappy, zstd (or zstandard), bzip2, xz.
+
+    Raises:
+        InvalidArgument: a column is missing, or holds a null where the schema has none.
+        Unsupported: an unknown codec, or a schema of other types.
+    """
+    name = {"zstd": "zstandard", "none": "null", "uncompressed": "null"}.get(codec, codec)
+    if name not in COMPRESSORS:
+        raise Unsupported(f"the Avro codec {codec!r}", hint=f"known are {', '.join(COMPRESSORS)}")
+    node = json.loads(schema)
+    columns = {column: _contiguous(table[column]) for column in table.column_names}
+    rows = _joined(_members(columns, node), table.num_rows)
+    sync = uuid.uuid4().bytes
+    out = [MAGIC, varint(2)]
+    for key, value in ((b"avro.schema", schema), (b"avro.codec", name.encode())):
+        out += [varint(len(key)), key, varint(len(value)), value]
+    out += [varint(0), sync]
+    for count, payload in _blocks(rows):
+        compressed = COMPRESSORS[name](payload, zstd_level)
+        out += [varint(count), varint(len(compressed)), compressed, sync]
+    return b"".join(out)
+
+
+def varint(value: int) -> bytes:
+    """One zigzag varint."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= GROUP_BITS
+    out.append(value)
+    return bytes(out)
+
+
+# --- rows ---
+
+
+def _members(columns: Mapping[str, pa.Array], record: Mapping[str, Any], nulls: int = 0) -> list[Piece]:
+    """The pieces of a record; `nulls` rows of it are null themselves, and whatever is made of them is not used."""
+    pieces: list[Piece] = []
+    for member in record["fields"]:
+        name, node = member["name"], member["type"]
+        if name not in columns:
+            raise InvalidArgument(f"the column {name!r} of the Avro schema is not there; it has {', '.join(columns)}")
+        column = columns[name]
+        if not isinstance(node, list) and column.null_count > nulls:
+            raise InvalidArgument(f"the column {name!r} holds a null, for which the Avro schema has no place")
+        pieces += _pieces(column, node)
+    return pieces
+
+
+def _pieces(column: pa.Array, node: Any) -> list[Piece]:
+    if isinstance(node, list):
+        return _union(column, node)
+    kind = node["type"] if isinstance(node, dict) else node
+    try:
+        return _ENCODERS[kind](column, node)
+    except KeyError:
+        raise Unsupported(f"writing the Avro type {kind!r}") from None
+
+
+def _union(column: pa.Array, branches: Sequence[Any]) -> list[Piece]:
+    if len(branches) != 2 or branches[0] != "null":
+        raise Unsupported(f"writing the Avro union {branches!r}")
+    if column.null_count == len(column):
+        return [NULL_BRANCH]
+    pieces = [VALUE_BRANCH, *_pieces(column, branches[1])]
+    if not column.null_count:
+        return pieces
+    return [pc.if_else(column.is_valid(), _joined(pieces, len(column)), pa.scalar(NULL_BRANCH, pa.large_binary()))]
+
+
+def _integers(column: pa.Array, node: Any) -> list[Piece]:
+    del node
+    values = fixed_values(column, _NUMPY[column.type.bit_width]).astype(np.int64)
+    return [_varints(values)]
+
+
+def _bytes(column: pa.Array, node: Any) -> list[Piece]:
+    del node
+    column = column.cast(pa.large_binary()).fill_null(b"")
+    edges = _edges(column)
+    return [_varints(np.diff(edges)), column]
+
+
+def _array(column: pa.Array, node: Any) -> list[Piece]:
+    lengths = fixed_values(pc.list_value_length(column).cast(pa.int64()), "<i8")
+    items = column.flatten()
+    if not isinstance(node["items"], list) and items.null_count:
+        raise InvalidArgument("an array holds a null, for which the Avro schema has no place")
+    joined = _joined(_pieces(items, node["items"]), len(items))
+    ends = _edges(joined)[np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])]
+    bodies = _column(ends, joined.buffers()[2])
+    return [_varints(lengths, lengths > 0), bodies, END_OF_ARRAY]
+
+
+def _record(column: pa.Array, node: Any) -> list[Piece]:
+    names = [column.type.field(i).name for i in range(column.type.num_fields)]
+    return _members(dict(zip(names, column.flatten(), strict=True)), node, column.null_count)
+
+
+_ENCODERS: Mapping[str, Callable[[pa.Array, Any], list[Piece]]] = {
+    "int": _integers,
+    "long": _integers,
+    "bytes": _bytes,
+    "string": _bytes,
+    "array": _array,
+    "record": _record,
+}
+_NUMPY = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
+
+
+def _varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """The varint of each value, no bytes at all where not `present`."""
+    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    widths = np.searchsorted(_WIDTHS, zigzag, side="right") + 1
+    longest = int(widths.max(initial=1))
+    groups = (zigzag[:, None] >> (GROUP_BITS * _GROUPS[:longest]).astype(np.uint64)).astype(np.uint8) & 0x7F
+    groups[_GROUPS[:longest] < widths[:, None] - 1] |= 0x80
+    if present is not None:
+        widths = np.where(present, widths, 0)
+    edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])
+    return _column(edges, pa.py_buffer(groups[_GROUPS[:longest] < widths[:, None]]))
+
+
+def _joined(pieces: Sequence[Piece], count: int) -> pa.Array:
+    """The pieces of each row, one after the other."""
+    columns = [p for p in pieces if isinstance(p, pa.Array)]
+    if len(columns) == len(pieces) == 1:
+        return columns[0]
+    if not columns:
+        return pa.repeat(pa.scalar(b"".join(p for p in pieces if isinstance(p, bytes)), pa.large_binary()), count)
+    parts = [pa.scalar(p, pa.large_binary()) if isinstance(p, bytes) else p for p in pieces]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+
+
+def _column(edges: npt.NDArray[np.int64], data: pa.Buffer | None) -> pa.Array:
+    """Byte strings that lie back to back in `data`."""
+    return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+
+
+def _edges(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Where each byte string of a large binary column begins, and the last ends."""
+    if not len(column):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(column.buffers()[1], np.int64, len(column) + 1, column.offset * 8)
+
+
+def _contiguous(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+# --- blocks ---
+
+
+def _blocks(rows: pa.Array) -> Iterator[tuple[int, memoryview]]:
+    """Row counts and bytes of consecutive blocks."""
+    edges = _edges(rows)
+    data = memoryview(rows.buffers()[2] or b"")
+    begin = 0
+    while begin < len(rows):
+        end = min(int(np.searchsorted(edges, edges[begin] + BLOCK_BYTES, side="left")), len(rows))
+        yield end - begin, data[edges[begin] : edges[end]]
+        begin = end
+
+
+def _zstandard(payload: memoryview, level: int) -> bytes:
+    compressed: bytes = pa.Codec("zstd", level).compress(pa.py_buffer(payload), asbytes=True)
+    return compressed
+
+
+def _snappy(payload: memoryview, level: int) -> bytes:
+    del level
+    checksum = zlib.crc32(payload).to_bytes(SNAPPY_CRC_LENGTH, "big")
+    return bytes(cramjam.snappy.compress_raw(payload)) + checksum
+
+
+def _deflate(payload: memoryview, level: int) -> bytes:
+    del level
+    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflater.compress(payload) + deflater.flush()
+
+
+COMPRESSORS: Mapping[str, Callable[[memoryview, int], bytes]] = {
+    "null": lambda payload, level: bytes(payload),
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": lambda payload, level: bz2.compress(payload),
+    "xz": lambda payload, level: lzma.compress(payload),
+}
+"""Compression of a block by the name of the codec in the header."""

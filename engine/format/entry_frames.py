@@ -1,0 +1,157 @@
+"""Manifest entries as values, to and from the frames that encoders write and decoders give.
+
+A commit speaks of its files one by one (`morrow.engine.format.data_file_meta`); everything that reads or merges manifests
+keeps them in frames. These are the doors between the two, for as many entries as one commit has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import polars as pl
+
+from morrow.engine.format.data_file_meta import (
+    DataFileMeta,
+    DeletionRange,
+    EntryKind,
+    IndexEntry,
+    IndexFileMeta,
+    ManifestEntry,
+    SimpleStats,
+)
+from morrow.engine.format.manifest import (
+    ENTRY_COLUMNS,
+    FILE_COLUMNS,
+    INDEX_COLUMNS,
+    INDEX_MANIFEST_VERSION,
+    MANIFEST_VERSION,
+)
+
+T = TypeVar("T")
+
+_FILE_MEMBERS = tuple((column, column.lower().removeprefix("_")) for column in FILE_COLUMNS)
+"""Columns of an entry's file, and the members of `DataFileMeta` they come from."""
+_STATS = ("_KEY_STATS", "_VALUE_STATS")
+_LISTS = ("_EXTRA_FILES", "_VALUE_STATS_COLS", "_WRITE_COLS")
+
+
+def entries_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
+    """One row per entry, columns as `decode_manifest` gives them."""
+    files = [entry.file for entry in entries]
+    columns: dict[str, list[Any]] = {
+        "_VERSION": [MANIFEST_VERSION] * len(files),
+        "_KIND": [int(entry.kind) for entry in entries],
+        "_PARTITION": [entry.partition for entry in entries],
+        "_BUCKET": [entry.bucket for entry in entries],
+        "_TOTAL_BUCKETS": [entry.total_buckets for entry in entries],
+        **{column: [getattr(file, member) for file in files] for column, member in _FILE_MEMBERS},
+    }
+    for column in _STATS:
+        columns[column] = [_stats_members(stats) for stats in columns[column]]
+    for column in _LISTS:
+        columns[column] = [None if names is None else list(names) for names in columns[column]]
+    creation = pl.Series("_CREATION_TIME", columns.pop("_CREATION_TIME"), dtype=pl.Int64).cast(pl.Datetime("ms"))
+    schema = {**ENTRY_COLUMNS, **FILE_COLUMNS}
+    series = {name: pl.Series(name, values, dtype=schema[name]) for name, values in columns.items()}
+    series["_CREATION_TIME"] = creation
+    return pl.DataFrame([series[name] for name in schema])
+
+
+def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:
+    """The rows of a frame such as `decode_manifest` gives."""
+    partitions, buckets, totals = (frame[name].to_list() for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"))
+    kinds = map(EntryKind, frame["_KIND"].to_list())
+    files = data_files_of(frame)
+    return [ManifestEntry(*row) for row in zip(kinds, partitions, buckets, totals, files, strict=True)]
+
+
+def data_files_of(frame: pl.DataFrame) -> list[DataFileMeta]:
+    """The file of each entry."""
+    times = frame["_CREATION_TIME"].cast(pl.Int64)
+    columns = [
+        (times if column == "_CREATION_TIME" else frame[column]).to_list() for column, _ in _FILE_MEMBERS
+    ]
+    members = [member for _, member in _FILE_MEMBERS]
+    return [_file(dict(zip(members, row, strict=True))) for row in zip(*columns, strict=True)]
+
+
+def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
+    """One row per index file, columns as `decode_index_manifest` gives them."""
+    files = [entry.file for entry in entries]
+    columns: Mapping[str, list[Any]] = {
+        "_VERSION": [INDEX_MANIFEST_VERSION] * len(files),
+        "_KIND": [int(entry.kind) for entry in entries],
+        "_PARTITION": [entry.partition for entry in entries],
+        "_BUCKET": [entry.bucket for entry in entries],
+        "_INDEX_TYPE": [file.index_type for file in files],
+        "_FILE_NAME": [file.file_name for file in files],
+        "_FILE_SIZE": [file.file_size for file in files],
+        "_ROW_COUNT": [file.row_count for file in files],
+        "_DELETIONS_VECTORS_RANGES": [_range_members(file.deletion_ranges) for file in files],
+        "_EXTERNAL_PATH": [file.external_path for file in files],
+        "_GLOBAL_INDEX": [None] * len(files),
+    }
+    return pl.DataFrame([pl.Series(name, columns[name], dtype=dtype) for name, dtype in INDEX_COLUMNS.items()])
+
+
+def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
+    """The rows of a frame such as `decode_index_manifest` gives. What only global indexes have is not in them."""
+    names = ("_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT")
+    columns = [frame[name].to_list() for name in (*names, "_EXTERNAL_PATH", "_DELETIONS_VECTORS_RANGES")]
+    return [
+        IndexEntry(
+            EntryKind(kind),
+            partition,
+            bucket,
+            IndexFileMeta(
+                index_type=index_type,
+                file_name=name,
+                file_size=size,
+                row_count=rows,
+                deletion_ranges=_ranges(ranges),
+                external_path=external,
+            ),
+        )
+        for kind, partition, bucket, index_type, name, size, rows, external, ranges in zip(
+            frame["_KIND"].to_list(), *columns, strict=True
+        )
+    ]
+
+
+def by_bucket(frame: pl.DataFrame) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
+    """The rows of each partition and bucket, buckets in the order in which they first appear."""
+    for (partition, bucket), rows in frame.group_by(["_PARTITION", "_BUCKET"], maintain_order=True):
+        assert isinstance(partition, bytes) and isinstance(bucket, int)
+        yield partition, bucket, rows
+
+
+def _file(members: dict[str, Any]) -> DataFileMeta:
+    for name in ("key_stats", "value_stats"):
+        stats = members[name]
+        counts = stats["_NULL_COUNTS"] or ()
+        members[name] = SimpleStats(stats["_MIN_VALUES"], stats["_MAX_VALUES"], tuple(counts))
+    members["extra_files"] = tuple(members["extra_files"])
+    for name in ("value_stats_cols", "write_cols"):
+        members[name] = None if members[name] is None else tuple(members[name])
+    return DataFileMeta(**members)
+
+
+def _stats_members(stats: SimpleStats) -> dict[str, Any]:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": list(stats.null_counts),
+    }
+
+
+def _range_members(ranges: Sequence[DeletionRange] | None) -> list[dict[str, Any]] | None:
+    if ranges is None:
+        return None
+    return [{"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges]
+
+
+def _ranges(ranges: Sequence[Mapping[str, Any]] | None) -> tuple[DeletionRange, ...] | None:
+    if ranges is None:
+        return None
+    return tuple(DeletionRange(r["f0"], r["f1"], r["f2"], r["_CARDINALITY"]) for r in ranges)

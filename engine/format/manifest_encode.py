@@ -1,0 +1,132 @@
+"""Manifest lists, manifests and index manifests, the other direction: the frames of `morrow.engine.format.manifest` to files.
+
+`manifest.format` says whether they are Avro (Java's default), Parquet or ORC, `manifest.compression` with which codec.
+Whole columns are encoded at once, so merging the manifests of a large table costs what reading them does.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.avro_encode import encode_container
+from morrow.engine.format.manifest import FILE_COLUMNS
+from morrow.engine.format.manifest_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST, StoredSchema
+
+FILE = "_FILE"
+
+
+def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
+    """A manifest file of these entries, a frame as `decode_manifest` gives it.
+
+    Raises:
+        Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
+        InvalidArgument: a column is missing, or null where the format has no null.
+    """
+    table = entries.to_arrow()
+    members = [table.column_names.index(name) for name in FILE_COLUMNS]
+    file = pa.StructArray.from_arrays([_one(table.column(i)) for i in members], list(FILE_COLUMNS))
+    kept = table.drop_columns([table.column_names[i] for i in members])
+    return _encode(kept.append_column(FILE, file), MANIFEST, format, codec)
+
+
+def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
+    """A manifest list, of a frame as `decode_manifest_list` gives it; raises as `encode_manifest`."""
+    return _encode(manifests.to_arrow(), MANIFEST_LIST, format, codec)
+
+
+def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
+    """An index manifest, of a frame as `decode_index_manifest` gives it; raises as `encode_manifest`."""
+    return _encode(entries.to_arrow(), INDEX_MANIFEST, format, codec)
+
+
+def _encode(table: pa.Table, schema: StoredSchema, format: str, codec: str) -> bytes:
+    encode = ENCODERS.get(format)
+    if encode is None:
+        raise Unsupported(f"the manifest format {format!r}", hint=f"known are {', '.join(ENCODERS)}")
+    return encode(table, schema, codec.lower())
+
+
+def _avro(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
+    return encode_container(table, schema.avro, codec)
+
+
+def _parquet(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
+    sink = io.BytesIO()
+    compression = _codec(codec, PARQUET_CODECS, "Parquet")
+    pq.write_table(_stored(table, schema), sink, compression=compression, store_schema=False, use_dictionary=False)
+    return sink.getvalue()
+
+
+def _orc(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
+    sink = io.BytesIO()
+    orc.write_table(_stored(table, schema), sink, compression=_codec(codec, ORC_CODECS, "ORC"))
+    return sink.getvalue()
+
+
+def _codec(codec: str, known: Mapping[str, str], format: str) -> str:
+    if codec not in known:
+        raise Unsupported(f"the {format} codec {codec!r} of manifests", hint=f"known are {', '.join(known)}")
+    return known[codec]
+
+
+def _stored(table: pa.Table, schema: StoredSchema) -> pa.Table:
+    """The columns in the exact types of the stored schema."""
+    missing = [field.name for field in schema.arrow if field.name not in table.column_names]
+    if missing:
+        raise InvalidArgument(f"the column {missing[0]!r} of the metadata file is missing")
+    return pa.table([_shaped(_one(table[f.name]), f) for f in schema.arrow], schema=schema.arrow)
+
+
+def _shaped(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.null_count and not field.nullable:
+        raise InvalidArgument(f"the column {field.name!r} holds a null, for which the format has no place")
+    kind = field.type
+    if pa.types.is_struct(kind):
+        by_name = dict(zip((f.name for f in column.type), column.flatten(), strict=True))
+        missing = column.is_null() if column.null_count else None
+        members = [_shaped(_filled(by_name[f.name], f, missing), f) for f in kind]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=missing)
+    if pa.types.is_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(column).cast(pa.int32()), 0).to_numpy(zero_copy_only=False)
+        edges = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
+        items = _shaped(column.flatten(), kind.value_field)
+        missing = column.is_null() if column.null_count else None
+        return pa.ListArray.from_arrays(pa.array(edges, pa.int32()), items, type=kind, mask=missing)
+    return column.cast(kind)
+
+
+def _filled(column: pa.Array, field: pa.Field, missing: pa.Array | None) -> pa.Array:
+    """Members of null structs that may not be null themselves get some value, which nobody reads."""
+    if missing is None or field.nullable or pa.types.is_nested(field.type):
+        return column
+    return pc.if_else(missing, pa.scalar(0).cast(column.type) if pa.types.is_integer(column.type) else "", column)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+ENCODERS: Mapping[str, Callable[[pa.Table, StoredSchema, str], bytes]] = {
+    "avro": _avro,
+    "parquet": _parquet,
+    "orc": _orc,
+}
+"""By ``manifest.format``."""
+
+PARQUET_CODECS: Mapping[str, str] = {
+    **{name: name for name in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")},
+    **{"uncompressed": "none", "null": "none"},
+}
+ORC_CODECS: Mapping[str, str] = {
+    **{name: name for name in ("zstd", "snappy", "zlib", "lz4")},
+    **{"none": "uncompressed", "null": "uncompressed", "uncompressed": "uncompressed"},
+}

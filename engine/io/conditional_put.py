@@ -1,0 +1,140 @@
+"""Creating an object only where none is: one conditional put (``If-None-Match: *``).
+
+Three things stand between the request and a sure answer:
+
+* A put that was carried out and whose answer was lost is reported as "exists" when it is sent again. Every call
+  therefore leaves a token of its own in the object's metadata: whose token is there, that call created the object.
+  (The bytes alone would not tell: two processes may create equal files.)
+* A timeout says nothing. The object is looked for and the request sent once more, which the token makes harmless.
+* Some servers that speak S3 take the condition and do not heed it. Those are asked once to create the same object
+  twice, and refused when they do.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from morrow.engine.errors import StorageError, UnclearOutcome, Unsupported
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Bucket
+
+TOKEN = "writer"
+"""Name of the metadata field; one word, which every store and proxy passes on."""
+
+ATTEMPTS = 2
+HEEDS_CONDITIONS = ".amazonaws.com"
+"""End of the host names of AWS, which need no proof."""
+
+_proven: set[str] = set()
+"""Servers that this process saw refuse the second creation of an object."""
+
+
+class ConditionalPut:
+    """Creates objects of one bucket; `base_url` names it in messages."""
+
+    def __init__(self, bucket: Bucket, base_url: str) -> None:
+        self._bucket = bucket
+        self._base_url = base_url
+
+    def create(self, key: str, data: bytes) -> bool:
+        """True: this call created the object; False: another one did.
+
+        Raises:
+            Unsupported: the store cannot create atomically.
+            UnclearOutcome: no answer tells.
+            StorageError: refused; nothing was created.
+        """
+        self._prove(key)
+        return self._created(key, data)
+
+    def _created(self, key: str, data: bytes) -> bool:
+        from obstore import exceptions
+
+        token = uuid.uuid4().hex
+        unclear: Exception
+        for _ in range(ATTEMPTS):
+            try:
+                self._bucket.put(key, data, mode="create", use_multipart=False, attributes={TOKEN: token})
+            except (NotImplementedError, exceptions.NotSupportedError) as error:
+                raise self._without_conditions(first_line(error)) from error
+            except (
+                FileNotFoundError,
+                exceptions.PermissionDeniedError,
+                exceptions.UnauthenticatedError,
+                exceptions.InvalidPathError,
+            ) as error:
+                raise self._failed(key, error) from error
+            except (exceptions.BaseError, OSError) as error:
+                unclear = error
+            else:
+                return True
+            try:
+                found = self._token(key)
+            except (exceptions.BaseError, OSError) as error:
+                unclear = error
+                continue
+            if found is not None:
+                return found == token
+        raise UnclearOutcome(
+            f"{self._base_url}/{key}: {first_line(unclear)}; whether the object was created is not known, look for it"
+        ) from unclear
+
+    def _token(self, key: str) -> str | None:
+        """Who created the object: empty when it does not say, None when there is no object."""
+        try:
+            return self._bucket.get(key).attributes.get(TOKEN, "")
+        except FileNotFoundError:
+            return None
+
+    def _prove(self, key: str) -> None:
+        """See that the server heeds the condition, once per server; the object for it lies beside `key`."""
+        server = _unknown_server(self._bucket)
+        if server is None or server in _proven:
+            return
+        folder, _, name = key.rpartition("/")
+        probe = f"{folder}/.{name}.{uuid.uuid4().hex}.probe".lstrip("/")
+        try:
+            heeds = self._created(probe, b"") and not self._created(probe, b"")
+        finally:
+            self._forget(probe)
+        if not heeds:
+            raise self._without_conditions("the server replaces an object that it was asked to create")
+        _proven.add(server)
+
+    def _forget(self, key: str) -> None:
+        from obstore.exceptions import BaseError
+
+        with suppress(BaseError, OSError):
+            self._bucket.delete(key)
+
+    def _failed(self, key: str, error: Exception) -> StorageError:
+        return StorageError(
+            f"{self._base_url}/{key}: {first_line(error)}; check the address, the credentials and their permissions"
+        )
+
+    def _without_conditions(self, why: str) -> Unsupported:
+        return Unsupported(
+            "committing without conditional put",
+            where=f"{self._base_url} ({why})",
+            hint="commits of others would be lost; allow conditional puts ('aws_conditional_put': 'etag'), use a "
+            "newer server that heeds If-None-Match, or keep the table elsewhere",
+        )
+
+
+def first_line(error: BaseException) -> str:
+    """The message without the structures that obstore prints below it."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _unknown_server(bucket: Any) -> str | None:
+    """The endpoint of a server that only says to speak S3; None for stores that are known to heed conditions."""
+    from obstore.store import S3Store
+
+    if not isinstance(bucket, S3Store):
+        return None
+    endpoint = str(bucket.config.get("endpoint") or "")
+    host = endpoint.partition("://")[2].partition("/")[0].partition(":")[0]
+    return None if not endpoint or host.endswith(HEEDS_CONDITIONS) else endpoint

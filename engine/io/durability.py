@@ -1,0 +1,153 @@
+"""What makes files of a local disk survive a loss of power, and appear whole or not at all.
+
+A name is durable once its folder is synced, a file's bytes once the file is: both are needed, and for a new folder
+its parents as well. A file that must be the first of its name is written under a hidden name and then linked: a link
+never replaces a file, and what it makes visible is whole and synced.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_disabled = 0
+_lasting: set[Path] = set()
+"""Folders this process has made sure of, so that each costs a sync of its parents once."""
+
+
+@contextmanager
+def fsync_disabled() -> Iterator[None]:
+    """Within the block no file is synced, by any thread: for benchmarks and tests, whose tables may be lost."""
+    global _disabled
+    _disabled += 1
+    try:
+        yield
+    finally:
+        _disabled -= 1
+
+
+def sync_descriptor(descriptor: int) -> None:
+    if not _disabled:
+        os.fsync(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    _sync_path(path, os.O_RDONLY)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    if os.name == "posix":  # elsewhere folders cannot be opened, and their changes are journalled
+        _sync_path(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with its parents, durably.
+
+    A folder that is there may have been made a moment ago by a process that has not synced it yet: it is synced
+    here too, once per process.
+    """
+    if _disabled:
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    if folder in _lasting and folder.is_dir():
+        return
+    parent = folder.parent
+    if parent == folder:
+        return
+    if folder.is_dir():
+        # Folders above the table may be closed to us; those were not made by us either.
+        with suppress(PermissionError):
+            make_folder(parent)
+            sync_folder(parent)
+    else:
+        make_folder(parent)
+        with suppress(FileExistsError):
+            folder.mkdir()
+        sync_folder(parent)
+    _lasting.add(folder)
+
+
+def create_file(path: Path, data: bytes) -> bool:
+    """Put a file where none is; False when there is one.
+
+    Raises:
+        OSError: nothing was created.
+        Unclear: the file may be there, now or after a loss of power, or not.
+    """
+    if os.path.lexists(path):
+        return False
+    hidden = _written_hidden(path, data)
+    try:
+        created = _linked(hidden, path)
+    finally:
+        # The file of its true name counts; a hidden one that stays is an orphan and no reason to fail.
+        with suppress(OSError):
+            hidden.unlink()
+    if created:
+        try:
+            sync_folder(path.parent)
+        except OSError as error:
+            raise Unclear(error.errno, error.strerror) from error
+    return created
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file, in place of one of that name if there is one: readers see the old or the new bytes."""
+    hidden = _written_hidden(path, data)
+    try:
+        hidden.replace(path)
+    except OSError:
+        with suppress(OSError):
+            hidden.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+class Unclear(OSError):
+    """A file system's answer that leaves open whether a file was created, or will last."""
+
+
+def _linked(hidden: Path, path: Path) -> bool:
+    try:
+        os.link(hidden, path)
+    except OSError as error:
+        # A network file system repeats a request whose answer was lost, and then finds its own link.
+        try:
+            if path.samefile(hidden):
+                return True
+        except FileNotFoundError:
+            raise error from None
+        except OSError:
+            raise Unclear(error.errno, error.strerror) from error
+        if isinstance(error, FileExistsError):
+            return False
+        raise
+    return True
+
+
+def _written_hidden(path: Path, data: bytes) -> Path:
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with hidden.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            sync_descriptor(stream.fileno())
+    except OSError:
+        with suppress(OSError):
+            hidden.unlink()
+        raise
+    return hidden
+
+
+def _sync_path(path: Path, flags: int) -> None:
+    if _disabled:
+        return
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,176 @@
+"""The columns of a table to be, from whatever describes them, and the ids they get.
+
+Arrow schemas (and objects that export one), SQL text, mappings of names to types, and fields of another table are all
+read as `Column` values first; `numbered` then turns them into fields with ids as Paimon gives them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+)
+from morrow.engine.schema.arrow_types import COMMENT, paimon_type
+from morrow.engine.schema.sql import parse_columns, parse_type
+
+TypeLike: TypeAlias = "str | DataType | pa.DataType"
+SchemaLike: TypeAlias = object
+"""SQL text, an Arrow schema or what exports one, a mapping of names to types, fields, or a `TableSchema`."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column before it has an id. `default` is the text that schema files hold."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns in order, and the primary key if the source names one."""
+
+    columns: tuple[Column, ...]
+    primary_keys: tuple[str, ...] = ()
+
+
+def columns_of(schema: SchemaLike) -> Columns:
+    """Read a description of columns.
+
+    Raises:
+        InvalidArgument: nothing that describes columns, SQL that does not parse, or an Arrow type that no type of
+            Paimon holds without loss.
+        Unsupported: a type that the specification does not have.
+    """
+    if isinstance(schema, str):
+        parsed = parse_columns(schema)
+        return Columns(tuple(Column(*definition) for definition in parsed.columns), parsed.primary_keys)
+    if isinstance(schema, TableSchema):
+        return Columns(tuple(map(_column_of_field, schema.fields)), schema.primary_keys)
+    if isinstance(schema, Mapping):
+        return Columns(tuple(_column(name, kind) for name, kind in schema.items()))
+    if (arrow := _arrow_schema(schema)) is not None:
+        return Columns(tuple(map(_column_of_arrow, arrow)))
+    if isinstance(schema, Iterable):
+        return Columns(tuple(map(_column_of_item, schema)))
+    raise _no_schema(schema)
+
+
+def type_of(kind: TypeLike, column: str) -> DataType:
+    """One type, from SQL text, Arrow or itself; `column` goes into errors. Raises as `columns_of`."""
+    if isinstance(kind, str):
+        return parse_type(kind, column)
+    if isinstance(kind, DataType):
+        return kind
+    if isinstance(kind, pa.DataType):
+        return paimon_type(kind, column)
+    raise InvalidArgument(
+        f"the column {column!r} has the type {kind!r}; give SQL text such as 'BIGINT NOT NULL' or a pyarrow type"
+    )
+
+
+def numbered(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
+    """Fields with ids from `next_id` on, and the highest id that was given (`next_id` - 1 when there is none).
+
+    A column takes its id before the members inside its type do; a member takes its id after those inside its type.
+    """
+    ids = itertools.count(next_id)
+    fields = tuple(
+        DataField(next(ids), c.name, numbered_type(c.type, ids), description=c.comment, default_value=c.default)
+        for c in columns
+    )
+    return fields, next(ids) - 1
+
+
+def numbered_type(data_type: DataType, ids: Iterator[int]) -> DataType:
+    """The type with new ids for all members of its rows."""
+    if isinstance(data_type, RowType):
+        return replace(data_type, fields=tuple(_numbered_member(f, ids) for f in data_type.fields))
+    if isinstance(data_type, MapType):
+        key = numbered_type(data_type.key, ids)
+        return replace(data_type, key=key, value=numbered_type(data_type.value, ids))
+    if isinstance(data_type, (ArrayType, VectorType, MultisetType)):
+        return replace(data_type, element=numbered_type(data_type.element, ids))
+    return data_type
+
+
+def _numbered_member(member: DataField, ids: Iterator[int]) -> DataField:
+    inner = numbered_type(member.type, ids)
+    return replace(member, id=next(ids), type=inner)
+
+
+def _column(name: object, kind: object) -> Column:
+    if not isinstance(name, str):
+        raise InvalidArgument(f"the column name {name!r} is no text")
+    if isinstance(kind, str):
+        # The text may go on after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
+        (definition,) = parse_columns(f"{_quoted(name)} {kind}", only=name).columns
+        return Column(*definition)
+    return Column(name, type_of(kind, name))  # type: ignore[arg-type]  # type_of refuses what is no type
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _column_of_field(field: DataField) -> Column:
+    return Column(field.name, field.type, field.description, field.default_value)
+
+
+def _column_of_arrow(field: pa.Field) -> Column:
+    comment = (field.metadata or {}).get(COMMENT)
+    kind = paimon_type(field.type, field.name).with_nullable(field.nullable)
+    return Column(field.name, kind, None if comment is None else comment.decode())
+
+
+T = TypeVar("T")
+ITEMS: tuple[tuple[type, Callable[..., Column]], ...] = (
+    (Column, lambda column: column),
+    (DataField, _column_of_field),
+    (pa.Field, _column_of_arrow),
+)
+
+
+def _column_of_item(item: object) -> Column:
+    for kind, read in ITEMS:
+        if isinstance(item, kind):
+            return read(item)
+    if isinstance(item, tuple) and len(item) == 2:  # a pair of a name and a type
+        return _column(*item)
+    raise _no_schema(item)
+
+
+def _arrow_schema(schema: object) -> pa.Schema | None:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if hasattr(schema, "collect_schema"):  # a lazy frame of Polars
+        schema = schema.collect_schema()
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    if hasattr(schema, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(schema).schema
+    found = getattr(schema, "schema", None)  # a pyarrow table, dataset or reader
+    return found if isinstance(found, pa.Schema) else None
+
+
+def _no_schema(schema: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"{type(schema).__name__} describes no columns; give a pyarrow or Polars schema, SQL text such as "
+        "'id BIGINT NOT NULL, name STRING', or a mapping of names to types"
+    )

@@ -1,0 +1,125 @@
+"""The first schema of a table: columns, keys and options brought into the form that Paimon stores, then checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.options.parsing import names
+from morrow.engine.schema.columns import Column, SchemaLike, columns_of, numbered
+from morrow.engine.schema.defaults import checked_default
+from morrow.engine.schema.validation import validate_schema
+
+PRIMARY_KEY_OPTION = "primary-key"
+PARTITION_OPTION = "partition"
+MILLIS = 1000
+
+
+def new_schema(
+    schema: SchemaLike,
+    *,
+    primary_keys: str | Sequence[str] = (),
+    partition_keys: str | Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
+    comment: str | None = None,
+    defaults: Mapping[str, object] | None = None,
+    where: str,
+) -> TableSchema:
+    """The schema of id 0 for a new table.
+
+    Args:
+        schema: see `columns_of`.
+        primary_keys: made NOT NULL; also read from SQL text and from the option ``primary-key``.
+        partition_keys: also read from the option ``partition``.
+        options: values may be text, numbers and booleans.
+        defaults: column name -> the value that rows get that do not give one.
+        where: the table, for errors.
+
+    Raises:
+        InvalidArgument, ColumnNotFound: the description contradicts itself or Paimon's rules.
+        Unsupported: a type or an option that Morrow does not handle.
+    """
+    described = columns_of(schema)
+    stored = options_as_text(options or {}, where)
+    primary = _keys("primary key", _given(primary_keys), (described.primary_keys, stored.pop(PRIMARY_KEY_OPTION, None)))
+    partition = _keys("partition", _given(partition_keys), ((), stored.pop(PARTITION_OPTION, None)))
+    columns = _with_defaults(described.columns, defaults or {}, where)
+    _require_distinct("column", [c.name for c in columns], where)
+    for what, keys in (("partition key", partition), ("primary key", primary)):
+        _require_distinct(what, keys, where)
+        _require_known(what, keys, columns, where)
+    columns = tuple(replace(c, type=c.type.with_nullable(False)) if c.name in primary else c for c in columns)
+    fields, highest = numbered(columns)
+    created = TableSchema(
+        id=0,
+        fields=fields,
+        highest_field_id=highest,
+        partition_keys=partition,
+        primary_keys=primary,
+        options=stored,
+        comment=comment,
+        time_millis=int(time.time() * MILLIS),
+    )
+    validate_schema(created, where=where)
+    return created
+
+
+def options_as_text(options: Mapping[str, object], where: str) -> dict[str, str]:
+    """Options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
+    return {_option_key(key, where): option_text(key, value, where) for key, value in options.items()}
+
+
+def option_text(key: str, value: object, where: str) -> str:
+    """One option value: ``True`` is ``true``. Raises `InvalidArgument`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise InvalidArgument(f"{where}: the option {key!r} has the value {value!r}; give text, a number, True or False")
+
+
+def _option_key(key: object, where: str) -> str:
+    if isinstance(key, str) and key.strip():
+        return key
+    raise InvalidArgument(f"{where}: {key!r} is no name of an option")
+
+
+def _given(keys: str | Sequence[str]) -> tuple[str, ...]:
+    return (keys,) if isinstance(keys, str) else tuple(keys)
+
+
+def _keys(
+    what: str, given: tuple[str, ...], elsewhere: tuple[tuple[str, ...], str | None]
+) -> tuple[str, ...]:
+    """The keys from the one place that names them."""
+    found = [keys for keys in (given, elsewhere[0], names(elsewhere[1])) if keys]
+    if len(found) > 1:
+        raise InvalidArgument(
+            f"the {what} is given twice, as ({', '.join(found[0])}) and as ({', '.join(found[1])}); give it once"
+        )
+    return found[0] if found else ()
+
+
+def _with_defaults(columns: tuple[Column, ...], defaults: Mapping[str, object], where: str) -> tuple[Column, ...]:
+    _require_known("default value", defaults, columns, where)
+    given = {name: checked_default(columns_type(columns, name), value, name) for name, value in defaults.items()}
+    return tuple(
+        replace(c, default=given.get(c.name, None if c.default is None else checked_default(c.type, c.default, c.name)))
+        for c in columns
+    )
+
+
+def _require_distinct(what: str, given: Sequence[str], where: str) -> None:
+    twice = sorted({name for name in given if given.count(name) > 1})
+    if twice:
+        raise InvalidArgument(f"{where}: the {what} {', '.join(map(repr, twice))} is named more than once")
+
+
+def _require_known(what: str, given: Iterable[str], columns: Sequence[Column], where: str) -> None:
+    known = [c.name for c in columns]
+    for name in given:
+        if name not in known:
+            raise ColumnNotFound(f"{where}: the {what} {name!r} is no column; the columns are {', '.join(known)}")

@@ -1,0 +1,178 @@
+"""Random histories of one table: what is written, deleted, compacted and altered, in canonical values.
+
+A history says nothing of who does it: Morrow and Java Paimon both play steps of it, and `Model` says what the table
+must hold after each, by the row-wise oracle.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from morrow.engine.format import types as t
+from tests.oracle import File, Record, Row, read_bucket
+from tests.support.golden_values import parsed, shown
+
+KEYS = 40
+TOP_LEVEL = 5
+REGIONS = ("eu", "us", "p q")
+ADDED_COLUMN = ("extra", "BIGINT")
+
+ENGINE_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "deduplicate": {},
+    "first-row": {"merge-engine": "first-row"},
+    "partial-update": {"merge-engine": "partial-update", "fields.version.sequence-group": "text,price"},
+    "aggregation": {
+        "merge-engine": "aggregation",
+        "fields.amount.aggregate-function": "sum",
+        "fields.price.aggregate-function": "max",
+        "fields.text.aggregate-function": "last_non_null_value",
+    },
+}
+KINDS: Mapping[str, Sequence[str]] = {
+    "deduplicate": ("+I", "+I", "+I", "+U", "-D"),
+    "first-row": ("+I",),
+    "partial-update": ("+I", "+U"),
+    "aggregation": ("+I", "+U"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination of what a table can be."""
+
+    engine: str
+    producer: str = "none"
+    bucket: str = "2"
+    format: str = "parquet"
+    vectors: bool = False
+    partitioned: bool = False
+
+    def __str__(self) -> str:
+        parts = [self.engine, self.producer, f"bucket{self.bucket}", self.format]
+        return "-".join([*parts, *(["dv"] if self.vectors else []), *(["parts"] if self.partitioned else [])])
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether Paimon allows it."""
+        if self.engine == "first-row":
+            return self.producer in ("none", "lookup") and not self.vectors
+        if self.vectors:
+            return self.producer in ("none", "lookup")
+        # Java refuses an input changelog for engines that combine rows.
+        return self.producer != "input" or self.engine == "deduplicate"
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        region = [("region", "STRING NOT NULL")] if self.partitioned else []
+        values = [("amount", "BIGINT"), ("text", "STRING"), ("price", "DECIMAL(10, 2)"), ("version", "INT")]
+        return [("id", "INT NOT NULL"), *region, *values, ("at", "TIMESTAMP(3)")]
+
+    @property
+    def primary_keys(self) -> list[str]:
+        return ["region", "id"] if self.partitioned else ["id"]
+
+    @property
+    def partition_keys(self) -> list[str]:
+        return ["region"] if self.partitioned else []
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            **ENGINE_OPTIONS[self.engine],
+            "bucket": self.bucket,
+            "file.format": self.format,
+            **({"changelog-producer": self.producer} if self.producer != "none" else {}),
+            **({"deletion-vectors.enabled": "true"} if self.vectors else {}),
+            **({"dynamic-bucket.target-row-num": "15"} if self.bucket == "-1" else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Write:
+    """Rows of one commit, their kind in front."""
+
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True)
+class Compact:
+    full: bool
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    name: str
+    type: str
+
+
+Step = Write | Compact | AddColumn
+
+
+@dataclass
+class Model:
+    """What the table must hold: every record ever given, merged by the row-wise oracle at each look."""
+
+    case: Case
+    columns: list[tuple[str, str]] = field(init=False)
+    records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns = list(self.case.columns)
+
+    @property
+    def fields(self) -> tuple[t.DataField, ...]:
+        return tuple(t.DataField(i, name, t.parse_atomic(kind)) for i, (name, kind) in enumerate(self.columns))
+
+    def play(self, step: Step) -> None:
+        if isinstance(step, AddColumn):
+            self.columns.append((step.name, step.type))
+        if isinstance(step, Write):
+            for kind, *values in step.rows:
+                pairs = zip(values, self.fields, strict=True)
+                self.records.append((kind, {f.name: parsed(value, f.type) for value, f in pairs}))
+
+    def rows(self) -> list[list[Any]]:
+        names = [name for name, _ in self.columns]
+        records = []
+        for number, (kind, values) in enumerate(self.records):
+            row: Row = tuple(values.get(name) for name in names)
+            records.append(Record(tuple(values[key] for key in self.case.primary_keys), number, kind, row))
+        merged = read_bucket([File(TOP_LEVEL, records)], names, self.case.options, self.fields, self.case.primary_keys)
+        return [[shown(value, f.type) for value, f in zip(row, self.fields, strict=True)] for row in merged]
+
+
+def history(case: Case, seed: int, steps: int = 7) -> Iterator[Step]:
+    """Writes with compactions between them; one new column on the way."""
+    random_ = random.Random(f"{case} {seed}")
+    columns = list(case.columns)
+    added = random_.randrange(2, steps)
+    for number in range(steps):
+        if number == added:
+            columns.append(ADDED_COLUMN)
+            yield AddColumn(*ADDED_COLUMN)
+        yield Write([_row(case, columns, random_) for _ in range(random_.randrange(1, KEYS))])
+        if random_.random() < 0.35:
+            yield Compact(full=random_.random() < 0.5)
+
+
+def _row(case: Case, columns: Sequence[tuple[str, str]], random_: random.Random) -> list[Any]:
+    values = {name: _value(name, random_) for name, _ in columns}
+    return [random_.choice(KINDS[case.engine]), *(values[name] for name, _ in columns)]
+
+
+def _value(name: str, random_: random.Random) -> Any:
+    if name not in ("id", "region") and random_.random() < 0.25:
+        return None
+    return {
+        "id": lambda: random_.randrange(KEYS),
+        "region": lambda: random_.choice(REGIONS),
+        "amount": lambda: random_.randrange(-1000, 1000),
+        "text": lambda: random_.choice(("", "a", "Zürich", "東京", "x" * 40)) + str(random_.randrange(9)),
+        "price": lambda: f"{random_.randrange(-10_000, 10_000) / 100:.2f}",
+        "version": lambda: random_.randrange(20),
+        "at": lambda: f"2024-01-{random_.randrange(1, 29):02d}T10:20:30.{random_.randrange(1000):03d}000",
+        "extra": lambda: random_.randrange(1 << 40),
+    }[name]()

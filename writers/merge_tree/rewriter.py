@@ -1,0 +1,70 @@
+"""Compaction of some files of a bucket: merges them into files of a higher level, or moves them there as they are.
+
+`Rewriter` merges and nothing more. What else happens to keys that arrive at a higher level (changelogs, deletion
+vectors) is the business of its subclasses in `morrow.writers.lookup`, which override `merged`, `upgrade` or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.writers.merge_tree.levels import Levels, Section, files_of
+from morrow.writers.merge_tree.merging import sorted_merge
+from morrow.writers.merge_tree.vectors import Vectors
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.writers.files import Placement
+
+
+@dataclass(frozen=True)
+class CompactResult:
+    """Files that a compaction replaced, those it made, and the changelog it wrote."""
+
+    before: tuple[DataFileMeta, ...] = ()
+    after: tuple[DataFileMeta, ...] = ()
+    changelog: tuple[DataFileMeta, ...] = ()
+
+    def __add__(self, other: CompactResult) -> CompactResult:
+        """Both, one after the other."""
+        return CompactResult(self.before + other.before, self.after + other.after, self.changelog + other.changelog)
+
+
+class Rewriter:
+    """Plain merges. `levels` is set by the writer before each compaction: all files of the bucket as they are then."""
+
+    def __init__(self, target: WriteTarget, place: Placement, vectors: Vectors | None = None) -> None:
+        self.target = target
+        self.place = place
+        self.vectors = vectors
+        self.levels: Levels | None = None
+
+    def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
+        """Merge the files of `sections` into new files at `output_level`.
+
+        Args:
+            drop_deletes: whether retractions are left out, because nothing below can hold their keys.
+        """
+        from morrow.writers.files import write_files
+
+        before = files_of(sections)
+        frames = sorted_merge(self.target, self.place, sections, vectors=self.vectors, drop_deletes=drop_deletes)
+        after = write_files(self.target, self.place, frames, level=output_level, source=FileSource.COMPACT)
+        self.replaced(before)
+        return CompactResult(before, tuple(after))
+
+    def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
+        """Move one file to `output_level` without rewriting it."""
+        return CompactResult((file,), (file.upgraded(output_level),))
+
+    def replaced(self, files: Sequence[DataFileMeta]) -> None:
+        """Called after files were rewritten (not: upgraded): their deletion vectors have been applied."""
+        if self.vectors is not None:
+            for file in files:
+                self.vectors.remove(file.file_name)
+
+    def close(self) -> None:
+        """Drop what was kept for lookups."""

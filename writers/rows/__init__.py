@@ -1,0 +1,6 @@
+"""Whatever users hand over becomes checked Polars frames in the types of the table."""
+
+from morrow.writers.rows.incoming import incoming
+from morrow.writers.rows.kinds import Kinds
+
+__all__ = ["Kinds", "incoming"]

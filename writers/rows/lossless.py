@@ -1,0 +1,270 @@
+"""Arrow columns in the exact types of the table, when no value changes by it.
+
+Integers fit any number type that holds each of them, text only text, instants only TIMESTAMP_LTZ: what would have to be
+parsed, rounded, cut off or guessed is an error that names what was given and what is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
+from morrow.readers.dtypes import list_offsets, null_mask
+
+WIDEST_DECIMAL = 38
+
+
+class Misfit(Exception):
+    """Why values cannot become the type; the caller says which column and raises `InvalidArgument`."""
+
+
+def lossless(array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: int) -> pa.ChunkedArray:
+    """A column as exactly ``field.type.arrow()``.
+
+    Args:
+        array: the values as given, of any Arrow type.
+        first_row: the number of the first row, for messages.
+
+    Raises:
+        InvalidArgument: the type is another one, or a value does not fit.
+    """
+    given = array.type
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    made = []
+    for chunk in chunks:
+        try:
+            made.append(_cast(_plain(chunk), field.type))
+        except Misfit as misfit:
+            raise InvalidArgument(f"column {field.name!r}: {given} where {field.type} is needed: {misfit}") from None
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            row, value = _first_misfit(chunk, field.type)
+            raise InvalidArgument(
+                f"column {field.name!r}, row {first_row + row}: {value!r} does not fit {field.type} ({error})"
+            ) from error
+        first_row += len(chunk)
+    return pa.chunked_array(made, field.type.arrow())
+
+
+def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
+    """The first value that does not fit, found by halves."""
+    low, high = 0, len(chunk)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _cast(_plain(chunk.slice(low, middle - low)), kind)
+            low = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+    try:
+        return low, chunk[low].as_py()
+    except (ValueError, OverflowError):  # beyond what Python's datetime holds
+        return low, str(chunk[low])
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(array.storage)
+    if kinds.is_dictionary(kind):
+        return _plain(array.dictionary_decode())
+    if kinds.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(array))
+    if kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
+        return array.cast(pa.list_(kind.value_field))
+    return array
+
+
+def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
+    target = kind.arrow()
+    if array.type.equals(target, check_metadata=True):
+        return array
+    if kinds.is_null(array.type):
+        return pa.nulls(len(array), target)
+    return _CASTS[type(kind)](array, kind)
+
+
+def _of(*takes: Callable[[pa.DataType], bool], hint: str = "") -> Callable[[pa.Array, t.DataType], pa.Array]:
+    """Arrow's own checked cast, for these types."""
+
+    def cast(array: pa.Array, kind: t.DataType) -> pa.Array:
+        if not any(take(array.type) for take in takes):
+            raise Misfit(hint or "cast the column yourself if that is what you mean")
+        return array.cast(kind.arrow(), safe=True)
+
+    return cast
+
+
+def _approximate(array: pa.Array, kind: t.DataType) -> pa.Array:
+    if not (kinds.is_integer(array.type) or kinds.is_floating(array.type)):
+        raise Misfit("cast the column yourself if that is what you mean")
+    target = kind.arrow()
+    made = array.cast(target, safe=True)
+    if kinds.is_floating(array.type) and array.type.bit_width > target.bit_width:
+        same = pc.or_(pc.equal(made.cast(array.type), array), pc.is_nan(array))
+        if pc.any(pc.invert(same)).as_py():
+            raise pa.ArrowInvalid("it has more digits than FLOAT keeps; round it with a cast to float32")
+    return made
+
+
+def _decimal(array: pa.Array, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.DecimalType)
+    if kinds.is_integer(array.type):
+        array = array.cast(pa.decimal128(WIDEST_DECIMAL, 0)) if array.type != pa.uint64() else _wide(array)
+    elif not kinds.is_decimal(array.type):
+        raise Misfit("numbers with a binary fraction are not exact decimals; cast the column yourself")
+    if kind.scale:
+        array = array.cast(pa.decimal256(76, max(kind.scale, array.type.scale)), safe=True)
+    return array.cast(kind.arrow(), safe=True)
+
+
+def _wide(array: pa.Array) -> pa.Array:
+    return array.cast(pa.decimal128(20, 0))
+
+
+def _timestamp(array: pa.Array, kind: t.DataType) -> pa.Array:
+    if not kinds.is_timestamp(array.type):
+        raise Misfit("give timestamps")
+    zoned, wanted = array.type.tz is not None, isinstance(kind, t.LocalZonedTimestampType)
+    if zoned and not wanted:
+        raise Misfit("a TIMESTAMP has no zone; convert the instants to wall-clock time yourself")
+    if wanted and not zoned:
+        raise Misfit("an instant needs a zone; say in which zone these wall-clock times are")
+    return array.cast(kind.arrow(), safe=True)
+
+
+def _list(array: pa.Array, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.ArrayType)
+    target = kind.arrow()
+    if kinds.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_type))
+    if not kinds.is_list(array.type):
+        raise Misfit("give lists")
+    values = _nested(array.values, kind.element)
+    return pa.ListArray.from_arrays(list_offsets(array), values, target, mask=null_mask(array))
+
+
+def _vector(array: pa.Array, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.VectorType)
+    if kinds.is_fixed_size_list(array.type) and array.type.list_size == kind.length:
+        size = kind.length
+        values = _nested(array.values[array.offset * size : (array.offset + len(array)) * size], kind.element)
+        return pa.FixedSizeListArray.from_arrays(values, type=kind.arrow(), mask=null_mask(array))
+    if not kinds.is_list(array.type):
+        raise Misfit(f"give lists of {kind.length} elements")
+    return _vector(array.cast(pa.list_(array.type.value_type, kind.length)), kind)
+
+
+def _entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
+    """Maps, also as lists of (key, value) structs, the form in which Polars has them."""
+    if kinds.is_map(array.type):
+        given_keys, given_values = array.keys, array.items
+    elif kinds.is_list(array.type) and kinds.is_struct(array.type.value_type) and array.type.value_type.num_fields == 2:
+        given_keys, given_values = array.values.field(0), array.values.field(1)
+    else:
+        raise Misfit("give maps, or lists of structs of a key and a value")
+    if given_keys.null_count:
+        raise Misfit("a key of a map is null")
+    keys, values = _nested(given_keys, key.with_nullable(False)), _nested(given_values, value)
+    return pa.MapArray.from_arrays(list_offsets(array), keys, values, type=target, mask=null_mask(array))
+
+
+def _map(array: pa.Array, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.MapType)
+    return _entries(array, kind.key, kind.value, kind.arrow())
+
+
+def _multiset(array: pa.Array, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.MultisetType)
+    return _entries(array, kind.element, t.IntType(nullable=False), kind.arrow())
+
+
+def _row(array: pa.Array, kind: t.DataType) -> pa.Array:
+    assert isinstance(kind, t.RowType)
+    if not kinds.is_struct(array.type):
+        raise Misfit("give structs")
+    given = [array.type.field(i).name for i in range(array.type.num_fields)]
+    extra = [name for name in given if name not in {f.name for f in kind.fields}]
+    if extra:
+        raise Misfit(f"there is no member {extra[0]!r}")
+    members = [
+        _nested(array.field(given.index(f.name)), f.type, array) if f.name in given else _absent(f, array)
+        for f in kind.fields
+    ]
+    if not members:
+        return array
+    return pa.StructArray.from_arrays(members, fields=list(kind.arrow()), mask=null_mask(array))
+
+
+def _absent(member: t.DataField, array: pa.StructArray) -> pa.Array:
+    if not member.type.nullable and array.null_count < len(array):
+        raise Misfit(f"the member {member.name!r} is missing and NOT NULL")
+    return pa.nulls(len(array), member.type.arrow())
+
+
+def _nested(array: pa.Array, kind: t.DataType, parent: pa.StructArray | None = None) -> pa.Array:
+    """Elements or members; null in those that are NOT NULL only where their struct is null."""
+    made = _cast(_plain(array), kind)
+    if not kind.nullable and made.null_count:
+        missing = made.is_null() if parent is None else pc.and_(made.is_null(), parent.is_valid())
+        if pc.any(missing).as_py():
+            raise Misfit(f"a null inside, where {kind} is needed")
+    return made
+
+
+def _variant(array: pa.Array, kind: t.DataType) -> pa.Array:
+    wanted = kind.arrow()
+    names = {array.type.field(i).name for i in range(array.type.num_fields)} if kinds.is_struct(array.type) else set()
+    if names != {"value", "metadata"}:
+        raise Misfit("give structs of the Parquet variant encoding (value, metadata)")
+    members = [array.field(f.name).cast(pa.binary()) for f in wanted]
+    return pa.StructArray.from_arrays(members, fields=list(wanted), mask=null_mask(array))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        kinds.is_binary(kind)
+        or kinds.is_large_binary(kind)
+        or kinds.is_binary_view(kind)
+        or kinds.is_fixed_size_binary(kind)
+    )
+
+
+_integer = _of(kinds.is_integer)
+_text = _of(_is_text)
+_bytes = _of(_is_bytes)
+
+_CASTS: dict[type[t.DataType], Callable[[pa.Array, t.DataType], pa.Array]] = {
+    t.BooleanType: _of(kinds.is_boolean),
+    t.TinyIntType: _integer,
+    t.SmallIntType: _integer,
+    t.IntType: _integer,
+    t.BigIntType: _integer,
+    t.FloatType: _approximate,
+    t.DoubleType: _approximate,
+    t.DecimalType: _decimal,
+    t.DateType: _of(kinds.is_date),
+    t.TimeType: _of(kinds.is_time),
+    t.TimestampType: _timestamp,
+    t.LocalZonedTimestampType: _timestamp,
+    t.CharType: _text,
+    t.VarCharType: _text,
+    t.BinaryType: _bytes,
+    t.VarBinaryType: _bytes,
+    t.BlobType: _bytes,
+    t.ArrayType: _list,
+    t.VectorType: _vector,
+    t.MapType: _map,
+    t.MultisetType: _multiset,
+    t.RowType: _row,
+    t.VariantType: _variant,
+}

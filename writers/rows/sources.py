@@ -1,0 +1,130 @@
+"""What may be written, as a stream of Arrow tables or Polars frames with the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument
+
+Piece: TypeAlias = pa.Table | pl.DataFrame
+
+GATHERED_ROWS = 1 << 17
+"""Batches of a stream are joined until there are so many rows: each step on them costs per batch and column."""
+
+PIECE_ROWS = 1 << 20
+"""Rows of a piece at most, and its bytes, about: what is written from memory is still worked on in parts."""
+PIECE_BYTES = 64 << 20
+
+INDEX_COLUMN = "__index_level_"
+"""The names pandas gives to the index of a frame in Arrow: not data."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows to write: the names of their columns, known before the first row, and the rows in pieces."""
+
+    names: tuple[str, ...]
+    pieces: Iterator[Piece]
+
+
+def source_of(data: object) -> Source:
+    """Rows to write, whatever brings them.
+
+    Args:
+        data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
+            LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns. Streams are read once, batch by batch.
+
+    Raises:
+        InvalidArgument: another kind of object, values of several types in one column, or two columns of one name.
+    """
+    source = _source(data)
+    twice = sorted({name for name in source.names if source.names.count(name) > 1})
+    if twice:
+        raise InvalidArgument(f"the data has several columns {twice[0]!r}; give each column a name of its own")
+    return source
+
+
+def _source(data: object) -> Source:
+    if isinstance(data, pl.DataFrame):
+        return Source(tuple(data.columns), _sliced(data))
+    if isinstance(data, pl.LazyFrame):
+        batches = data.collect_batches(maintain_order=True)
+        return Source(tuple(data.collect_schema().names()), (part for frame in batches for part in _sliced(frame)))
+    if isinstance(data, pa.Table):
+        return _of_table(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _of_reader(pa.RecordBatchReader.from_stream(data))
+    if hasattr(data, "__arrow_c_array__"):
+        return _of_table(pa.Table.from_batches([pa.record_batch(data)]))
+    if hasattr(data, "scanner"):  # an Arrow dataset
+        return _of_reader(data.scanner().to_reader())
+    if isinstance(data, Mapping):
+        return _of_table(_built(pa.table, dict(data)))
+    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
+        return _of_table(_of_rows(data))
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        return _of_table(_built(pa.Table.from_pandas, data))
+    raise InvalidArgument(
+        f"a {type(data).__name__} is no table; pass an Arrow table, a Polars or pandas DataFrame, a DuckDB relation or "
+        "anything else with __arrow_c_stream__, a list of dicts, or a dict of columns"
+    )
+
+
+def _of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return _built(pa.table, {name: [row.get(name) for row in rows] for name in names})
+
+
+def _built(make: Any, data: object) -> pa.Table:
+    try:
+        return make(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise InvalidArgument(f"the data does not make a table: {error}") from error
+
+
+def _of_table(table: pa.Table) -> Source:
+    table = table.select([name for name in table.column_names if not _is_index(table.schema, name)])
+    return Source(tuple(table.column_names), _sliced_table(table))
+
+
+def _of_reader(reader: pa.RecordBatchReader) -> Source:
+    schema = reader.schema
+    kept = [i for i, name in enumerate(schema.names) if not _is_index(schema, name)]
+    names = tuple(schema.names[i] for i in kept)
+    tables = (table if len(kept) == len(schema) else table.select(kept) for table in _gathered(reader, schema))
+    return Source(names, (part for table in tables for part in _sliced_table(table)))
+
+
+def _is_index(schema: pa.Schema, name: str) -> bool:
+    return name.startswith(INDEX_COLUMN) and schema.pandas_metadata is not None
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= GATHERED_ROWS:
+            yield pa.Table.from_batches(held, schema)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _rows_of_piece(rows: int, size: int) -> int:
+    return max(1, min(PIECE_ROWS, rows * PIECE_BYTES // max(size, 1)))
+
+
+def _sliced(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    yield from frame.iter_slices(_rows_of_piece(frame.height, frame.estimated_size())) if frame.height else ()
+
+
+def _sliced_table(table: pa.Table) -> Iterator[pa.Table]:
+    step = _rows_of_piece(table.num_rows, table.nbytes)
+    yield from (table.slice(at, step) for at in range(0, table.num_rows, step))

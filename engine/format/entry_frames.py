@@ -6,12 +6,14 @@ keeps them in frames. These are the doors between the two, for as many entries a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import polars as pl
 
 from morrow.engine.format.data_file_meta import (
+    EMPTY_STATS,
     DataFileMeta,
     DeletionRange,
     EntryKind,
@@ -27,8 +29,6 @@ from morrow.engine.format.manifest import (
     INDEX_MANIFEST_VERSION,
     MANIFEST_VERSION,
 )
-
-T = TypeVar("T")
 
 _FILE_MEMBERS = tuple((column, column.lower().removeprefix("_")) for column in FILE_COLUMNS)
 """Columns of an entry's file, and the members of `DataFileMeta` they come from."""
@@ -119,11 +119,9 @@ def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
     ]
 
 
-def by_bucket(frame: pl.DataFrame) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
-    """The rows of each partition and bucket, buckets in the order in which they first appear."""
-    for (partition, bucket), rows in frame.group_by(["_PARTITION", "_BUCKET"], maintain_order=True):
-        assert isinstance(partition, bytes) and isinstance(bucket, int)
-        yield partition, bucket, rows
+def without_value_stats(file: DataFileMeta) -> DataFileMeta:
+    """The same file, and nothing known of its values: entries that delete a file need no statistics."""
+    return msgspec.structs.replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
 
 
 def _file(members: dict[str, Any]) -> DataFileMeta:

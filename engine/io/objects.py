@@ -164,7 +164,7 @@ class ObjectStore:
         raise Unsupported(
             "renaming in an object store",
             where=self.url(source),
-            hint="every object would be copied, and readers would see a part; make a new one and write the rows into it",
+            hint="every object would be copied, and readers would see a part; write the rows into a new one",
         )
 
     def _told(self, path: str, tell: Any) -> Any:

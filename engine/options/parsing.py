@@ -1,4 +1,8 @@
-"""Option strings as values: each function reads one option, or gives its default."""
+"""Option strings as values: each function reads one option, or gives its default.
+
+What parses is what parses in Paimon: units and their spellings, true and false in any case, words in any case. Blanks
+around a value are taken off.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,16 @@ from datetime import timedelta
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 
-MEMORY = re.compile(r"(\d+)\s*([a-z]*)")
+MOST_LONG = 2**63 - 1
+MEMORY = re.compile(r"([0-9]+)\s*([a-z]*)")
 MEMORY_UNITS: Mapping[str, int] = {
-    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
+    **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
     **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
     **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
-DURATION = re.compile(r"(\d+)\s*([a-zµ]*)")
+DURATION = re.compile(r"([0-9]+)\s*([a-zµ]*)")
 DURATION_UNITS: Mapping[str, timedelta] = {
     **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
     **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
@@ -28,12 +33,15 @@ DURATION_UNITS: Mapping[str, timedelta] = {
 }
 """Without a unit a number is milliseconds. Nanoseconds are rounded to Python's microseconds."""
 
+QUOTES = ("'", '"')
+"""Paimon lets parts of pairs stand in quotes; no option that has pairs needs it."""
+
 
 def flag(raw: Mapping[str, str], key: str, default: bool, where: str) -> bool:
     """A boolean option. Raises `InvalidArgument` for anything but true and false."""
     value = raw.get(key, str(default)).strip().lower()
     if value not in ("true", "false"):
-        raise _refused(raw, key, where, "it must be true or false")
+        raise refused_value(raw, key, where, "it must be true or false")
     return value == "true"
 
 
@@ -47,10 +55,15 @@ def choice(raw: Mapping[str, str], key: str, default: str, choices: Sequence[str
 
 def integer(raw: Mapping[str, str], key: str, default: int, where: str) -> int:
     """A whole number. Raises `InvalidArgument`."""
-    try:
-        return int(raw.get(key, str(default)).strip())
-    except ValueError:
-        raise _refused(raw, key, where, "it must be a whole number") from None
+    found = whole(raw.get(key, str(default)).strip())
+    if found is None:
+        raise refused_value(raw, key, where, "it must be a whole number")
+    return found
+
+
+def whole(text: str) -> int | None:
+    """The number that decimal digits with an optional sign stand for, None for any other text."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
 
 
 def number(raw: Mapping[str, str], key: str, default: float, where: str) -> float:
@@ -58,7 +71,7 @@ def number(raw: Mapping[str, str], key: str, default: float, where: str) -> floa
     try:
         return float(raw.get(key, str(default)).strip())
     except ValueError:
-        raise _refused(raw, key, where, "it must be a number") from None
+        raise refused_value(raw, key, where, "it must be a number") from None
 
 
 def memory(raw: Mapping[str, str], key: str, default: int | None, where: str) -> int | None:
@@ -66,19 +79,23 @@ def memory(raw: Mapping[str, str], key: str, default: int | None, where: str) ->
     if key not in raw:
         return default
     match = MEMORY.fullmatch(raw[key].strip().lower())
-    if match is None or match[2] not in MEMORY_UNITS:
-        raise _refused(raw, key, where, "it must be a size such as 128 mb (units b, kb, mb, gb, tb)")
-    return int(match[1]) * MEMORY_UNITS[match[2]]
+    size = int(match[1]) * MEMORY_UNITS[match[2]] if match and match[2] in MEMORY_UNITS else None
+    if size is None or size > MOST_LONG:
+        raise refused_value(raw, key, where, "it must be a size such as 128 mb (units b, kb, mb, gb, tb)")
+    return size
 
 
 def duration(raw: Mapping[str, str], key: str, default: timedelta | None, where: str) -> timedelta | None:
-    """A time span such as ``10 s``. Raises `InvalidArgument`."""
+    """A time span such as ``10 s``; what is longer than Python's longest is the longest. Raises `InvalidArgument`."""
     if key not in raw:
         return default
     match = DURATION.fullmatch(raw[key].strip().lower())
-    if match is None or match[2] not in DURATION_UNITS:
-        raise _refused(raw, key, where, "it must be a time span such as 10 s (units ns, µs, ms, s, min, h, d)")
-    return int(match[1]) * DURATION_UNITS[match[2]]
+    if match is None or match[2] not in DURATION_UNITS or int(match[1]) > MOST_LONG:
+        raise refused_value(raw, key, where, "it must be a time span such as 10 s (units ns, µs, ms, s, min, h, d)")
+    try:
+        return int(match[1]) * DURATION_UNITS[match[2]]
+    except OverflowError:
+        return timedelta.max
 
 
 def names(value: str | None) -> tuple[str, ...]:
@@ -87,15 +104,16 @@ def names(value: str | None) -> tuple[str, ...]:
 
 
 def key_values(raw: Mapping[str, str], key: str, where: str) -> Mapping[str, str]:
-    """Pairs such as ``0:avro,1:parquet``. Raises `InvalidArgument`."""
+    """Pairs such as ``0:avro,1:parquet``. Raises `InvalidArgument`, also for a key that is there twice."""
     pairs: dict[str, str] = {}
     for part in names(raw.get(key)):
-        name, colon, value = part.partition(":")
-        if not colon:
-            raise _refused(raw, key, where, "it must be pairs such as 0:avro,1:parquet")
-        pairs[name.strip()] = value.strip()
+        name, colon, value = (piece.strip() for piece in part.partition(":"))
+        if not (name and colon and value) or name in pairs or any(mark in part for mark in QUOTES):
+            raise refused_value(raw, key, where, "it must be pairs such as 0:avro,1:parquet")
+        pairs[name] = value
     return pairs
 
 
-def _refused(raw: Mapping[str, str], key: str, where: str, problem: str) -> InvalidArgument:
+def refused_value(raw: Mapping[str, str], key: str, where: str, problem: str) -> InvalidArgument:
+    """The error for a value that does not parse."""
     return InvalidArgument(f"{where}: the option {key!r} has the value {raw[key]!r}; {problem}")

@@ -74,14 +74,14 @@ def live_entries(
     listed = manifests_of(metadata, snapshot)
     kept = listed
     if partition_predicate != ALWAYS:
-        kept = listed.filter(_partitions_overlap(listed, schema, partition_predicate, metadata.where))
+        kept = listed.filter(partitions_overlap(listed, schema, partition_predicate, metadata.where))
     if not kept.height:
         return LiveEntries(_no_entries(), listed.height, 0, 0)
-    entries = pl.concat(_manifests(metadata, kept), rechunk=kept["_FILE_SIZE"].sum() < WORTH_THREADS)
+    entries = pl.concat(manifest_entries(metadata, kept), rechunk=kept["_FILE_SIZE"].sum() < WORTH_THREADS)
     if partition_predicate != ALWAYS:
         entries = entries.filter(_partition_matches(entries, schema, partition_predicate, metadata.where))
     if kept["_NUM_DELETED_FILES"].sum():
-        entries = _resolved(entries)
+        entries = resolved(entries)
     check_segments(entries["_FILE_NAME"], metadata.where)
     _check_unique(entries, metadata.where, snapshot)
     return LiveEntries(entries, listed.height, kept.height, entries.height)
@@ -107,6 +107,13 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     return pl.concat(_decoded(metadata, lists, decode_manifest_lists))
 
 
+def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+    """The manifests of what this snapshot changed."""
+    path = metadata.paths.manifest(snapshot.delta_manifest_list)
+    (frame,) = _decoded(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
+    return frame
+
+
 def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
     """The index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
     if snapshot.index_manifest is None:
@@ -117,7 +124,7 @@ def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame |
     return frame if added.all() else frame.filter(added)
 
 
-def _manifests(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
+def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
     """The entries of each manifest in `kept`, held against the counts of the manifest list."""
     paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
     frames = _decoded(metadata, list(zip(paths, kept["_FILE_SIZE"].to_list())), decode_manifests)
@@ -127,6 +134,15 @@ def _manifests(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame
         if (frame.height - deletes, deletes) != (added, deleted):
             raise CorruptFile(path, "the counts of added and deleted files differ from those in the manifest list")
     return frames
+
+
+def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
+    """Keep what a file of the manifest folder holds, for whoever has just written it and those that read it next.
+
+    `size` is null for index manifests, whose size is recorded nowhere.
+    """
+    path = metadata.paths.manifest(name)
+    METADATA_CACHE.put((metadata.store.url(path), size), frame, int(frame.estimated_size()) + len(path))
 
 
 def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
@@ -166,7 +182,7 @@ def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
     return data
 
 
-def _resolved(entries: pl.DataFrame) -> pl.DataFrame:
+def resolved(entries: pl.DataFrame) -> pl.DataFrame:
     """The last word on each file: kept when that is ADD."""
     identity = [
         *map(pl.col, IDENTITY),
@@ -185,7 +201,7 @@ def _resolved(entries: pl.DataFrame) -> pl.DataFrame:
     return entries[last["__row"]]
 
 
-def _partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
+def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
     """Which manifests may hold a file of a matching partition, by their partition statistics."""
     if not listed.height:
         return pl.Series([], dtype=pl.Boolean)

@@ -1,7 +1,7 @@
 """Arrow types as Paimon types: the type that holds every value of the Arrow type, or an error that says what to use.
 
-Unsigned integers take the next wider signed type (uint64: DECIMAL(20, 0)), encodings (dictionary, run-end, large and
-view layouts) vanish, zones vanish too because Paimon's zoned timestamps are instants.
+Unsigned integers take the next wider signed type (uint64: DECIMAL(20, 0)), encodings (dictionary, run-end, large, view
+and fixed-size layouts) vanish, zones vanish too because Paimon's zoned timestamps are instants.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    VectorType,
 )
 
 COMMENT = b"comment"
@@ -44,7 +43,7 @@ COMMENT = b"comment"
 UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 UINT64_DIGITS = 20
 
-VECTOR_ELEMENTS = (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)
+LIST_LAYOUTS = (is_.is_list, is_.is_large_list, is_.is_list_view, is_.is_large_list_view, is_.is_fixed_size_list)
 
 PLAIN: dict[pa.DataType, DataType] = {
     pa.bool_(): BooleanType(),
@@ -112,11 +111,8 @@ def _timestamp(arrow: pa.DataType, _: str) -> DataType:
     return TimestampType(precision=digits) if arrow.tz is None else LocalZonedTimestampType(precision=digits)
 
 
-def _fixed_size_list(arrow: pa.DataType, column: str) -> DataType:
-    element = _member(arrow.value_field, column)
-    if isinstance(element, VECTOR_ELEMENTS) and arrow.list_size > 0:
-        return VectorType(element=element, length=arrow.list_size)
-    return ArrayType(element=element)
+def _is_list(arrow: pa.DataType) -> bool:
+    return any(is_list(arrow) for is_list in LIST_LAYOUTS)
 
 
 def _map(arrow: pa.DataType, column: str) -> DataType:
@@ -141,11 +137,7 @@ CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Converter], ...] = (
     (is_.is_decimal, _decimal),
     (is_.is_timestamp, _timestamp),
     (is_.is_fixed_size_binary, lambda t, _: BinaryType(length=t.byte_width)),
-    (is_.is_fixed_size_list, _fixed_size_list),
-    (
-        lambda t: is_.is_list(t) or is_.is_large_list(t) or is_.is_list_view(t) or is_.is_large_list_view(t),
-        lambda t, column: ArrayType(element=_member(t.value_field, column)),
-    ),
+    (_is_list, lambda t, column: ArrayType(element=_member(t.value_field, column))),
     (is_.is_map, _map),
     (is_.is_struct, _row),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -63,16 +63,16 @@ def columns_of(schema: SchemaLike) -> Columns:
         return Columns(tuple(Column(*definition) for definition in parsed.columns), parsed.primary_keys)
     if isinstance(schema, TableSchema):
         return Columns(tuple(map(_column_of_field, schema.fields)), schema.primary_keys)
-    if isinstance(schema, Mapping):
-        return Columns(tuple(_column(name, kind) for name, kind in schema.items()))
     if (arrow := _arrow_schema(schema)) is not None:
         return Columns(tuple(map(_column_of_arrow, arrow)))
+    if isinstance(schema, Mapping):
+        return Columns(tuple(_column(name, kind) for name, kind in schema.items()))
     if isinstance(schema, Iterable):
         return Columns(tuple(map(_column_of_item, schema)))
     raise _no_schema(schema)
 
 
-def type_of(kind: TypeLike, column: str) -> DataType:
+def type_of(kind: object, column: str) -> DataType:
     """One type, from SQL text, Arrow or itself; `column` goes into errors. Raises as `columns_of`."""
     if isinstance(kind, str):
         return parse_type(kind, column)
@@ -122,7 +122,7 @@ def _column(name: object, kind: object) -> Column:
         # The text may go on after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
         (definition,) = parse_columns(f"{_quoted(name)} {kind}", only=name).columns
         return Column(*definition)
-    return Column(name, type_of(kind, name))  # type: ignore[arg-type]  # type_of refuses what is no type
+    return Column(name, type_of(kind, name))
 
 
 def _quoted(name: str) -> str:
@@ -139,7 +139,6 @@ def _column_of_arrow(field: pa.Field) -> Column:
     return Column(field.name, kind, None if comment is None else comment.decode())
 
 
-T = TypeVar("T")
 ITEMS: tuple[tuple[type, Callable[..., Column]], ...] = (
     (Column, lambda column: column),
     (DataField, _column_of_field),

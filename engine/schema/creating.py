@@ -91,9 +91,7 @@ def _given(keys: str | Sequence[str]) -> tuple[str, ...]:
     return (keys,) if isinstance(keys, str) else tuple(keys)
 
 
-def _keys(
-    what: str, given: tuple[str, ...], elsewhere: tuple[tuple[str, ...], str | None]
-) -> tuple[str, ...]:
+def _keys(what: str, given: tuple[str, ...], elsewhere: tuple[tuple[str, ...], str | None]) -> tuple[str, ...]:
     """The keys from the one place that names them."""
     found = [keys for keys in (given, elsewhere[0], names(elsewhere[1])) if keys]
     if len(found) > 1:
@@ -105,11 +103,7 @@ def _keys(
 
 def _with_defaults(columns: tuple[Column, ...], defaults: Mapping[str, object], where: str) -> tuple[Column, ...]:
     _require_known("default value", defaults, columns, where)
-    given = {name: checked_default(columns_type(columns, name), value, name) for name, value in defaults.items()}
-    return tuple(
-        replace(c, default=given.get(c.name, None if c.default is None else checked_default(c.type, c.default, c.name)))
-        for c in columns
-    )
+    return tuple(replace(c, default=checked_default(c.type, defaults.get(c.name, c.default), c.name)) for c in columns)
 
 
 def _require_distinct(what: str, given: Sequence[str], where: str) -> None:

@@ -254,7 +254,7 @@ NESTED: dict[str, Callable[[_Parser], DataType]] = {
 
 
 def default_text(value: str) -> str:
-    """A default as schema files hold it: readers take off a pair of single quotes, so text that has one gets another."""
+    """A default as schema files hold it: readers take off a pair of single quotes, so text in them gets another."""
     return f"'{value}'" if value.startswith("'") and value.endswith("'") else value
 
 

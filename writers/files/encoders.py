@@ -20,15 +20,12 @@ from morrow.writers.files.layout import FileLayout
 
 @dataclass(frozen=True)
 class Block:
-    """Encoded rows; `details` is what the foot of the format needs to know."""
+    """Encoded rows, `size` bytes; `details` is what the foot of the format needs to know."""
 
     rows: int
+    size: int
     body: Any = field(repr=False)
     details: Any = field(default=None, repr=False)
-
-    @property
-    def size(self) -> int:
-        return memoryview(self.body).nbytes
 
 
 class Encoder(Protocol):

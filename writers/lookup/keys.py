@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +25,17 @@ from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.file_frames import POSITION, file_frame
 from morrow.readers.masks.ordering import sortable
+from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files.placement import Placement
-from morrow.writers.lookup.stored import StoredFiles
-from morrow.writers.merge_tree.vectors import Vectors
+from morrow.writers.merge_tree.stored_runs import StoredFiles
 from morrow.writers.target import WriteTarget
 
 KEY_ROW = "__morrow_key_row"
 """Column of results: the row of the wanted key (Int64)."""
 FILE = "__morrow_file"
 """Column of results: which of the files has it (Int64)."""
+PLACES = (KEY_ROW, FILE, POSITION)
+"""The columns of results before the values."""
 
 WITHOUT_RANGE = (FloatType, DoubleType, BooleanType)
 """Types of a first key column by whose bounds nothing is left out: NaN and -0.0 have an order of their own."""
@@ -45,7 +48,7 @@ def looked_up(
     place: Placement,
     keys: pl.DataFrame,
     files: Sequence[DataFileMeta],
-    vectors: Vectors | None = None,
+    vectors: DeletionMaintainer | None = None,
     columns: Sequence[str] = (),
 ) -> pl.DataFrame:
     """The newest live version of each key in `files`, lower levels being newer.
@@ -61,7 +64,7 @@ def looked_up(
     Raises:
         FileMissing, CorruptFile, StorageError: a data file or deletion vector cannot be read.
     """
-    search = _Search(target, StoredFiles(target, place), tuple(files), vectors, tuple(columns))
+    search = _Search(target, StoredFiles(target, place, tuple(files)), vectors, tuple(columns))
     wanted = keys.select(search.names).with_columns(pl.Series(KEY_ROW, np.arange(keys.height, dtype=np.int64)))
     found = [search.nothing]
     numbers = sorted(range(len(files)), key=lambda number: files[number].level)
@@ -82,9 +85,12 @@ def looked_up(
 class _Search:
     target: WriteTarget
     stored: StoredFiles
-    files: tuple[DataFileMeta, ...]
-    vectors: Vectors | None
+    vectors: DeletionMaintainer | None
     columns: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return self.stored.files
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
@@ -103,7 +109,7 @@ class _Search:
 
     @property
     def nothing(self) -> pl.DataFrame:
-        places = {name: pl.Int64() for name in (KEY_ROW, FILE, POSITION)}
+        places = {name: pl.Int64() for name in PLACES}
         return pl.DataFrame(schema={**places, **{field.name: polars_dtype(field.type) for field in self.values}})
 
     @cached_property
@@ -116,9 +122,9 @@ class _Search:
 
     def in_file(self, number: int, wanted: pl.DataFrame) -> pl.DataFrame:
         """The wanted keys that one file has."""
-        first = pl.col(self.names[0])
         if self.bounds is not None:
-            wanted = wanted.filter(first.is_between(self.bounds[number], self.bounds[len(self.files) + number]))
+            least, greatest = self.bounds[number], self.bounds[len(self.files) + number]
+            wanted = wanted.filter(_between(wanted.to_series(0), least, greatest))
         if not wanted.height:
             return self.nothing
         keys = self._read(number, self.fields, self._range(wanted))
@@ -137,7 +143,7 @@ class _Search:
         if self.bounds is None:
             return None
         first = wanted.to_series(0)
-        return pl.col(first.name).is_between(pl.lit(first.min(), first.dtype), pl.lit(first.max(), first.dtype))
+        return _between(first, first.min(), first.max())
 
     def _values(self, number: int, positions: Rows) -> pl.DataFrame:
         """`columns` of these rows, which are in the order of the file."""
@@ -148,12 +154,15 @@ class _Search:
         return self._read(number, self.values, pl.lit(pl.Series(chosen)).gather(pl.col(POSITION))).select(self.columns)
 
     def _read(self, number: int, fields: tuple[DataField, ...], kept: pl.Expr | None) -> pl.DataFrame:
-        file = self.stored.data_file(self.files[number])
-        plan, section = self.stored.plan([self.files[number]]), self.stored.section(file)
-        store = self.target.store
-        frame = file_frame(plan, section, [file], fields, store, position=True)
+        plan, section, store = self.stored.plan, self.stored.section, self.target.store
+        frame = file_frame(plan, section, [section.files[number]], fields, store, position=True)
         with reading_files(plan, [section], fields, store):
             return (frame if kept is None else frame.filter(kept)).collect()
+
+
+def _between(column: pl.Series, least: Any, greatest: Any) -> pl.Expr:
+    """Whether a column of this name and type lies between two values, both included."""
+    return pl.col(column.name).is_between(pl.lit(least, column.dtype), pl.lit(greatest, column.dtype))
 
 
 def _matches(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]) -> tuple[Rows, Rows]:

@@ -1,25 +1,32 @@
-"""Stored keys (BinaryRows) in the order of the primary key."""
+"""Keys in the order of the primary key: of stored bounds (BinaryRows), and of the rows of a frame."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.types import DataField
+from morrow.readers.masks.ordering import key_order
+from morrow.readers.masks.packing import KeyPacking
 from morrow.writers.merge_tree.levels import KeyOrder
 from morrow.writers.target import WriteTarget
 
 KEPT_KEYS = 1 << 14
 """Decoded keys that are kept: two for each file of a bucket."""
 
+Rows: TypeAlias = npt.NDArray[np.integer]
+
 
 def trimmed_key(target: WriteTarget) -> tuple[DataField, ...]:
     """The columns that files are sorted by: the primary key without the partition columns."""
-    schema = target.schema
-    return tuple(schema.by_name[n] for n in schema.primary_keys if n not in schema.partition_keys)
+    return tuple(target.schema.by_name[name] for name in target.schema.trimmed_primary_keys)
 
 
 def key_order_of(fields: Sequence[DataField], *, where: str) -> KeyOrder:
@@ -34,11 +41,45 @@ def key_order_of(fields: Sequence[DataField], *, where: str) -> KeyOrder:
 
 
 def _comparable(value: Value) -> Any:
-    """Text by its bytes, and floats by their bits: NaN is the greatest value, -0.0 is 0.0."""
+    """Text by its bytes; NaN is the greatest number and equal to itself."""
     if isinstance(value, str):
         return value.encode()
-    if not isinstance(value, float):
-        return value
-    if math.isnan(value):
-        return math.inf, 1
-    return value, 0
+    if isinstance(value, float):
+        return (math.inf, 1) if math.isnan(value) else (value, 0)
+    return value
+
+
+def sorted_rows(
+    fields: Sequence[DataField], rows: pl.DataFrame, age: Sequence[str], descending: Sequence[bool]
+) -> tuple[Rows, Rows]:
+    """Row numbers by key and age, the oldest first, and where each key starts among them.
+
+    Args:
+        fields: the key columns.
+        age: columns that decide between versions of a key before the place of the row does.
+        descending: the sort order of each of them.
+    """
+    return key_order(_packed(fields, rows), rows.select(age), descending)
+
+
+def _packed(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:
+    """The keys as one number each where that is exact, else as they are."""
+    names = [field.name for field in fields]
+    keys = rows.select(names)
+    if not rows.height:
+        return keys
+    low, high = (keys.select(end).row(0) for end in (pl.all().min(), pl.all().max()))
+    packing = KeyPacking.of(fields, low, high)
+    if packing is None:
+        return keys
+    packed = packing.pack(keys.select(packing.expressions), low, high)
+    return keys if packed is None else pl.DataFrame({"key": packed})
+
+
+def below(names: Sequence[str], bound: Sequence[Any], dtypes: pl.Schema) -> pl.Expr:
+    """Whether the key columns `names` of a row are less than `bound`, in the order of keys."""
+    less: pl.Expr = pl.lit(False)
+    for name, value in reversed(list(zip(names, bound))):
+        limit = pl.lit(value, dtype=dtypes[name])
+        less = (pl.col(name) < limit) | ((pl.col(name) == limit) & less)
+    return less

@@ -1,50 +1,117 @@
-"""Sorted runs merged in key order, a key range at a time."""
+"""What the versions of keys come to, by the merge engine of the table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
-
+import numpy as np
 import polars as pl
 
-from morrow.writers.merge_tree.levels import Section
-from morrow.writers.merge_tree.vectors import Vectors
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.merge.spec import MergeSpec
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.rounds import Rounds, by_falling
+from morrow.readers.merges.versions import Versions
+from morrow.readers.row_kinds import RETRACT_BIT
+from morrow.writers.merge_tree.keys import Rows, sorted_rows, trimmed_key
 from morrow.writers.target import WriteTarget
 
-if TYPE_CHECKING:
-    from morrow.writers.files import Placement
-
-LEVEL = "__morrow_level"
-"""Column (Int32) of `versions_by_range`: the level of the file that a row comes from."""
+RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
-def versions_by_range(
-    target: WriteTarget, place: Placement, sections: Sequence[Section], *, vectors: Vectors | None = None
-) -> Iterator[pl.DataFrame]:
-    """All live rows of the files, by ascending key ranges: version frames, unmerged, with the column `LEVEL`.
-
-    A key has all its rows in one frame; rows are in no particular order within it.
-    """
-    raise NotImplementedError
-
-
-def merge_versions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
+def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
     """One row per key by the table's merge engine, sorted by key: what remains of some versions, retractions included.
 
+    As in Paimon, a single version remains as it is, and a key none of whose versions counts has no row.
+
     Args:
-        rows: a version frame in any order; versions of a key are ordered by the user's sequence fields, then by
-            ``_SEQUENCE_NUMBER``. Other columns than those of version frames are dropped.
+        rows: version frames one after another. The versions of a key are ordered by the user's sequence fields, then
+            by ``_SEQUENCE_NUMBER``.
+        in_order: where these decide nothing, rows come with the older version of a key first; saves a sort.
+
+    Raises:
+        Unsupported: a retraction that the engine has no meaning for.
     """
-    raise NotImplementedError
+    spec = _spec(target)
+    age = [*spec.sequence, *([] if in_order else [SEQUENCE_NUMBER])]
+    descending = [spec.descending and name != SEQUENCE_NUMBER for name in age]
+    order, starts = sorted_rows(trimmed_key(target), rows, age, descending)
+    if spec.folds:
+        return _folded(target, rows, order, starts)
+    return _chosen(spec, rows, order, starts, target.where)
 
 
-def sorted_merge(
-    target: WriteTarget,
-    place: Placement,
-    sections: Sequence[Section],
-    *,
-    vectors: Vectors | None = None,
-    drop_deletes: bool,
-) -> Iterator[pl.DataFrame]:
-    """The merged rows of the files as sorted version frames by ascending key ranges, in memory of some ranges."""
-    raise NotImplementedError
+def version_order(target: WriteTarget, rows: pl.DataFrame) -> Rows:
+    """The numbers of rows, which come in the order of their arrival, by key and age."""
+    spec = _spec(target)
+    descending = [spec.descending] * len(spec.sequence)
+    return sorted_rows(trimmed_key(target), rows, spec.sequence, descending)[0]
+
+
+def gathered(rows: pl.DataFrame, numbers: Rows) -> pl.DataFrame:
+    """The rows with these numbers, in that order."""
+    if len(numbers) == rows.height and (numbers[1:] > numbers[:-1]).all():
+        return rows
+    return rows.select(pl.all().gather(pl.Series(numbers)))
+
+
+def _spec(target: WriteTarget) -> MergeSpec:
+    assert target.merge is not None
+    return target.merge
+
+
+def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> pl.DataFrame:
+    """One version of every key: the first of first-row, the newest of other engines."""
+    first = spec.engine == "first-row"
+    several = len(starts) < len(order)
+    if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
+        order, starts = _without_retractions(spec, rows, order, starts, where)
+    if first:
+        return gathered(rows, order[starts])
+    ends = np.append(starts[1:], len(order)) - 1 if len(order) else starts
+    return gathered(rows, order[ends])
+
+
+def _without_retractions(
+    spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str
+) -> tuple[Rows, Rows]:
+    """The same without the retractions of keys with several versions."""
+    counts = np.diff(np.append(starts, len(order)))
+    left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
+    if not spec.ignore_delete and left_out.any():
+        raise Unsupported(
+            f"a retraction (-U or -D) in the merge engine {spec.engine}",
+            where=where,
+            hint="'ignore-delete' = 'true' leaves retractions out",
+        )
+    numbers = np.repeat(np.arange(len(starts)), counts)[~left_out]
+    kept = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return order[~left_out], kept
+
+
+def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> pl.DataFrame:
+    """All versions of every key combined."""
+    counts = np.diff(np.append(starts, len(order)))
+    alone = counts == 1
+    if alone.all():
+        return gathered(rows, order)
+    single = np.zeros(rows.height, bool)
+    single[order[starts[alone]]] = True
+    several = counts[~alone]
+    versions = Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], several))
+    spec = _spec(target)
+    fields = [target.schema.by_name[column.name] for column in spec.columns]
+    merged = fold(spec, fields, rows, versions, where=target.where).select(rows.columns)
+    if not alone.any():
+        return gathered(merged, _places_of_folded(several))
+    both = pl.concat([rows, merged])
+    numbers = np.empty(len(starts), np.int64)
+    numbers[alone] = order[starts[alone]]
+    numbers[~alone] = rows.height + _places_of_folded(several)
+    return gathered(both, numbers)
+
+
+def _places_of_folded(counts: Rows) -> Rows:
+    """Where the fold, which has keys with more versions first, leaves the keys with so many versions each."""
+    places = np.empty(len(counts), np.int64)
+    places[by_falling(counts)] = np.arange(len(counts))
+    return places

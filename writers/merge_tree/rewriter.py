@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.merge_tree.levels import Levels, Section, files_of
-from morrow.writers.merge_tree.merging import sorted_merge
-from morrow.writers.merge_tree.vectors import Vectors
+from morrow.writers.merge_tree.sorted_merge import sorted_merge
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class CompactResult:
 class Rewriter:
     """Plain merges. `levels` is set by the writer before each compaction: all files of the bucket as they are then."""
 
-    def __init__(self, target: WriteTarget, place: Placement, vectors: Vectors | None = None) -> None:
+    def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         self.target = target
         self.place = place
         self.vectors = vectors

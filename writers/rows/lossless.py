@@ -63,7 +63,7 @@ def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
     try:
         return low, chunk[low].as_py()
     except (ValueError, OverflowError):  # beyond what Python's datetime holds
-        return low, str(chunk[low])
+        return low, f"{chunk[low].value} {chunk.type}"
 
 
 def _plain(array: pa.Array) -> pa.Array:

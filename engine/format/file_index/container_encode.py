@@ -65,8 +65,6 @@ def build_index(column: pl.Series, field: DataField, kind: str, options: Mapping
     return ENCODERS[kind](column_keys(column, field.type), options)
 
 
-
-
 def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
     """The container of these indexes.
 

@@ -2,8 +2,8 @@
 
 Java's index writers walk hash maps, so their order is part of the bytes. A key lies in the bucket
 ``(hash ^ hash >>> 16) & (capacity - 1)`` and buckets come in ascending order. Within one, `put` adds a key behind those
-already there, `computeIfAbsent` before them. (Buckets of eight and more keys, which become trees, may differ; readers do
-not care.)
+already there, `computeIfAbsent` before them. (Buckets of eight and more keys, which become trees, may differ: readers
+do not care.)
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from morrow.engine.format import types as t
 from morrow.engine.format.file_index.keys import KINDS
 from morrow.engine.format.file_index.keys_encode import ColumnKeys, stored
 from morrow.engine.format.file_index.parameters import size
-from morrow.engine.format.file_index.range_bitmap import OFFSET_WIDTH, VERSION
 from morrow.engine.format.file_index.ragged import Ragged, fixed, side_by_side, take
+from morrow.engine.format.file_index.range_bitmap import OFFSET_WIDTH, VERSION
 from morrow.engine.format.file_index.rowsets_encode import write_rows, write_slices
 
 Ints = npt.NDArray[np.int64]
@@ -84,7 +84,8 @@ def _sums(values: Ints, counts: Ints) -> Ints:
     """The sum of the first `counts[0]` values, of the `counts[1]` that follow, and so on."""
     totals = np.append(0, np.cumsum(values))
     ends = np.cumsum(counts)
-    return totals[ends] - totals[ends - counts]
+    sums: Ints = totals[ends] - totals[ends - counts]
+    return sums
 
 
 def _codes(keys: ColumnKeys, count: int) -> bytes:

@@ -13,7 +13,7 @@ Of a MAP column with text keys, an index is about the values of one key; rows wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -44,7 +44,7 @@ class WantedIndex:
     key: str | None
     kind: str
     field: DataField
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    options: Mapping[str, str]
 
     @property
     def name(self) -> str:

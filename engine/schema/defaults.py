@@ -1,0 +1,198 @@
+"""Default values of columns: the text in a schema file, and the value that writers fill in for it.
+
+The text is cast to the column's type as Paimon casts strings; a pair of single quotes around it is taken off first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from typing import Any
+
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.types import (
+    MAX_DECIMAL_PRECISION,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
+from morrow.engine.schema.sql import default_text
+
+TRUE = frozenset({"t", "true", "y", "yes", "1"})
+FALSE = frozenset({"f", "false", "n", "no", "0"})
+
+WHOLE = re.compile(r"[+-]?\d+(\.\d*)?")
+REAL = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|NaN|Infinity)")
+DATE = re.compile(r"(\d{4,})-(\d{1,2})-(\d{1,2})(?: .*)?")
+TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?")
+TIMESTAMP = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?")
+
+NANO_DIGITS = 9
+NANOS_PER_SECOND = 1_000_000_000
+MILLIS_DIGITS = 3
+EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+
+def default_value(data_type: DataType, text: str, column: str) -> pa.Scalar:
+    """The value that the text of a default stands for, in the column's Arrow type.
+
+    Texts of TIMESTAMP_LTZ are in UTC; whole numbers are days of a DATE, milliseconds of a TIME and counts of the
+    precision's unit for a TIMESTAMP.
+
+    Raises:
+        InvalidArgument: the text is no value of the type.
+        Unsupported: a type for which Morrow, or Paimon, has no default values.
+    """
+    if type(data_type) not in PARSERS:
+        raise Unsupported(f"a default value of the type {data_type}", where=f"the column {column!r}")
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
+    try:
+        value = PARSERS[type(data_type)](bare, data_type)
+    except (ValueError, OverflowError, InvalidOperation):
+        value = None
+    if value is None:
+        raise InvalidArgument(f"the column {column!r}: the default value {text!r} is no {data_type.text()}")
+    return pa.scalar(value, data_type.arrow())
+
+
+def checked_default(data_type: DataType, value: object, column: str) -> str | None:
+    """The text of a default that was given as text or as a Python value; None stays None.
+
+    Raises: as `default_value`.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        # What stands in quotes already, and is not meant so, cannot be told from what is.
+        text = value
+    else:
+        text = next((write(value) for kind, write in WRITERS if isinstance(value, kind)), "")
+        if not text:
+            raise InvalidArgument(f"the column {column!r}: the default value {value!r} is of no type with a text form")
+    default_value(data_type, text, column)
+    return text
+
+
+def _whole(text: str, bits: int) -> int | None:
+    if not WHOLE.fullmatch(text):
+        return None
+    value = int(text.partition(".")[0])
+    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+
+
+def _real(text: str, _: DataType) -> float | None:
+    return float(text) if REAL.fullmatch(text.strip()) else None
+
+
+def _decimal(text: str, kind: Any) -> Decimal | None:
+    with localcontext(prec=2 * MAX_DECIMAL_PRECISION):
+        value = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP)
+    return value if len(value.as_tuple().digits) <= kind.precision else None
+
+
+def _boolean(text: str, _: DataType) -> bool | None:
+    return {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}.get(text.lower())
+
+
+def _date(text: str, _: DataType) -> date | None:
+    if text.isdigit():
+        return date.fromordinal(EPOCH_DAY + int(text))
+    match = DATE.fullmatch(text)
+    return None if match is None else date(int(match[1]), int(match[2]), int(match[3]))
+
+
+def _time(text: str, _: DataType) -> time | None:
+    if text.isdigit():
+        return _time_of_millis(int(text))
+    match = TIME.fullmatch(text)
+    if match is None:
+        return None
+    millis = int((match[4] or "0").ljust(MILLIS_DIGITS, "0")[:MILLIS_DIGITS])
+    return time(int(match[1]), int(match[2] or 0), int(match[3] or 0), millis * 1000)
+
+
+def _time_of_millis(millis: int) -> time:
+    seconds, millis = divmod(millis, 1000)
+    return time(seconds // 3600, seconds // 60 % 60, seconds % 60, millis * 1000)
+
+
+def _timestamp(text: str, kind: Any) -> int | None:
+    """The count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
+    if text.isdigit() and isinstance(kind, TimestampType):
+        return int(text) if kind.precision in UNIT_PRECISIONS else None
+    match = TIMESTAMP.fullmatch(text)
+    if match is None:
+        return None
+    parts = [int(part or default) for part, default in zip(match.groups()[:6], (0, 0, 0, 0, 0, 0))]
+    seconds = int(datetime(*parts, tzinfo=UTC).timestamp())  # type: ignore[arg-type,misc]  # six integers
+    fraction = int((match[7] or "").ljust(NANO_DIGITS, "0")[: kind.precision].ljust(NANO_DIGITS, "0"))
+    return (seconds * NANOS_PER_SECOND + fraction) // UNIT_NANOS[kind.arrow().unit]
+
+
+UNIT_PRECISIONS = (0, 3, 6, 9)
+UNIT_NANOS = {"s": NANOS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def _char(text: str, kind: Any) -> str:
+    return text[: kind.length].ljust(kind.length) if isinstance(kind, CharType) else text[: kind.length]
+
+
+def _binary(text: str, kind: Any) -> bytes:
+    data = text.encode()[: kind.length]
+    return data.ljust(kind.length, b"\0") if isinstance(kind, BinaryType) else data
+
+
+PARSERS: dict[type[DataType], Callable[[str, DataType], Any]] = {
+    BooleanType: _boolean,
+    TinyIntType: lambda text, _: _whole(text, 8),
+    SmallIntType: lambda text, _: _whole(text, 16),
+    IntType: lambda text, _: _whole(text, 32),
+    BigIntType: lambda text, _: _whole(text, 64),
+    FloatType: _real,
+    DoubleType: _real,
+    DecimalType: _decimal,
+    CharType: _char,
+    VarCharType: _char,
+    BinaryType: _binary,
+    VarBinaryType: _binary,
+    DateType: _date,
+    TimeType: _time,
+    TimestampType: _timestamp,
+    LocalZonedTimestampType: _timestamp,
+}
+
+
+def _datetime_text(value: datetime) -> str:
+    instant = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    return instant.isoformat(sep=" ", timespec="microseconds" if instant.microsecond else "seconds")
+
+
+WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
+    (bool, lambda value: str(value).lower()),
+    (int, str),
+    (float, lambda value: {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))),
+    (Decimal, lambda value: format(value, "f")),
+    (datetime, _datetime_text),
+    (date, date.isoformat),
+    (time, time.isoformat),
+    (bytes, lambda value: default_text(value.decode())),
+)
+"""Python values -> texts; the first that fits: ``True`` is an ``int`` too, a ``datetime`` a ``date``."""

@@ -1,0 +1,191 @@
+"""Indexes as Morrow writes them: the bytes of Java's, and no row that matches is ever ruled out."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.file_index import (
+    ALL,
+    build_container,
+    build_index,
+    read_file_index,
+    wanted_indexes,
+    write_container,
+)
+from morrow.engine.format.file_index.bloom_filter import xxh64 as xxh64_of_one
+from morrow.engine.format.file_index.bloom_filter_encode import xxh64
+from morrow.engine.format.file_index.keys_encode import spans
+from morrow.engine.format.file_index.rowsets_encode import write_many, write_rows
+from morrow.engine.format.types import DataField, from_json, parse_atomic
+from morrow.readers.dtypes import polars_dtype, polars_schema
+from tests.engine.format.file_index.test_golden_probes import CASES
+from tests.engine.format.file_index.test_java_indexes import CASE, COMPARE, matches, opened, row_set
+
+JAVA_OPTIONS = {"items": "20", "fpp": "0.01", "chunk-size": "40b", "index-block-size": "100b"}
+"""Those that `JavaIndexes.java` gives to every index."""
+INT = DataField(0, "c", parse_atomic("INT"))
+KINDS = ["bloom-filter", "bitmap", "bsi", "range-bitmap"]
+
+
+@CASE
+def test_the_bytes_are_those_of_java(case: dict[str, Any]) -> None:
+    _, data_type, values = opened(case)
+    kind, _, version = case["index"].partition(" ")
+    options = {**JAVA_OPTIONS, **({"version": version} if version else {})}
+    column = pl.Series("c", values, polars_dtype(data_type))
+
+    index = build_index(column, DataField(0, "c", data_type), kind, options)
+
+    assert write_container({"c": {kind: index}}).hex() == case["bytes"]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("case", [case for case in CASES if "1.0.1" not in case])  # 1.0.1 knew fewer kinds
+def test_the_containers_of_the_golden_tables(golden_root: Path, case: str) -> None:
+    table = golden_root / case / "warehouse/db.db/t"
+    schemas = {json.loads(path.read_text())["id"]: json.loads(path.read_text()) for path in table.glob("schema/*")}
+    compared = 0
+    for manifest in table.glob("manifest/manifest-*"):
+        if "list" in manifest.name:
+            continue
+        with manifest.open("rb") as stream:
+            metas = [entry["_FILE"] for entry in fastavro.reader(stream) if isinstance(entry, dict)]
+        for meta in metas:
+            extra = [next(table.rglob(each)).read_bytes() for each in meta["_EXTRA_FILES"] if each.endswith(".index")]
+            written = meta["_EMBEDDED_FILE_INDEX"] or next(iter(extra), None)
+            if written is None:
+                continue
+            schema = schemas[meta["_SCHEMA_ID"]]
+            fields = [DataField(each["id"], each["name"], from_json(each["type"])) for each in schema["fields"]]
+            frame = pl.read_parquet(next(table.rglob(meta["_FILE_NAME"])))
+
+            built = build_container(
+                frame.select(each.name for each in fields).cast(dict(polars_schema(fields))),
+                wanted_indexes(schema["options"], fields),
+            )
+
+            assert built == written
+            compared += 1
+    assert compared
+
+
+@given(
+    st.sampled_from(["bitmap", "bsi", "range-bitmap", "bloom-filter"]),
+    st.lists(st.none() | st.integers(-5, 5) | st.integers(-(2**31), 2**31 - 1), max_size=60),
+    st.sampled_from([*COMPARE]),
+    st.integers(-6, 6),
+)
+def test_every_row_that_matches_is_among_those_found(
+    kind: str, values: list[int | None], op: str, literal: int
+) -> None:
+    container = write_container(
+        {"c": {kind: build_index(pl.Series("c", values, pl.Int32), INT, kind, {"items": "60"})}}
+    )
+
+    result = read_file_index(container, where="t").evaluate("c", INT.type, op, (literal,), row_count=len(values))
+
+    expected = {row for row, value in enumerate(values) if matches(op, value, literal)}
+    assert row_set(result, len(values)) >= expected
+    if result != ALL and kind != "bloom-filter":
+        assert row_set(result, len(values)) == expected
+
+
+@given(st.lists(st.none() | st.text(max_size=40), max_size=40), st.text(max_size=3), st.integers(60, 200))
+@pytest.mark.parametrize("kind", ["bitmap", "range-bitmap", "bloom-filter"])
+def test_text_is_found(kind: str, values: list[str | None], absent: str, block: int) -> None:
+    values = [value and value.encode("utf-8", "replace").decode() for value in values]
+    field = DataField(0, "c", parse_atomic("STRING"))
+    options = {"index-block-size": f"{4 * block} b", "chunk-size": f"{block}b", "fpp": "0.01"}
+    container = write_container({"c": {kind: build_index(pl.Series("c", values, pl.String), field, kind, options)}})
+    index = read_file_index(container, where="t")
+
+    for wanted in {*values, absent} - {None}:
+        found = row_set(index.evaluate("c", field.type, "=", (wanted,)), len(values))
+
+        assert found >= {row for row, value in enumerate(values) if value == wanted}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 200_000)), min_size=1, unique=True, max_size=200))
+def test_many_bitmaps_at_once_are_the_bitmaps_one_by_one(pairs: list[tuple[int, int]]) -> None:
+    sets, rows = np.array(sorted(pairs)).T
+    _, sets = np.unique(sets, return_inverse=True)
+
+    many = write_many(sets, rows, int(sets[-1]) + 1)
+
+    one_by_one = [write_rows(rows[sets == number], 200_001) for number in range(len(many))]
+    assert [many.part(at, at + 1).data.tobytes() for at in range(len(many))] == one_by_one
+
+
+def test_long_runs_and_dense_sets_at_once() -> None:
+    row_count = 400_000
+    sets = [np.arange(0, row_count, 3), np.arange(1, 60_000 * 3, 3), np.array([2, 5]), np.arange(270_002, 330_000)]
+    rows = np.concatenate(sets)
+    numbers = np.repeat(np.arange(len(sets)), [len(each) for each in sets])
+
+    many = write_many(numbers, rows, len(sets))
+
+    expected = [write_rows(each, row_count) for each in sets]
+    assert [many.part(at, at + 1).data.tobytes() for at in range(len(sets))] == expected
+
+
+@given(st.lists(st.binary(max_size=100)))
+def test_the_hashes_of_many_byte_strings_are_those_of_each(strings: list[bytes]) -> None:
+    hashes = xxh64(spans(pl.Series(strings, dtype=pl.Binary)))
+
+    assert hashes.tolist() == [xxh64_of_one(each) for each in strings]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_without_rows(kind: str) -> None:
+    index = build_index(pl.Series("c", [], pl.Int32), INT, kind, {"items": "8"})
+
+    answer = read_file_index(write_container({"c": {kind: index}}), where="t").evaluate("c", INT.type, "=", (1,))
+
+    assert answer.is_none
+
+
+def test_names_are_modified_utf8() -> None:
+    container = write_container({"a\0\U0001f600é": {"bitmap": None}})
+
+    assert list(read_file_index(container, where="t").columns) == ["a\0\U0001f600é"]
+    assert container[20:33] == struct.pack(">H", 11) + b"a\xc0\x80\xed\xa0\xbd\xed\xb8\x80\xc3\xa9"
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_text", "options", "error"),
+    [
+        ("trie", "INT", {}, Unsupported),
+        ("bsi", "STRING", {}, Unsupported),
+        ("bloom-filter", "BOOLEAN", {}, Unsupported),
+        ("range-bitmap", "TIMESTAMP(9)", {}, Unsupported),
+        ("bitmap", "INT", {"version": "3"}, InvalidArgument),
+        ("bitmap", "INT", {"index-block-size": "8 b"}, InvalidArgument),
+        ("bloom-filter", "INT", {"fpp": "1.5"}, InvalidArgument),
+        ("bloom-filter", "INT", {"items": "many"}, InvalidArgument),
+        ("range-bitmap", "INT", {"chunk-size": "huge"}, InvalidArgument),
+    ],
+)
+def test_what_no_index_is_built_for(kind: str, type_text: str, options: dict[str, str], error: type) -> None:
+    data_type = parse_atomic(type_text)
+    column = pl.Series("c", [None, None], polars_dtype(data_type)) if kind != "bitmap" else pl.Series("c", [1, 2])
+
+    with pytest.raises(error):
+        build_index(column, DataField(0, "c", data_type), kind, options)
+
+
+def test_the_least_long_has_no_absolute_value() -> None:
+    field = DataField(0, "c", parse_atomic("BIGINT"))
+
+    with pytest.raises(Unsupported, match="bsi"):
+        build_index(pl.Series("c", [-(2**63)]), field, "bsi", {})

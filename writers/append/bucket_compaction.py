@@ -1,0 +1,149 @@
+"""Compaction inside one fixed bucket of an append table: neighbours in the order of sequence numbers become one file.
+
+Which files are taken is Paimon's choice, step by step:
+
+* on every flush the window of neighbours that has ``compaction.min.file-num`` files while it stays below twice the
+  target size: a file that makes it larger pushes the first one out, for good;
+* on request all files but the large ones the bucket begins with, if more of them are small than large.
+
+Files are small below 70 % of the target size. With deletion vectors a requested compaction always happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
+from morrow.engine.options import WriteOptions
+from morrow.writers.append.stored import rewrite
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement, delete_files
+from morrow.writers.target import WriteTarget
+
+LEAST_FULL_FILES = 3
+
+
+def small_size(options: WriteOptions) -> int:
+    """Files below this many bytes take part in compaction: what was compacted may be a little below the target size."""
+    return options.target_file_size // 10 * 7
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Files to compact (none: nothing to do), and those that wait for the next time."""
+
+    files: tuple[DataFileMeta, ...]
+    waiting: tuple[DataFileMeta, ...]
+
+
+def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> Picked:
+    """The first window of neighbours that is worth it. `waiting` are in the order of their sequence numbers."""
+    window: list[DataFileMeta] = []
+    size = 0
+    for taken, file in enumerate(waiting, start=1):
+        window.append(file)
+        size += file.file_size
+        if len(window) >= options.append_min_files:
+            return Picked(tuple(window), tuple(waiting[taken:]))
+        if size >= options.target_file_size * 2:
+            size -= window.pop(0).file_size
+    return Picked((), tuple(window))
+
+
+def pick_full(
+    waiting: Sequence[DataFileMeta], options: WriteOptions, vectors: DeletionMaintainer | None
+) -> tuple[DataFileMeta, ...]:
+    """The files of a requested compaction; none when it is not worth it. `waiting` are as in `pick_window`."""
+    files = list(waiting)
+    if options.force_rewrite_all:
+        return tuple(files)
+    if vectors is None and len(files) < LEAST_FULL_FILES:
+        return ()
+    while files and files[0].file_size >= small_size(options) and not (vectors and files[0].file_name in vectors):
+        files.pop(0)
+    small = sum(file.file_size < small_size(options) for file in files)
+    worth_it = vectors is not None or (small > len(files) - small and len(files) >= LEAST_FULL_FILES)
+    return tuple(files) if worth_it else ()
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What compactions since the last time did, together."""
+
+    before: tuple[DataFileMeta, ...] = ()
+    after: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    replaced_index_files: tuple[IndexFileMeta, ...] = ()
+
+
+class BucketCompaction:
+    """Compacts a bucket while it is written.
+
+    Args:
+        files: those that the bucket holds.
+        vectors: its deletion vectors, where the table has such.
+    """
+
+    def __init__(
+        self,
+        target: WriteTarget,
+        place: Placement,
+        files: Sequence[DataFileMeta],
+        vectors: DeletionMaintainer | None,
+    ) -> None:
+        self._target, self._place, self._vectors = target, place, vectors
+        self._waiting = list(files)
+        self._before: list[DataFileMeta] = []
+        self._after: list[DataFileMeta] = []
+
+    def add(self, files: Sequence[DataFileMeta]) -> None:
+        """The bucket holds these files too."""
+        self._waiting += files
+
+    def step(self) -> None:
+        """One compaction of a window, if there is one that is worth it."""
+        picked = pick_window(self._in_order(), self._target.write)
+        self._waiting = list(picked.waiting)
+        self._compact(picked.files)
+
+    def full(self) -> None:
+        """Compact all that is worth it."""
+        picked = pick_full(self._in_order(), self._target.write, self._vectors)
+        if picked or len(self._waiting) >= LEAST_FULL_FILES:
+            self._waiting = []
+        self._compact(picked)
+
+    def take(self) -> Compacted:
+        """What was done since the last time; index files are written now."""
+        changes = self._vectors.write() if self._vectors is not None else None
+        done = Compacted(
+            tuple(self._before),
+            tuple(self._after),
+            changes.new if changes else (),
+            changes.replaced if changes else (),
+        )
+        self._before, self._after = [], []
+        return done
+
+    def close(self) -> None:
+        """Remove the files that nobody took."""
+        delete_files(self._target, self._place, self._after)
+        self._before, self._after = [], []
+
+    def _in_order(self) -> list[DataFileMeta]:
+        return sorted(self._waiting, key=lambda file: file.min_sequence_number)
+
+    def _compact(self, files: Sequence[DataFileMeta]) -> None:
+        if not files:
+            return
+        written = rewrite(self._target, self._place, files, self._vectors)
+        for file in files:
+            if self._vectors is not None:
+                self._vectors.remove(file.file_name)
+        own = [file for file in files if file in self._after]
+        self._before += [file for file in files if file not in own]
+        self._after = [file for file in self._after if file not in own] + written
+        delete_files(self._target, self._place, own)  # no snapshot will ever know them
+        if written and written[-1].file_size < small_size(self._target.write):
+            self._waiting.append(written[-1])

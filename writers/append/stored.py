@@ -1,0 +1,59 @@
+"""Data files of one bucket of an append table, read back to be rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import polars as pl
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.types import DataField
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement, write_files
+from morrow.writers.merge_tree.stored_runs import StoredFiles
+from morrow.writers.target import WriteTarget
+
+BATCH_ROWS = 1 << 18
+"""Rows that are read at once."""
+
+
+class AppendFiles(StoredFiles):
+    """Reads data files in the table's columns; rows that are dead are left out."""
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        return self.target.schema.fields
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The live rows of all files in their order."""
+        return self.batches(self.files, BATCH_ROWS)
+
+
+def rewrite(
+    target: WriteTarget,
+    place: Placement,
+    files: Sequence[DataFileMeta],
+    vectors: DeletionMaintainer | None = None,
+) -> list[DataFileMeta]:
+    """The live rows of these files in new files; their sequence numbers begin with those of the first file.
+
+    Raises:
+        CorruptFile, FileMissing: a file that cannot be read. StorageError: nothing new stays.
+        Unsupported: a table that tracks rows.
+    """
+    check_rewritable(target)
+    rows = AppendFiles(target, place, tuple(files), vectors).frames()
+    first = files[0].min_sequence_number if files else 0
+    return write_files(target, place, rows, level=0, source=FileSource.COMPACT, first_sequence=first)
+
+
+def check_rewritable(target: WriteTarget) -> None:
+    """Refuse tables whose rows have ids, which rewritten files would have to carry along.
+
+    Raises:
+        Unsupported: ``row-tracking.enabled`` or ``data-evolution.enabled``.
+    """
+    if target.options.row_tracking or target.options.data_evolution:
+        raise Unsupported("rewriting files of a table with row tracking", where=target.where, hint="append only")

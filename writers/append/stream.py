@@ -1,0 +1,79 @@
+"""Rows handed over one frame at a time to a writer that takes them from an iterator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import Generic, TypeVar
+
+import polars as pl
+
+Result = TypeVar("Result")
+
+FRAMES_AHEAD = 2
+PATIENCE = 0.05
+"""Seconds between looks at whether the other side is still there."""
+
+
+class _Abandoned(Exception):  # noqa: N818  # never leaves this module
+    """Ends the writer's iteration without a result."""
+
+
+class FrameStream(Generic[Result]):
+    """Runs ``write(frames)`` in a thread of its own and feeds it.
+
+    A few frames wait at most: `put` blocks until the writer has taken others. What the writer raises is raised by the
+    next call here.
+    """
+
+    def __init__(self, write: Callable[[Iterator[pl.DataFrame]], Result]) -> None:
+        self._write = write
+        self._frames: Queue[pl.DataFrame | None] = Queue(FRAMES_AHEAD)
+        self._abandoned = Event()
+        self._result: list[Result] = []
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name="morrow-append", daemon=True)
+        self._thread.start()
+
+    def put(self, frame: pl.DataFrame | None) -> None:
+        """Hand over the next rows."""
+        while self._thread.is_alive():
+            with suppress(Full):
+                self._frames.put(frame, timeout=PATIENCE)
+                return
+        self._raise()
+
+    def finish(self) -> Result:
+        """What the writer made of all rows."""
+        with suppress(_Abandoned):
+            self.put(None)
+        self._thread.join()
+        self._raise()
+        return self._result[0]
+
+    def abandon(self) -> None:
+        """Make the writer fail, and wait for it."""
+        self._abandoned.set()
+        self._thread.join()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._write(self._taken()))
+        except BaseException as error:  # raised again in the thread that feeds
+            self._error = error
+
+    def _taken(self) -> Iterator[pl.DataFrame]:
+        while True:
+            if self._abandoned.is_set():
+                raise _Abandoned
+            with suppress(Empty):
+                frame = self._frames.get(timeout=PATIENCE)
+                if frame is None:
+                    return
+                yield frame

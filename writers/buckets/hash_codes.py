@@ -1,0 +1,113 @@
+"""The hash codes of one partition's keys and the buckets they were given, and how new ones are given theirs.
+
+Which bucket a key belongs to must never change, or its versions would not meet: what was assigned once is kept, in the
+HASH index files of the buckets. New keys fill the buckets that have room, in order of their number, then new buckets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.hash_index import HashCodes
+
+MOST_BUCKETS = 2**15 - 2
+"""The greatest bucket number of a dynamic table: Java keeps them as shorts."""
+
+Assigned = npt.NDArray[np.int16]
+
+
+class HashCodeBuckets:
+    """Hash code -> bucket, for one partition and one assigner.
+
+    Args:
+        room: rows per bucket (``dynamic-bucket.target-row-num``).
+        most: buckets of a partition at most, -1 for no limit (``dynamic-bucket.max-buckets``).
+        step: buckets are numbered `first`, `first` + `step`, ...: several assigners share a partition.
+    """
+
+    def __init__(self, *, room: int, most: int = -1, first: int = 0, step: int = 1) -> None:
+        self._room, self._most, self._first, self._step = room, most, first, step
+        self._hashes = np.zeros(0, np.int32)
+        self._buckets = np.zeros(0, np.int16)
+        self._counts: dict[int, int] = {}
+        self._changed: set[int] = set()
+        self._random = np.random.default_rng()
+
+    def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
+        """Take the codes of an index file; `mine` tells those that this assigner answers for."""
+        if bucket % self._step == self._first % self._step and len(hashes):
+            self._counts[bucket] = self._counts.get(bucket, 0) + len(hashes)
+        self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
+
+    def assign(self, hashes: HashCodes, greatest: int) -> Assigned:
+        """The bucket of each code; `greatest` is the greatest bucket of any partition so far, -1 for none."""
+        new, first = np.unique(self._unknown(hashes), return_index=True)
+        if len(new):
+            in_order = np.argsort(first)
+            given = self._given(len(new), greatest)
+            self._add(new[in_order], given)
+            self._changed.update(np.unique(given).tolist())
+        return self._buckets[np.searchsorted(self._hashes, hashes)]
+
+    def take_changed(self) -> dict[int, HashCodes]:
+        """All codes of each bucket that got new ones since the last call."""
+        changed, self._changed = sorted(self._changed), set()
+        return {bucket: self._hashes[self._buckets == bucket] for bucket in changed}
+
+    def codes_of(self, bucket: int) -> HashCodes:
+        """All codes of one bucket."""
+        return self._hashes[self._buckets == bucket]
+
+    @property
+    def greatest(self) -> int:
+        """The greatest bucket with a key, -1 for none."""
+        return max(self._counts, default=-1)
+
+    def _unknown(self, hashes: HashCodes) -> HashCodes:
+        if not len(self._hashes):
+            return hashes
+        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return hashes[self._hashes[at] != hashes]
+
+    def _add(self, hashes: HashCodes, buckets: Assigned) -> None:
+        joined = np.concatenate([self._hashes, hashes])
+        order = np.argsort(joined, kind="stable")
+        self._hashes = joined[order]
+        self._buckets = np.concatenate([self._buckets, buckets])[order]
+
+    def _given(self, count: int, greatest: int) -> Assigned:
+        """Buckets for so many new codes, in their order."""
+        parts: list[Assigned] = []
+        for bucket in sorted(self._counts):
+            taken = min(count, max(self._room - self._counts[bucket], 0))
+            if taken:
+                parts.append(self._filled(bucket, taken))
+                count -= taken
+        while count:
+            made = self._new_bucket(max(greatest, self.greatest))
+            if made is None:
+                # Every bucket is full and no more are allowed: anyone will do, as in Java.
+                parts.append(self._random.choice(np.array(sorted(self._counts), np.int16), count))
+                break
+            taken = min(count, self._room)
+            parts.append(self._filled(made, taken))
+            count -= taken
+        return np.concatenate(parts)
+
+    def _filled(self, bucket: int, count: int) -> Assigned:
+        self._counts[bucket] = self._counts.get(bucket, 0) + count
+        return np.full(count, bucket, np.int16)
+
+    def _new_bucket(self, greatest: int) -> int | None:
+        last = (MOST_BUCKETS if self._most == -1 else self._most) - 1
+        if not self._counts or greatest < last:
+            free = (n for n in range(self._first, last + 1, self._step) if n not in self._counts)
+            if (bucket := next(free, None)) is not None:
+                return bucket
+        if self._most == -1 or not self._counts:
+            raise Unsupported(
+                f"more than {last} dynamic buckets in a partition", hint="raise dynamic-bucket.target-row-num"
+            )
+        return None

@@ -1,0 +1,168 @@
+"""What a snapshot holds, as a commit needs it: live entries of some partitions, carried on from snapshot to snapshot.
+
+A commit that checks for conflicts asks for the live files of the partitions it changes. Reading all manifests for that
+each time would make the thousandth commit slower than the first, so the answer is kept and brought up to date with the
+changes (delta manifests) of the snapshots that came since; most of these are one's own and need not be read at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+import polars as pl
+
+from morrow.engine.errors import NotFound
+from morrow.engine.format.binary_row import decode_rows
+from morrow.engine.format.manifest import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.entries import delta_manifests_of, manifest_entries, manifests_of, partitions_overlap
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate
+
+IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME", "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")
+"""What makes two entries speak of the same file at the same level."""
+
+SIMPLE_COLUMNS = ("_KIND", "_TOTAL_BUCKETS", "_MIN_KEY", "_MAX_KEY", "_ROW_COUNT", "_FIRST_ROW_ID", *IDENTITY)
+"""What checks for conflicts look at: no statistics, which are most of an entry."""
+
+MOST_PARTITIONS = 64
+"""Manifests are not picked by more partitions than these: testing each would take longer than reading them."""
+
+MOST_STEPS = 64
+"""Snapshots since the known one whose changes are read one by one rather than everything anew."""
+
+MOST_CHUNKS = 32
+"""Parts of a frame that are joined when there are more."""
+
+ROW = "__row"
+GONE = "__gone"
+_DTYPES = {**ENTRY_COLUMNS, **FILE_COLUMNS}
+
+
+def live_in_partitions(
+    metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema, partitions: Set[bytes] | None
+) -> pl.DataFrame:
+    """Entries of the live files in these partitions (BinaryRows; None: in all), columns of `decode_manifest`.
+
+    Raises:
+        CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
+    """
+    listed = manifests_of(metadata, snapshot)
+    if partitions is not None:
+        listed = listed.filter(may_hold(metadata, listed, schema, partitions))
+    frames = [_of_partitions(frame, partitions) for frame in manifest_entries(metadata, listed)]
+    entries = pl.concat(frames) if frames else pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
+    return cancelled(entries)
+
+
+def cancelled(entries: pl.DataFrame) -> pl.DataFrame:
+    """Entries in the order of commits, without those that add a file and delete it again.
+
+    A DELETE whose ADD is not among them stays.
+    """
+    deleted = entries["_FILE_NAME"].filter(entries["_KIND"] == DELETE)
+    if not len(deleted):
+        return entries
+    suspect = entries["_FILE_NAME"].is_in(deleted.implode())
+    numbered = entries.select(*IDENTITY, "_KIND").with_row_index(ROW).filter(suspect)
+    files = numbered.group_by(IDENTITY).agg(
+        pl.col(ROW).last(), ((pl.col("_KIND") == ADD).sum() == (pl.col("_KIND") == DELETE).sum()).alias(GONE)
+    )
+    kept = suspect.not_()
+    kept[files.filter(~files[GONE])[ROW]] = True
+    return entries.filter(kept)
+
+
+def _of_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> pl.DataFrame:
+    return entries if partitions is None else entries.filter(entries["_PARTITION"].is_in(list(partitions)))
+
+
+def may_hold(
+    metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]
+) -> pl.Series:
+    """Which manifests may hold entries of these partitions, by their statistics."""
+    if not schema.partition_keys or len(partitions) > MOST_PARTITIONS or not listed.height:
+        return pl.repeat(True, listed.height, eager=True)
+    return partitions_overlap(listed, schema, _any_of(schema, partitions, metadata.where), metadata.where)
+
+
+def _any_of(schema: TableSchema, partitions: Iterable[bytes], where: str) -> Predicate:
+    types = [schema.by_name[name].type for name in schema.partition_keys]
+    return Or(
+        tuple(
+            And(
+                tuple(
+                    Leaf(name, Op.IS_NULL) if value is None else Leaf(name, Op.EQ, (value,))
+                    for name, value in zip(schema.partition_keys, row, strict=True)
+                )
+            )
+            for row in decode_rows(list(partitions), types, where=where)
+        )
+    )
+
+
+class BaseEntries:
+    """The live entries (`SIMPLE_COLUMNS`) of partitions asked for so far, as of the newest snapshot asked about."""
+
+    def __init__(self, metadata: TableMetadata, schema: TableSchema) -> None:
+        self._metadata = metadata
+        self._schema = schema
+        self._snapshot: Snapshot | None = None
+        self._partitions: frozenset[bytes] = frozenset()
+        self._entries = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMNS})
+
+    def at(self, snapshot: Snapshot, partitions: Set[bytes]) -> pl.DataFrame:
+        """Live entries of these partitions in this snapshot.
+
+        Raises:
+            CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
+        """
+        self._advance(snapshot)
+        missing = partitions - self._partitions
+        if missing:
+            found = live_in_partitions(self._metadata, snapshot, self._schema, missing).select(SIMPLE_COLUMNS)
+            self._entries = pl.concat([self._entries, found])
+            self._partitions |= missing
+        return _of_partitions(self._entries, partitions)
+
+    def committed(self, snapshot: Snapshot, before: Snapshot | None, delta: pl.DataFrame) -> None:
+        """Note that `snapshot` followed `before` with these changes, so that they need not be read again."""
+        if self._snapshot == before:
+            self._apply(snapshot, delta)
+
+    def _advance(self, snapshot: Snapshot) -> None:
+        if self._snapshot == snapshot:
+            return
+        try:
+            steps = self._steps(snapshot)
+        except NotFound:  # expired meanwhile, or rolled back
+            steps = None
+        if steps is None:
+            self._partitions = frozenset()
+            self._entries = self._entries.clear()
+        else:
+            for step, delta in steps:
+                self._apply(step, delta)
+        self._snapshot = snapshot
+
+    def _steps(self, snapshot: Snapshot) -> list[tuple[Snapshot, pl.DataFrame]] | None:
+        """The snapshots after the known one with their changes, None when they do not lead to `snapshot`."""
+        known = self._snapshot
+        if known is None or not self._partitions or known.id >= snapshot.id:
+            return None
+        if snapshot.id - known.id > MOST_STEPS or self._metadata.snapshot(known.id) != known:
+            return None
+        between = [self._metadata.snapshot(i) for i in range(known.id + 1, snapshot.id)]
+        return [(step, self._delta(step)) for step in (*between, snapshot)]
+
+    def _delta(self, snapshot: Snapshot) -> pl.DataFrame:
+        listed = delta_manifests_of(self._metadata, snapshot)
+        frames = [frame.select(SIMPLE_COLUMNS) for frame in manifest_entries(self._metadata, listed)]
+        return pl.concat(frames) if frames else self._entries.clear()
+
+    def _apply(self, snapshot: Snapshot, delta: pl.DataFrame) -> None:
+        changes = _of_partitions(delta.select(SIMPLE_COLUMNS), self._partitions)
+        entries = cancelled(pl.concat([self._entries, changes]))
+        self._entries = entries.rechunk() if entries.n_chunks() > MOST_CHUNKS else entries
+        self._snapshot = snapshot

@@ -1,0 +1,72 @@
+"""What one commit changes: the messages of bucket writers as manifest entries, first those of writing, then of compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, IndexEntry, IndexFileMeta, ManifestEntry
+from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.writers.messages import CommitMessage
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The entries of one snapshot."""
+
+    files: tuple[ManifestEntry, ...] = ()
+    changelog: tuple[ManifestEntry, ...] = ()
+    index: tuple[IndexEntry, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.files or self.changelog or self.index)
+
+    @property
+    def partitions(self) -> frozenset[bytes]:
+        """The partitions whose rows change."""
+        vectors = (entry.partition for entry in self.index if entry.file.index_type == DELETION_VECTORS_INDEX)
+        return frozenset([*(entry.partition for entry in self.files), *vectors])
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether rows are taken away, by deleting files or by deletion vectors: more than an append."""
+        return any(entry.kind == EntryKind.DELETE for entry in self.files) or any(
+            entry.file.index_type == DELETION_VECTORS_INDEX for entry in self.index
+        )
+
+
+def appended(messages: Iterable[CommitMessage]) -> Changes:
+    """What was written: files and changelog of the APPEND snapshot."""
+    files: list[ManifestEntry] = []
+    changelog: list[ManifestEntry] = []
+    index: list[IndexEntry] = []
+    for message in messages:
+        files += _entries(EntryKind.ADD, message, message.new_files)
+        files += _entries(EntryKind.DELETE, message, message.deleted_files)
+        changelog += _entries(EntryKind.ADD, message, message.changelog_files)
+        index += _index(EntryKind.DELETE, message, message.deleted_index_files)
+        index += _index(EntryKind.ADD, message, message.new_index_files)
+    return Changes(tuple(files), tuple(changelog), tuple(index))
+
+
+def compacted(messages: Iterable[CommitMessage]) -> Changes:
+    """What was compacted: files and changelog of the COMPACT snapshot."""
+    files: list[ManifestEntry] = []
+    changelog: list[ManifestEntry] = []
+    index: list[IndexEntry] = []
+    for message in messages:
+        files += _entries(EntryKind.DELETE, message, message.compact_before)
+        files += _entries(EntryKind.ADD, message, message.compact_after)
+        changelog += _entries(EntryKind.ADD, message, message.compact_changelog)
+        index += _index(EntryKind.DELETE, message, message.compact_deleted_index_files)
+        index += _index(EntryKind.ADD, message, message.compact_new_index_files)
+    return Changes(tuple(files), tuple(changelog), tuple(index))
+
+
+def _entries(kind: EntryKind, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[ManifestEntry]:
+    return [ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file) for file in files]
+
+
+def _index(kind: EntryKind, message: CommitMessage, files: Sequence[IndexFileMeta]) -> list[IndexEntry]:
+    return [IndexEntry(kind, message.partition, message.bucket, file) for file in files]

@@ -1,0 +1,195 @@
+"""What forbids a commit on top of what others committed meanwhile: the checks of Java's ConflictDetection.
+
+* a file that is deleted (or gets a deletion vector) must still be there, one that is added must be new;
+* above level 0 the key ranges of a bucket's files must not overlap;
+* the number of buckets of a partition changes only by overwriting.
+
+All of it is asked of frames, of the changed partitions only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.errors import CommitConflict
+from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.manifest import ADD, DELETE
+from morrow.engine.plan.sections import bucket_numbers, key_ranks
+from morrow.writers.commit.base_entries import IDENTITY
+from morrow.writers.commit.index_files import vector_files
+from morrow.writers.target import WriteTarget
+
+VECTOR = "__vector"
+"""The index file that holds the deletion vector of an entry's file, null for none."""
+
+ADDS, DELETES, BASE = "__adds", "__deletes", "__base"
+ADVICE = "somebody else committed to the same files first: read the table again and retry"
+LEVEL = ["_PARTITION", "_BUCKET", "_LEVEL"]
+
+
+def check_conflicts(
+    target: WriteTarget,
+    base: pl.DataFrame,
+    delta: pl.DataFrame,
+    *,
+    overwrite: bool,
+    base_index: pl.DataFrame | None,
+    delta_index: pl.DataFrame | None,
+) -> None:
+    """Raise `CommitConflict` when `delta` cannot follow `base`.
+
+    Args:
+        base: live entries (`SIMPLE_COLUMNS`) of the changed partitions in the newest snapshot.
+        delta: the entries to commit, the same columns.
+        overwrite: whether it is an OVERWRITE snapshot, which may change the number of buckets.
+        base_index, delta_index: index entries before, and changed ones (columns of `decode_index_manifest`); given for
+            tables without buckets that have deletion vectors, where vectors of a file must not be lost either.
+    """
+    if delta_index is not None:
+        base = _with_vectors(base, base_index)
+        delta = _delta_with_vectors(target, base, delta, delta_index)
+    else:
+        base, delta = (frame.with_columns(pl.lit(None, pl.String).alias(VECTOR)) for frame in (base, delta))
+    if not overwrite:
+        _check_buckets(target, base, delta)
+    _check_files(target, base, delta)
+    if target.keyed:
+        _check_key_ranges(target, base, delta)
+
+
+def _check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
+    columns = ["_PARTITION", "_TOTAL_BUCKETS"]
+    totals = pl.concat([frame.select(columns).unique(maintain_order=True) for frame in (base, delta)])
+    totals = totals.filter(totals["_TOTAL_BUCKETS"] > 0).unique(maintain_order=True)
+    changed = totals.filter(totals["_PARTITION"].is_duplicated())
+    if changed.height:
+        old, new = changed.filter(changed["_PARTITION"] == changed["_PARTITION"][0])["_TOTAL_BUCKETS"].head(2)
+        raise CommitConflict(
+            f"{_place(target, changed['_PARTITION'][0])}: the number of buckets changed from {old} to {new} without "
+            "overwriting; overwrite the partition, or set the option 'bucket' back"
+        )
+
+
+def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
+    """No file is deleted that is not there, none added that is."""
+    identity = [*IDENTITY, VECTOR]
+    changes = delta.group_by(identity, maintain_order=True).agg(
+        (pl.col("_KIND") == ADD).sum().cast(pl.Int32).alias(ADDS),
+        (pl.col("_KIND") == DELETE).sum().cast(pl.Int32).alias(DELETES),
+        (pl.col("_KIND").first() == DELETE).alias("__deleted_first"),
+    )
+    known = base.filter(base["_FILE_NAME"].is_in(delta["_FILE_NAME"].implode())).select(identity)
+    counted = changes.join(
+        known.with_columns(pl.lit(1, pl.Int32).alias(BASE)),
+        on=identity,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    ).with_columns(pl.col(BASE).fill_null(0))
+    both = (pl.col(ADDS) > 0) & (pl.col(DELETES) > 0) & pl.col("__deleted_first")
+    for problem, broken in (
+        ("is added or deleted twice by one commit", (pl.col(ADDS) > 1) | (pl.col(DELETES) > 1) | both),
+        ("is to be added and is already there", (pl.col(BASE) + pl.col(ADDS)) > 1),
+        ("is to be deleted and is not there", (pl.col(BASE) + pl.col(ADDS)) < pl.col(DELETES)),
+    ):
+        found = counted.filter(broken)
+        if found.height:
+            raise CommitConflict(
+                f"{_place(target, found['_PARTITION'][0])}: the file {found['_FILE_NAME'][0]} (bucket "
+                f"{found['_BUCKET'][0]}, level {found['_LEVEL'][0]}) {problem}; {ADVICE}"
+            )
+
+
+def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
+    """Files of a level above 0 do not overlap; only levels that get a file can have come to."""
+    columns = [*LEVEL, "_FILE_NAME", "_MIN_KEY", "_MAX_KEY"]
+    added = delta.filter((delta["_KIND"] == ADD) & (delta["_LEVEL"] > 0)).select(columns)
+    if not added.height:
+        return
+    gone = delta.filter(delta["_KIND"] == DELETE).select([*LEVEL, "_FILE_NAME"])
+    there = base.join(added.select(LEVEL).unique(), on=LEVEL, how="semi").select(columns)
+    living = pl.concat([there, added]).join(gone, on=[*LEVEL, "_FILE_NAME"], how="anti")
+    if living.height < 2:
+        return
+    overlapping = _overlapping(target, living)
+    if overlapping is not None:
+        one, other = overlapping
+        raise CommitConflict(
+            f"{_place(target, one['_PARTITION'])}: the keys of the files {one['_FILE_NAME']} and {other['_FILE_NAME']} "
+            f"overlap in level {one['_LEVEL']} of bucket {one['_BUCKET']}; two compactions met: {ADVICE}"
+        )
+
+
+def _overlapping(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, object], dict[str, object]] | None:
+    types = [target.schema.by_name[name].type for name in target.schema.trimmed_primary_keys]
+    bounds = decode_columns(pl.concat([living["_MIN_KEY"], living["_MAX_KEY"]]), types, where=target.where)
+    low, high = key_ranks(bounds).reshape(2, -1)
+    groups = bucket_numbers(living) * (int(living["_LEVEL"].max()) + 1) + living["_LEVEL"].to_numpy()  # type: ignore[arg-type]  # a column of numbers
+    order = np.lexsort((low, groups))
+    meet = (groups[order][1:] == groups[order][:-1]) & (low[order][1:] <= high[order][:-1])
+    if not meet.any():
+        return None
+    at = int(np.argmax(meet))
+    return living.row(int(order[at]), named=True), living.row(int(order[at + 1]), named=True)
+
+
+# --- deletion vectors of tables without buckets ---
+
+
+def _with_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFrame:
+    """Each live file with the index file that holds its vector."""
+    if index is None:
+        return base.with_columns(pl.lit(None, pl.String).alias(VECTOR))
+    vectors = vector_files(index).select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
+    return base.join(vectors, on="_FILE_NAME", how="left", maintain_order="left")
+
+
+def _delta_with_vectors(
+    target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame, index: pl.DataFrame
+) -> pl.DataFrame:
+    """The changes of files together with their vectors.
+
+    A file that is deleted loses its vector with it. One that stays changes its vector: the pair of the file and its
+    old vector (or none) is deleted, that of the file and the new one added, so that both must still be as they were.
+    """
+    vectors = vector_files(index)
+    named = vectors.select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
+    own = named.filter(named["_FILE_NAME"].is_in(delta["_FILE_NAME"].implode()))
+    if own["_FILE_NAME"].is_duplicated().any():
+        raise CommitConflict(f"{target.where}: a file is added or deleted with two deletion vectors; {ADVICE}")
+    parts = [delta.join(own, on="_FILE_NAME", how="left", maintain_order="left")]
+    others = vectors.filter(~vectors["data_file"].is_in(delta["_FILE_NAME"].implode()))
+    if others.height:
+        parts.append(_changed_vectors(target, base, others))
+    return pl.concat(parts, how="vertical")
+
+
+def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:
+    """Entries for files that stay, whose vectors change."""
+    changes = vectors.select(
+        pl.col("data_file").alias("_FILE_NAME"),
+        pl.col("index_file").alias("__changed"),
+        pl.col("kind").alias("__kind"),
+        (pl.len().over("data_file") == 1).alias("__alone"),
+    )
+    gone = changes.join(base.select("_FILE_NAME"), on="_FILE_NAME", how="anti")
+    if gone.height:
+        raise CommitConflict(
+            f"{target.where}: the file {gone['_FILE_NAME'][0]}, whose rows are to be deleted, is not there; {ADVICE}"
+        )
+    joined = changes.join(base, on="_FILE_NAME", how="left", maintain_order="left")
+    columns = base.columns
+    changed = joined.with_columns(
+        pl.col("__kind").alias("_KIND"), pl.col("__changed").alias(VECTOR)
+    ).select(columns)
+    first = joined.filter(pl.col("__alone") & (pl.col("__kind") == ADD)).with_columns(
+        pl.lit(DELETE, pl.Int32).alias("_KIND"), pl.lit(None, pl.String).alias(VECTOR)
+    )
+    return pl.concat([changed, first.select(columns)])
+
+
+def _place(target: WriteTarget, partition: bytes) -> str:
+    values = target.partition_values(partition) if target.partition_fields else ()
+    named = ", ".join(f"{field.name}={value}" for field, value in zip(target.partition_fields, values))
+    return f"{target.where} (partition {named})" if named else target.where

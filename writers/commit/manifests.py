@@ -1,0 +1,132 @@
+"""Writes manifests, manifest lists and index manifests; remembers what it wrote until a snapshot names it.
+
+File names are those of Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import polars as pl
+
+from morrow.engine.errors import StorageError
+from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.binary_row_encode import encode_columns
+from morrow.engine.format.data_file_meta import EMPTY_ROW
+from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
+from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
+from morrow.engine.format.types import DataType
+from morrow.engine.plan.entries import remember
+from morrow.writers.target import WriteTarget
+
+ARITY = struct.Struct(">i")
+
+ROLLING_CHECK_ROWS = 1000
+"""Java looks whether a manifest has reached its size once in as many entries."""
+
+
+class ManifestWriter:
+    """Writes metadata files of one table; `discard` removes those that no snapshot came to name."""
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+        self._uuid = uuid.uuid4()
+        self._counts = {kind: count() for kind in ("manifest", "manifest-list", "index-manifest")}
+
+    def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
+        """Write entries (columns of `decode_manifest`) into manifests of the target size.
+
+        Returns:
+            A row per manifest, columns of `decode_manifest_list`. The names are added to `written`, before the files
+            are, so that a failure leaves nothing unknown.
+        """
+        rows: list[dict[str, Any]] = []
+        if frame.height:
+            data = self._encoded(encode_manifest, frame)
+            # What is written is seldom larger than the target; then all of it was encoded to know its size.
+            target_size = self._target.write.manifest_target_size
+            pieces = [frame] if len(data) <= target_size else _pieces(frame, len(data), target_size)
+            for piece in pieces:
+                data = data if piece is frame else self._encoded(encode_manifest, piece)
+                name = self._write("manifest", data, written)
+                remember(self._target.metadata, name, len(data), piece)
+                rows.append({"_FILE_NAME": name, "_FILE_SIZE": len(data), **self._summary(piece)})
+        return pl.DataFrame([{"_VERSION": MANIFEST_LIST_VERSION, **row} for row in rows], schema=MANIFEST_LIST_COLUMNS)
+
+    def manifest_list(self, manifests: pl.DataFrame, written: list[str]) -> tuple[str, int]:
+        """Write a manifest list; returns its name and size."""
+        data = self._encoded(encode_manifest_list, manifests)
+        name = self._write("manifest-list", data, written)
+        remember(self._target.metadata, name, len(data), manifests)
+        return name, len(data)
+
+    def index_manifest(self, frame: pl.DataFrame, written: list[str]) -> str:
+        """Write an index manifest (columns of `decode_index_manifest`); returns its name."""
+        name = self._write("index-manifest", self._encoded(encode_index_manifest, frame), written)
+        remember(self._target.metadata, name, None, frame)
+        return name
+
+    def discard(self, names: Sequence[str]) -> None:
+        """Remove metadata files that no snapshot names. What cannot be removed stays as an orphan."""
+        for name in names:
+            with suppress(StorageError):
+                self._target.store.delete(self._target.metadata.paths.manifest(name))
+
+    def _encoded(self, encode: Callable[[pl.DataFrame, str, str], bytes], frame: pl.DataFrame) -> bytes:
+        return encode(frame, self._target.write.manifest_format, self._target.write.manifest_compression)
+
+    def _write(self, kind: str, data: bytes, written: list[str]) -> str:
+        name = f"{kind}-{self._uuid}-{next(self._counts[kind])}"
+        written.append(name)
+        self._target.store.write(self._target.metadata.paths.manifest(name), data)
+        return name
+
+    def _summary(self, entries: pl.DataFrame) -> dict[str, Any]:
+        """What the manifest list says about a manifest."""
+        added = int((entries["_KIND"] == ADD).sum())
+        first, rows = entries["_FIRST_ROW_ID"], entries["_ROW_COUNT"]
+        tracked = not first.null_count()
+        return {
+            "_NUM_ADDED_FILES": added,
+            "_NUM_DELETED_FILES": entries.height - added,
+            "_PARTITION_STATS": self._partition_stats(entries["_PARTITION"]),
+            "_SCHEMA_ID": entries["_SCHEMA_ID"].max(),
+            "_MIN_BUCKET": entries["_BUCKET"].min(),
+            "_MAX_BUCKET": entries["_BUCKET"].max(),
+            "_MIN_LEVEL": entries["_LEVEL"].min(),
+            "_MAX_LEVEL": entries["_LEVEL"].max(),
+            "_MIN_ROW_ID": first.min() if tracked else None,
+            "_MAX_ROW_ID": (first + rows - 1).max() if tracked else None,
+        }
+
+    def _partition_stats(self, partitions: pl.Series) -> dict[str, Any]:
+        types = [field.type for field in self._target.partition_fields]
+        if not types:
+            return {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
+        columns = decode_columns(partitions.unique(), types, where=self._target.where)
+        # Java compares no byte arrays, so their bounds stay unknown.
+        ordered = [column.clear() if column.dtype == pl.Binary else column.drop_nulls().sort() for column in columns]
+        nulls = decode_columns(partitions, types, where=self._target.where)
+        return {
+            "_MIN_VALUES": _row([column.head(1) for column in ordered], types),
+            "_MAX_VALUES": _row([column.tail(1) for column in ordered], types),
+            "_NULL_COUNTS": [column.null_count() for column in nulls],
+        }
+
+
+def _row(values: Sequence[pl.Series], types: Sequence[DataType]) -> bytes:
+    """The BinaryRow (arity first) of columns of one value, null where a column is empty."""
+    columns = [column if len(column) else column.extend_constant(None, 1) for column in values]
+    return ARITY.pack(len(types)) + encode_columns(columns, types).row(0)
+
+
+def _pieces(frame: pl.DataFrame, size: int, target_size: int) -> list[pl.DataFrame]:
+    """Consecutive parts of a frame of `size` encoded bytes, each of about the target size."""
+    checks = math.ceil(frame.height * target_size / size / ROLLING_CHECK_ROWS)
+    return list(frame.iter_slices(max(checks, 1) * ROLLING_CHECK_ROWS))

@@ -1,0 +1,124 @@
+"""Snapshot files as a log: finding the newest without listing the folder, and adding the next, once.
+
+A snapshot is committed when its file exists. It is created only where none is, so of several committers one gets each
+id. Hints come last and may be wrong: they save a listing, no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOutcome
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_json
+from morrow.engine.plan.metadata import TableMetadata
+
+LATEST = "LATEST"
+UNCLEAR_TRIES = 5
+UNCLEAR_WAIT_SECONDS = 0.1
+"""Pause before a store that gave no answer is asked again; doubled each time."""
+
+
+class SnapshotLog:
+    """The snapshots of one table, as one committer sees them."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+        self._newest: Snapshot | None = None
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, None when there is none yet.
+
+        From the newest one known the way leads up one by one: ids have no gaps above a snapshot that exists.
+        """
+        known = self._newest
+        if known is None or not self._still_there(known):
+            self._newest = self._metadata.latest_snapshot()
+            return self._newest
+        try:
+            while self._metadata.store.exists(self._metadata.paths.snapshot(known.id + 1)):
+                known = self._metadata.snapshot(known.id + 1)
+        except NotFound:  # expired while it was read: the committer has slept for long
+            known = self._metadata.latest_snapshot()
+        self._newest = known
+        return known
+
+    def _still_there(self, snapshot: Snapshot) -> bool:
+        """Whether it is the same as ever: it may have expired, or have been rolled back."""
+        try:
+            return self._metadata.snapshot(snapshot.id) == snapshot
+        except NotFound:
+            return False
+
+    def between(self, after: Snapshot | None, until: Snapshot) -> Iterator[Snapshot]:
+        """The snapshots that came after one, those that expired left out."""
+        for snapshot_id in range(after.id + 1 if after else FIRST_SNAPSHOT_ID, until.id):
+            try:
+                yield self._metadata.snapshot(snapshot_id)
+            except NotFound:
+                continue
+        if after is None or until.id > after.id:
+            yield until
+
+    def latest_of(self, user: str) -> Snapshot | None:
+        """The newest snapshot of this commit user; None when there is none, or all have expired."""
+        newest = self.latest()
+        for snapshot_id in range(newest.id if newest else 0, 0, -1):
+            try:
+                snapshot = newest if newest and snapshot_id == newest.id else self._metadata.snapshot(snapshot_id)
+            except NotFound:
+                return None
+            if snapshot.commit_user == user:
+                return snapshot
+        return None
+
+    def add(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot file; False when another has this id. True means it is durable.
+
+        Raises:
+            UnclearOutcome: the store does not say whether it is there, whatever was tried.
+            StorageError: it is not there.
+        """
+        path = self._metadata.paths.snapshot(snapshot.id)
+        data = snapshot_json(snapshot)
+        wait, unclear = UNCLEAR_WAIT_SECONDS, False
+        for tries_left in reversed(range(UNCLEAR_TRIES)):
+            try:
+                # The same bytes under the same name: whichever of several tries comes through, the commit is the same.
+                if self._metadata.store.create(path, data):
+                    break
+                return self._is_own(path, data, unclear, snapshot)
+            except UnclearOutcome:
+                unclear = True
+                if not tries_left:
+                    raise
+            except StorageError as error:
+                if not unclear:
+                    raise
+                if not tries_left:
+                    raise UnclearOutcome(f"{path}: whether the snapshot was committed is not known ({error})") from error
+            time.sleep(wait)
+            wait *= 2
+        self._newest = snapshot
+        return True
+
+    def _is_own(self, path: str, data: bytes, unclear: bool, snapshot: Snapshot) -> bool:
+        """Whether the file that is there is what an earlier try has put there, unknown to us."""
+        try:
+            own = self._metadata.store.read(path) == data
+        except FileMissing:
+            return False
+        except StorageError as error:
+            raise UnclearOutcome(f"{path}: whether the snapshot was committed is not known ({error})") from error
+        if own:
+            if unclear:
+                self._metadata.store.sync([path])
+            self._newest = snapshot
+        return own
+
+    def hint(self, snapshot: Snapshot) -> None:
+        """Write the LATEST hint. Without it readers list the folder, so a failure changes nothing."""
+        try:
+            self._metadata.store.write(f"{self._metadata.paths.snapshot_dir}/{LATEST}", str(snapshot.id).encode())
+        except StorageError:
+            return

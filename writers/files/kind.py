@@ -1,0 +1,133 @@
+"""How the files of one call are made, and what metadata says about their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.options.parsing import flag
+from morrow.readers.row_kinds import RETRACT_BIT
+from morrow.writers.files import stats
+from morrow.writers.files.blocks import MOST_BLOCK_BYTES
+from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, encoder
+from morrow.writers.files.layout import FileLayout
+from morrow.writers.files.stats_modes import StatsMode, stats_modes
+from morrow.writers.target import WriteTarget
+
+
+@dataclass(frozen=True)
+class Described:
+    """A block and what metadata says about its rows; `ends` are the keys of the first and the last row."""
+
+    block: Block
+    collected: stats.Collected
+    ends: tuple[pl.DataFrame, pl.DataFrame]
+    sequences: tuple[int, int] = (0, 0)
+    retractions: int = 0
+
+    def without_body(self) -> Described:
+        """What is needed after the rows are in the file."""
+        return replace(self, block=replace(self.block, body=b""))
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """Layout, format and statistics of files, as the options say for their level."""
+
+    layout: FileLayout
+    format: str
+    level: int
+    encoder: Encoder
+    modes: tuple[StatsMode, ...]
+    dense: bool
+    prefix: str
+    suffix: str
+    block_bytes: int
+
+    @classmethod
+    def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
+        """Raises `Unsupported`, `InvalidArgument`: options that the format does not take."""
+        write, where, layout = target.write, target.where, FileLayout.of(target)
+        format_ = (changelog and write.changelog_format) or write.format_of(level)
+        codec = (changelog and write.changelog_compression) or write.compression_of(level)
+        mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
+        named_codec = f".{codec}" if flag(write.raw, "file.suffix.include.compression", False, where) else ""
+        return cls(
+            layout,
+            format_,
+            level,
+            encoder(format_, layout, EncoderOptions(codec, write, where)),
+            stats_modes(layout, write, mode, avro=format_ == "avro", where=where),
+            write.stats_dense_store,
+            prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
+            f"{named_codec}.{format_}",
+            min(write.block_size or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
+        )
+
+    def describe(self, frame: pl.DataFrame) -> Described:
+        """Encode rows and collect what metadata says about them."""
+        keys = [key.name for key in self.layout.keys]
+        found = Described(
+            self.encoder.block(self.layout.stored(frame)),
+            stats.collect(frame, self.layout.columns, self._bounded, self.format),
+            (frame[:1].select(keys), frame[-1:].select(keys)),
+        )
+        if not keys:
+            return found
+        low, high = frame[SEQUENCE_NUMBER].min(), frame[SEQUENCE_NUMBER].max()
+        retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
+        return replace(found, sequences=(low, high), retractions=retractions)
+
+    def metadata(self, blocks: Sequence[Described], first_sequence: int) -> dict[str, Any]:
+        """Members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
+        collected = stats.combine([block.collected for block in blocks])
+        rows = sum(block.block.rows for block in blocks)
+        value_stats, covered = stats.encoded(
+            collected, self.layout.columns, self._value_modes, self.format, dense=self.dense
+        )
+        told = {
+            "row_count": rows,
+            "value_stats": value_stats,
+            "value_stats_cols": covered,
+            "delete_row_count": sum(block.retractions for block in blocks),
+        }
+        if not self.layout.keys:
+            return told | {
+                "min_key": EMPTY_ROW,
+                "max_key": EMPTY_ROW,
+                "key_stats": EMPTY_STATS,
+                "min_sequence_number": first_sequence,
+                "max_sequence_number": first_sequence + rows - 1,
+            }
+        key_stats, _ = stats.encoded(collected, self.layout.keys, self._key_modes, self.format, dense=False)
+        return told | {
+            "min_key": stats.key_row(blocks[0].ends[0], self.layout.keys),
+            "max_key": stats.key_row(blocks[-1].ends[1], self.layout.keys),
+            "key_stats": key_stats,
+            "min_sequence_number": min(block.sequences[0] for block in blocks),
+            "max_sequence_number": max(block.sequences[1] for block in blocks),
+        }
+
+    @cached_property
+    def _value_modes(self) -> tuple[StatsMode, ...]:
+        return self.modes[-len(self.layout.columns) :]
+
+    @cached_property
+    def _key_modes(self) -> tuple[StatsMode, ...]:
+        """Without columns of their own, keys have the statistics of the columns they are copies of."""
+        if not self.layout.thin:
+            return self.modes[: len(self.layout.keys)]
+        by_name = dict(zip((f.name for f in self.layout.columns), self._value_modes, strict=True))
+        return tuple(by_name[key.name] for key in self.layout.keys)
+
+    @cached_property
+    def _bounded(self) -> frozenset[str]:
+        """Columns of which bounds are kept, for themselves or as part of the key."""
+        pairs = [*zip(self.layout.columns, self._value_modes), *zip(self.layout.keys, self._key_modes)]
+        return frozenset(field.name for field, mode in pairs if mode.bounds)

@@ -1,0 +1,238 @@
+"""Compactions that do more than merge: changelogs and deletion vectors of the keys that leave level 0.
+
+`rewriter_for` picks the one of a table. What they do to the rows of a key, and when a file may be moved instead of
+rewritten, is what Java's rewriters of the same purpose do, so that both write the same files from the same history.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.options.writing import ChangelogProducer
+from morrow.readers.file_frames import POSITION
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement, delete_files, write_files
+from morrow.writers.lookup.changes import Comparison
+from morrow.writers.lookup.keys import FILE, looked_up
+from morrow.writers.lookup.merges import (
+    Merged,
+    merged_first_rows,
+    merged_fully,
+    merged_with_lookup,
+    without_superseded,
+)
+from morrow.writers.lookup.outputs import SideOutput
+from morrow.writers.lookup.strategy import LookupStrategy
+from morrow.writers.merge_tree.levels import Levels, Section, files_of
+from morrow.writers.merge_tree.merging import RETRACTS, merge_versions
+from morrow.writers.merge_tree.rewriter import CompactResult, Rewriter
+from morrow.writers.merge_tree.sorted_merge import versions_by_range
+from morrow.writers.merge_tree.stored_runs import StoredFiles
+from morrow.writers.target import WriteTarget
+
+
+def rewriter_for(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> Rewriter:
+    """What compacts the files of a bucket, by the table's options.
+
+    Args:
+        vectors: the deletion vectors of the bucket, where the table has them.
+    """
+    strategy = LookupStrategy.of(target)
+    if target.write.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        return FullCompactionRewriter(target, place, vectors)
+    if strategy.first_row:
+        return FirstRowRewriter(target, place, vectors)
+    return LookupRewriter(target, place, vectors) if strategy.needed else Rewriter(target, place, vectors)
+
+
+class Upgrade(Enum):
+    """How a file comes to a higher level: as it is, its keys looked up or not, or rewritten."""
+
+    MOVED = "moved"
+    TOLD = "moved, and what it changes is told"
+    REWRITTEN = "rewritten, and what it changes is told"
+
+
+class ChangelogRewriter(Rewriter):
+    """Compactions of which some tell how keys changed: in changelog files, in deletion vectors, or in both."""
+
+    produces_changelog = True
+
+    # --- what kinds of it say ---
+
+    @abstractmethod
+    def tells(self, output_level: int, sections: Sequence[Section]) -> bool:
+        """Whether changes of keys are told when these files are compacted."""
+
+    @abstractmethod
+    def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:
+        """How one file comes to a level."""
+
+    @abstractmethod
+    def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
+        """The rows of some keys, of which the frame has all within the compaction, merged and told."""
+
+    # --- what all do ---
+
+    @property
+    def tree(self) -> Levels:
+        """All files of the bucket."""
+        assert self.levels is not None
+        return self.levels
+
+    def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
+        if not self.tells(output_level, sections):
+            return self.merely_merged(output_level, drop_deletes, sections)
+        return self._told(output_level, drop_deletes, sections)
+
+    def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
+        """Compact files among which no key changes."""
+        return super().rewrite(output_level, drop_deletes, sections)
+
+    def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
+        how = self.upgrade_of(output_level, file)
+        if how is Upgrade.MOVED:
+            return super().upgrade(output_level, file)
+        sections = [((file,),)]
+        if how is Upgrade.REWRITTEN:
+            return self._told(output_level, self.vectors is not None, sections)
+        return self._moved_and_told(output_level, file, sections)
+
+    def _told(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
+        before = files_of(sections)
+        with self._changelog(output_level) as changelog:
+
+            def rows() -> Iterator[pl.DataFrame]:
+                for merged in self._merges(output_level, sections):
+                    changelog.add(merged.changes)
+                    yield merged.rows.filter(~RETRACTS) if drop_deletes else merged.rows
+
+            after = write_files(self.target, self.place, rows(), level=output_level, source=FileSource.COMPACT)
+        self.replaced(before)
+        return CompactResult(before, tuple(after), changelog.files)
+
+    def _moved_and_told(self, output_level: int, file: DataFileMeta, sections: Sequence[Section]) -> CompactResult:
+        with self._changelog(output_level) as changelog:
+            for merged in self._merges(output_level, sections):
+                changelog.add(merged.changes)
+        return CompactResult((file,), (file.upgraded(output_level),), changelog.files)
+
+    def _merges(self, output_level: int, sections: Sequence[Section]) -> Iterator[Merged]:
+        for rows in versions_by_range(self.target, self.place, sections, vectors=self.vectors):
+            yield self.merged(rows, output_level)
+
+    def _changelog(self, level: int) -> SideOutput:
+        def write(frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
+            return write_files(
+                self.target, self.place, frames, level=level, source=FileSource.COMPACT, changelog=True
+            )
+
+        return SideOutput(write)
+
+
+class LookupRewriter(ChangelogRewriter):
+    """What level 0 brings is merged with what the keys were, wherever in the levels above that is.
+
+    So the row of a key in the lowest level above 0 is always complete. Rows that are superseded beyond the compaction
+    are marked as dead where the table has deletion vectors.
+    """
+
+    def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
+        super().__init__(target, place, vectors)
+        self.strategy = LookupStrategy.of(target)
+        self.produces_changelog = self.strategy.changelog
+        self.comparison = Comparison.of(target)
+        names = (*(field.name for field in target.schema.fields), SEQUENCE_NUMBER, VALUE_KIND)
+        self.columns = names if self.strategy.reads_values(target) else ()
+
+    def tells(self, output_level: int, sections: Sequence[Section]) -> bool:
+        return output_level != 0 and any(file.level == 0 for file in files_of(sections))
+
+    def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:
+        spec, write = self.target.merge, self.target.write
+        assert spec is not None
+        if file.level != 0:
+            return Upgrade.MOVED
+        if write.format_of(0) != write.format_of(output_level):
+            return Upgrade.REWRITTEN
+        if self.vectors is not None and file.delete_row_count != 0:  # retractions must not get above level 0
+            return Upgrade.REWRITTEN
+        if output_level == self.tree.max_level:
+            return Upgrade.TOLD
+        # The newest version of a key stands for itself; what other engines make of it takes in what lies above.
+        stands_alone = spec.engine == "deduplicate" and not spec.sequence
+        return Upgrade.TOLD if stands_alone else Upgrade.REWRITTEN
+
+    def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
+        return merged_with_lookup(
+            self.target,
+            rows,
+            lambda keys: self.found(keys, output_level),
+            told=self.produces_changelog,
+            comparison=self.comparison,
+        )
+
+    def found(self, keys: pl.DataFrame, output_level: int) -> pl.DataFrame:
+        """The newest rows of keys above a level; with deletion vectors they are dead from now on."""
+        files = [file for run in self.tree.runs[output_level:] for file in run]
+        found = looked_up(self.target, self.place, keys, files, self.vectors, self.columns)
+        if self.vectors is not None:
+            numbers, positions = found[FILE].to_numpy(), found[POSITION].to_numpy()
+            for number in np.unique(numbers).tolist():
+                self.vectors.mark(files[number].file_name, positions[numbers == number])
+        return found
+
+    def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
+        assert self.target.merge is not None
+        if not self.target.merge.folds:  # of chosen versions the newest is that of the lowest level anyway
+            return super().merely_merged(output_level, drop_deletes, sections)
+        before = files_of(sections)
+        ranges = versions_by_range(self.target, self.place, sections, vectors=self.vectors)
+        merges = (merge_versions(self.target, without_superseded(self.target, rows)) for rows in ranges)
+        kept = (rows.filter(~RETRACTS) if drop_deletes else rows for rows in merges)
+        after = write_files(self.target, self.place, kept, level=output_level, source=FileSource.COMPACT)
+        self.replaced(before)
+        return CompactResult(before, tuple(after))
+
+    def _moved_and_told(self, output_level: int, file: DataFileMeta, sections: Sequence[Section]) -> CompactResult:
+        if self.produces_changelog:
+            return super()._moved_and_told(output_level, file, sections)
+        if self.vectors is not None:
+            # Only the keys are needed.
+            stored = StoredFiles(self.target, self.place, (file,), self.vectors)
+            names = self.target.schema.trimmed_primary_keys
+            (keys,) = stored.collect([stored.lazy(file).select(names)])
+            self.found(keys, output_level)
+        return CompactResult((file,), (file.upgraded(output_level),))
+
+
+class FirstRowRewriter(LookupRewriter):
+    """Keys that are known already are dropped; the changelog tells of new ones."""
+
+    def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
+        merged = merged_first_rows(self.target, rows, lambda keys: self.found(keys, output_level))
+        return merged if self.produces_changelog else merged._replace(changes=merged.changes[:0])
+
+
+class FullCompactionRewriter(ChangelogRewriter):
+    """A full compaction tells how keys differ from the last one's result, which is the bottom level."""
+
+    def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
+        super().__init__(target, place, vectors)
+        self.comparison = Comparison.of(target)
+
+    def tells(self, output_level: int, sections: Sequence[Section]) -> bool:  # noqa: ARG002
+        return output_level == self.tree.max_level
+
+    def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:  # noqa: ARG002
+        return Upgrade.TOLD if output_level == self.tree.max_level else Upgrade.MOVED
+
+    def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
+        return merged_fully(self.target, rows, output_level, comparison=self.comparison)

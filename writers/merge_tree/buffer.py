@@ -1,0 +1,118 @@
+"""Rows on their way to level 0: numbered as they arrive, sorted by key, spilled to disk where they are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.writers.merge_tree.cursors import key_ranges_of
+from morrow.writers.merge_tree.keys import Rows
+from morrow.writers.merge_tree.merging import merge_versions, version_order
+from morrow.writers.merge_tree.spill import SpilledRun, SpillFolder
+from morrow.writers.target import WriteTarget
+
+RUN_BYTES = 64 << 20
+"""A spilled run has rows of so many bytes: while it is sorted, it is in memory twice."""
+BATCH_BYTES = 1 << 20
+"""A batch of a spilled run, of which one of each run is in memory while they are merged."""
+SLICE_ROWS = 1 << 18
+"""Rows of a sorted buffer that are copied at once."""
+
+
+class SortBuffer:
+    """The rows of one bucket that are not in files yet.
+
+    Args:
+        next_number: the sequence number of the first row.
+    """
+
+    def __init__(self, target: WriteTarget, next_number: int) -> None:
+        self._target = target
+        self.next_number = next_number
+        self._names = [*(field.name for field in target.schema.fields), SEQUENCE_NUMBER, VALUE_KIND]
+        self._frames: list[pl.DataFrame] = []
+        self._runs: list[SpilledRun] = []
+        self._folder: SpillFolder | None = None
+        self.bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._frames and not self._runs
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
+        if not rows.height:
+            return
+        end = self.next_number + rows.height
+        numbers = pl.int_range(self.next_number, end, dtype=pl.Int64, eager=True).alias(SEQUENCE_NUMBER)
+        self.next_number = end
+        frame = rows.with_columns(numbers, pl.col(VALUE_KIND).cast(pl.Int8)).select(self._names)
+        self._frames.append(frame)
+        self.bytes += int(frame.estimated_size())
+
+    def spill(self) -> None:
+        """Move the rows in memory to temporary files, as sorted runs."""
+        for rows in self._pieces(RUN_BYTES):
+            if self._folder is None:
+                self._folder = SpillFolder()
+            order = version_order(self._target, rows)
+            step = max(int(rows.height * BATCH_BYTES // max(rows.estimated_size(), 1)), 1)
+            self._runs.append(self._folder.write(_slices(rows, order, step)))
+
+    def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
+        """The rows in memory, some at a time in the order of their arrival; they are let go of one by one."""
+        frames, self._frames, self.bytes = self._frames, [], 0
+        frames.reverse()
+        while frames:
+            piece = [frames.pop()]
+            size = piece[0].estimated_size()
+            while frames and size + frames[-1].estimated_size() <= most_bytes:
+                piece.append(frames.pop())
+                size += piece[-1].estimated_size()
+            rows = pl.concat(piece, rechunk=True)
+            del piece
+            step = max(int(rows.height * most_bytes // max(size, 1)), 1)
+            for start in range(0, rows.height, step):
+                yield rows[start : start + step]
+
+    def versions(self) -> Iterator[pl.DataFrame]:
+        """All rows by key and age, unmerged, as version frames."""
+        if not self._runs:
+            rows = self._in_memory()
+            yield from _slices(rows, version_order(self._target, rows), SLICE_ROWS)
+            return
+        for parts in self._ranges():
+            rows = pl.concat(parts)
+            yield rows.select(pl.all().gather(pl.Series(version_order(self._target, rows))))
+
+    def merged(self) -> Iterator[pl.DataFrame]:
+        """One row per key by the table's merge engine, retractions included, as sorted version frames."""
+        if not self._runs:
+            yield merge_versions(self._target, self._in_memory(), in_order=True)
+            return
+        for parts in self._ranges():
+            yield merge_versions(self._target, pl.concat(parts), in_order=True)
+
+    def _in_memory(self) -> pl.DataFrame:
+        self._frames = [pl.concat(self._frames, rechunk=True)] if len(self._frames) > 1 else self._frames
+        return self._frames[0]
+
+    def _ranges(self) -> Iterator[list[pl.DataFrame]]:
+        if self._frames:
+            self.spill()
+        return key_ranges_of([run.batches() for run in self._runs], self._target.schema.trimmed_primary_keys)
+
+    def clear(self) -> None:
+        """Forget all rows and remove the temporary files."""
+        self._frames, self._runs, self.bytes = [], [], 0
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+
+def _slices(rows: pl.DataFrame, order: Rows, step: int) -> Iterator[pl.DataFrame]:
+    """The rows in this order, some at a time."""
+    for start in range(0, len(order), step):
+        yield rows.select(pl.all().gather(pl.Series(order[start : start + step])))

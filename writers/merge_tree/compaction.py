@@ -1,0 +1,127 @@
+"""Compacts the runs of one bucket: what the strategy picks, section by section, as few rows as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.writers.merge_tree.keys import key_order_of, trimmed_key
+from morrow.writers.merge_tree.levels import Levels, Section, sections_of
+from morrow.writers.merge_tree.rewriter import CompactResult, Rewriter
+from morrow.writers.merge_tree.strategy import CompactUnit, Strategy
+from morrow.writers.target import WriteTarget
+
+DEAD_SHARE = 2
+"""A file more than one in so many of whose rows are dead is rewritten."""
+
+
+class Compactor:
+    """The levels of a bucket, and the compactions that change them."""
+
+    def __init__(
+        self, target: WriteTarget, files: Iterable[DataFileMeta], rewriter: Rewriter, strategy: Strategy
+    ) -> None:
+        self._target = target
+        self._write = target.write
+        self._rewriter = rewriter
+        self._strategy = strategy
+        self._order = key_order_of(trimmed_key(target), where=target.where)
+        self.levels = Levels.of(files, self._write.levels, self._order, where=target.where)
+
+    @property
+    def sorted_runs(self) -> int:
+        return len(self.levels.level_runs)
+
+    def add(self, files: Iterable[DataFileMeta]) -> None:
+        """Files that were flushed."""
+        self.levels = self.levels.updated((), files, where=self._target.where)
+
+    def compact(self, full: bool) -> CompactResult | None:
+        """One compaction, of everything or of what the strategy picks; None when nothing is to be done."""
+        unit = self._full() if full else self._picked()
+        if unit is None:
+            return None
+        self._rewriter.levels = self.levels
+        result = self._each_alone(unit) if unit.each_alone else self._run(unit)
+        self.levels = self.levels.updated(result.before, result.after, where=self._target.where)
+        return result
+
+    # --- what ---
+
+    def _picked(self) -> CompactUnit | None:
+        unit = self._strategy.pick(self.levels.count, self.levels.level_runs)
+        return self._mostly_dead() if unit is None or unit.changes_nothing else unit
+
+    def _full(self) -> CompactUnit | None:
+        """Everything to the highest level; where it is there already, the files that have something to lose."""
+        runs, top = self.levels.level_runs, self.levels.max_level
+        if not runs:
+            return None
+        if len(runs) > 1 or runs[0].level != top:
+            return CompactUnit.of(top, runs)
+        vectors = self._rewriter.vectors
+        dead = tuple(file for file in runs[0].files if vectors is not None and file.file_name in vectors)
+        files = runs[0].files if self._write.force_rewrite_all else dead
+        return CompactUnit(top, files, each_alone=True) if files else None
+
+    def _mostly_dead(self) -> CompactUnit | None:
+        """Files of one level that have fewer live rows than dead ones."""
+        vectors = self._rewriter.vectors
+        if vectors is None:
+            return None
+        for run in self.levels.level_runs:
+            files = tuple(f for f in run.files if vectors.dead_rows(f.file_name) * DEAD_SHARE > f.row_count)
+            if files and run.level > 0:
+                return CompactUnit(run.level, files, each_alone=True)
+        return None
+
+    def _drops_deletes(self, output_level: int) -> bool:
+        """Nothing older than the compacted runs is left, or its rows have been marked as dead in their place."""
+        bottom = output_level >= self.levels.highest or self._rewriter.vectors is not None
+        return output_level != 0 and bottom
+
+    # --- how ---
+
+    def _each_alone(self, unit: CompactUnit) -> CompactResult:
+        result = CompactResult()
+        for file in unit.files:
+            result += self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), [((file,),)])
+        return result
+
+    def _run(self, unit: CompactUnit) -> CompactResult:
+        """Rewrite what overlaps and what is small; move large files up as they are.
+
+        Neighbours in the order of keys are rewritten together, none is left out between them.
+        """
+        result = CompactResult()
+        waiting: list[Section] = []
+        large = self._write.target_file_size // 10 * 7
+        for section in sections_of(unit.files, self._order):
+            if len(section) > 1:
+                waiting.append(section)
+                continue
+            for file in section[0]:
+                if file.file_size < large:
+                    waiting.append(((file,),))
+                else:
+                    result += self._rewritten(unit, waiting)
+                    result += self._upgraded(unit, file)
+                    waiting = []
+        return result + self._rewritten(unit, waiting)
+
+    def _rewritten(self, unit: CompactUnit, sections: list[Section]) -> CompactResult:
+        if not sections:
+            return CompactResult()
+        if len(sections) == 1 and len(sections[0]) == 1:
+            return sum((self._upgraded(unit, file) for file in sections[0][0]), CompactResult())
+        return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
+
+    def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
+        """Move a file up; one that holds retractions cannot go to the highest level as it is."""
+        may_retract = file.delete_row_count is None or file.delete_row_count > 0
+        if (unit.output_level == self.levels.max_level and may_retract) or self._write.force_rewrite_all:
+            drops = self._drops_deletes(unit.output_level)
+            return self._rewriter.rewrite(unit.output_level, drops, [((file,),)])
+        if file.level == unit.output_level:
+            return CompactResult()
+        return self._rewriter.upgrade(unit.output_level, file)

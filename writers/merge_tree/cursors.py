@@ -1,0 +1,89 @@
+"""Sorted runs side by side, cut at the same keys: a merge of any number of runs in bounded memory.
+
+Each run is read in batches. The smallest of the last keys in memory bounds a range of keys that no batch still to come
+can add to; the rows below it are taken from every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from morrow.writers.merge_tree.keys import below
+
+
+class RunCursor:
+    """The rows of one sorted run from the first that was not taken yet."""
+
+    def __init__(self, batches: Iterator[pl.DataFrame], key: Sequence[str]) -> None:
+        self._batches = batches
+        self._key = key
+        self._head: pl.DataFrame | None = None
+        self.finished = False
+        self._fill()
+
+    def _fill(self) -> None:
+        """Read until there is a row, or no more."""
+        while not self.finished and not self.rows:
+            self.extend()
+
+    def extend(self) -> None:
+        """Read one more batch behind the rows in memory."""
+        batch = next(self._batches, None)
+        if batch is None:
+            self.finished = True
+        elif self._head is None or not self._head.height:
+            self._head = batch
+        else:
+            self._head = pl.concat([self._head, batch])
+
+    @property
+    def rows(self) -> int:
+        return 0 if self._head is None else self._head.height
+
+    @property
+    def last_row(self) -> pl.DataFrame:
+        """The key of the last row in memory."""
+        assert self._head is not None
+        return self._head.tail(1).select(self._key)
+
+    def take(self, bound: tuple[Any, ...] | None) -> pl.DataFrame:
+        """The rows with keys below `bound`; all rows if it is None."""
+        head = self._head
+        assert head is not None
+        count = head.height
+        if bound is not None:
+            count = head.select(below(self._key, bound, head.schema).sum()).item()
+        self._head = head[count:]
+        self._fill()
+        return head[:count]
+
+
+def key_ranges_of(runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str]) -> Iterator[list[pl.DataFrame]]:
+    """The rows of sorted runs by ascending ranges of their keys: what each run has of a range, in the order of `runs`.
+
+    Args:
+        runs: batches of version frames sorted by `key`, of which a run may hold one several times.
+    """
+    cursors = [RunCursor(run, key) for run in runs]
+    while any(cursor.rows for cursor in cursors):
+        unfinished = [cursor for cursor in cursors if not cursor.finished]
+        bound, least = _least_end(unfinished, key)
+        parts = [cursor.take(bound) for cursor in cursors if cursor.rows]
+        parts = [part for part in parts if part.height]
+        if parts:
+            yield parts
+        elif least is not None:
+            # All that is in memory of this run is one key, which may go on.
+            least.extend()
+
+
+def _least_end(unfinished: Sequence[RunCursor], key: Sequence[str]) -> tuple[tuple[Any, ...] | None, RunCursor | None]:
+    """The smallest last key in memory, and the run that has it."""
+    if not unfinished:
+        return None, None
+    ends = pl.concat([cursor.last_row for cursor in unfinished])
+    number = int(ends.select(pl.arg_sort_by(list(key))).item(0, 0))
+    return ends.row(number), unfinished[number]

@@ -1,0 +1,133 @@
+"""Sorted runs of data files merged in key order, a range of keys at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import polars as pl
+
+from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement
+from morrow.writers.merge_tree.cursors import key_ranges_of
+from morrow.writers.merge_tree.keys import key_order_of, trimmed_key
+from morrow.writers.merge_tree.levels import KeyOrder, Section, SortedRun, files_of, run_size
+from morrow.writers.merge_tree.merging import RETRACTS, merge_versions
+from morrow.writers.merge_tree.stored_runs import StoredFiles
+from morrow.writers.target import WriteTarget
+
+WHOLE_ROWS = 1 << 20
+"""So many rows of neighbouring sections are merged in one piece."""
+RANGE_ROWS = 1 << 19
+"""Rows of a larger section that are in memory at once, about."""
+RANGE_BYTES = 1 << 25
+"""What these may take in their files, for both."""
+LEAST_BATCH = 1 << 12
+"""Rows of a run that are read at once, at least."""
+
+
+def sorted_merge(
+    target: WriteTarget,
+    place: Placement,
+    sections: Sequence[Section],
+    *,
+    vectors: DeletionMaintainer | None = None,
+    drop_deletes: bool,
+) -> Iterator[pl.DataFrame]:
+    """The merged rows of the files as sorted version frames by ascending key ranges, in memory of some ranges.
+
+    Args:
+        sections: files whose key ranges overlap only within a section, sections in key order.
+        vectors: the deletion vectors of the bucket; rows they mark as dead do not exist.
+        drop_deletes: whether retractions that remain are left out.
+
+    Raises:
+        CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
+    """
+    files = StoredFiles(target, place, files_of(sections), vectors)
+    order = key_order_of(trimmed_key(target), where=target.where)
+    for group in _groups(sections):
+        by_age = _by_age(group, order)
+        for parts in _key_ranges(files, by_age or _runs(group), group):
+            rows = pl.concat(parts)
+            # Nothing in a single run is merged, whatever the engine does to single versions.
+            merged = merge_versions(target, rows, in_order=by_age is not None) if len(parts) > 1 else rows
+            yield merged.filter(~RETRACTS) if drop_deletes else merged
+
+
+def versions_by_range(
+    target: WriteTarget,
+    place: Placement,
+    sections: Sequence[Section],
+    *,
+    vectors: DeletionMaintainer | None = None,
+) -> Iterator[pl.DataFrame]:
+    """All live rows of the files, by ascending key ranges: version frames, unmerged, with the column `LEVEL`.
+
+    A key has all its rows in one frame, in no particular order. Arguments and errors as for `sorted_merge`.
+    """
+    files = StoredFiles(target, place, files_of(sections), vectors, leveled=True)
+    order = key_order_of(trimmed_key(target), where=target.where)
+    for group in _groups(sections):
+        runs = _by_age(group, order) or _runs(group)
+        yield from map(pl.concat, _key_ranges(files, runs, group))
+
+
+def _groups(sections: Iterable[Section]) -> Iterator[list[Section]]:
+    """Neighbouring sections together as long as they are small."""
+    group: list[Section] = []
+    for section in sections:
+        if group and not _is_small([*group, section]):
+            yield group
+            group = []
+        group.append(section)
+    if group:
+        yield group
+
+
+def _is_small(sections: Sequence[Section]) -> bool:
+    files = files_of(sections)
+    return sum(file.row_count for file in files) <= WHOLE_ROWS and run_size(files) <= RANGE_BYTES
+
+
+def _by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] | None:
+    """The files as sorted runs of which each is newer than those before it; None where numbers have to be compared."""
+    levels: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for file in files_of(group):
+        levels[file.level].append(file)
+    runs: list[SortedRun] = [(file,) for file in levels.pop(0, ())]
+    runs += [tuple(sorted(run, key=lambda file: order(file.min_key))) for run in levels.values()]
+    runs.sort(key=_first_number)
+    disjoint = all(_last_number(older) < _first_number(newer) for older, newer in pairwise(runs))
+    return runs if disjoint else None
+
+
+def _runs(group: Iterable[Section]) -> list[SortedRun]:
+    """The runs of sections; of such that do not overlap they lie side by side."""
+    return [run for section in group for run in section]
+
+
+def _first_number(run: SortedRun) -> int:
+    return min(file.min_sequence_number for file in run)
+
+
+def _last_number(run: SortedRun) -> int:
+    return max(file.max_sequence_number for file in run)
+
+
+def _key_ranges(
+    files: StoredFiles, runs: Sequence[SortedRun], group: Sequence[Section]
+) -> Iterator[list[pl.DataFrame]]:
+    """The rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
+    if _is_small(group):
+        yield files.whole([file for run in runs for file in run])
+        return
+    total = sum(file.row_count for run in runs for file in run)
+    size = sum(map(run_size, runs))
+    at_once = min(RANGE_ROWS, total * RANGE_BYTES // max(size, 1))
+    batches = [
+        files.batches(run, max(at_once * sum(file.row_count for file in run) // total, LEAST_BATCH)) for run in runs
+    ]
+    yield from key_ranges_of(batches, files.target.schema.trimmed_primary_keys)

@@ -1,0 +1,119 @@
+"""What buckets hold when writing begins: their live data files and index files, as the newest snapshot has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import polars as pl
+
+from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
+from morrow.engine.format.entry_frames import data_files_of, index_entries_of, without_value_stats
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.entries import index_entries
+from morrow.writers.commit.base_entries import live_in_partitions
+from morrow.writers.files.placement import Placement
+from morrow.writers.target import WriteTarget
+
+BUCKET = ["_PARTITION", "_BUCKET"]
+
+
+@dataclass(frozen=True)
+class BucketState:
+    """The files of one bucket in one snapshot, in the order in which they were committed.
+
+    `total_buckets` is the number of buckets its partition was written with, None when it holds no file.
+    """
+
+    files: tuple[DataFileMeta, ...] = ()
+    total_buckets: int | None = None
+    index_files: tuple[IndexFileMeta, ...] = ()
+    snapshot_id: int | None = None
+
+    @property
+    def max_sequence_number(self) -> int:
+        """The greatest sequence number in the bucket, -1 when it is empty."""
+        return max((file.max_sequence_number for file in self.files), default=-1)
+
+
+def restored(
+    target: WriteTarget, snapshot: Snapshot | None, places: Sequence[Placement]
+) -> dict[Placement, BucketState]:
+    """The state of each of these buckets; one that holds nothing still knows its partition's number of buckets.
+
+    Raises:
+        CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
+    """
+    if snapshot is None:
+        return {place: BucketState() for place in places}
+    partitions = {place.partition for place in places}
+    frame = live_in_partitions(target.metadata, snapshot, target.schema, partitions)
+    totals = _totals(frame)
+    wanted = pl.DataFrame(
+        {"_PARTITION": [p.partition for p in places], "_BUCKET": [p.bucket for p in places]},
+        schema={"_PARTITION": pl.Binary, "_BUCKET": pl.Int32},
+    )
+    frame = frame.join(wanted.unique(), on=BUCKET, how="semi", maintain_order="left")
+    found = _states(target, snapshot, frame, totals, partitions)
+    return {
+        place: found.get(place) or BucketState(total_buckets=totals.get(place.partition), snapshot_id=snapshot.id)
+        for place in places
+    }
+
+
+def restored_partitions(
+    target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
+) -> dict[Placement, BucketState]:
+    """The state of every bucket that holds anything, of these partitions (None: of all).
+
+    Raises: as `restored`.
+    """
+    if snapshot is None:
+        return {}
+    kept = None if partitions is None else set(partitions)
+    frame = live_in_partitions(target.metadata, snapshot, target.schema, kept)
+    return _states(target, snapshot, frame, _totals(frame), kept)
+
+
+def _states(
+    target: WriteTarget,
+    snapshot: Snapshot,
+    frame: pl.DataFrame,
+    totals: Mapping[bytes, int],
+    partitions: Set[bytes] | None,
+) -> dict[Placement, BucketState]:
+    files: dict[Placement, list[DataFileMeta]] = {}
+    for place, file in zip(_places(frame), data_files_of(frame), strict=True):
+        files.setdefault(place, []).append(without_value_stats(file) if target.write.manifest_drop_stats else file)
+    indexes = _index_files(target, snapshot, partitions)
+    return {
+        place: BucketState(
+            tuple(files.get(place, ())), totals.get(place.partition), tuple(indexes.get(place, ())), snapshot.id
+        )
+        for place in dict.fromkeys((*files, *indexes))
+    }
+
+
+def _index_files(
+    target: WriteTarget, snapshot: Snapshot, partitions: Set[bytes] | None
+) -> dict[Placement, list[IndexFileMeta]]:
+    frame = index_entries(target.metadata, snapshot)
+    if frame is None:
+        return {}
+    frame = frame.filter(frame["_GLOBAL_INDEX"].is_null())
+    if partitions is not None:
+        frame = frame.filter(frame["_PARTITION"].is_in(list(partitions)))
+    found: dict[Placement, list[IndexFileMeta]] = {}
+    for entry in index_entries_of(frame):
+        found.setdefault(Placement(entry.partition, entry.bucket), []).append(entry.file)
+    return found
+
+
+def _places(frame: pl.DataFrame) -> Iterable[Placement]:
+    return map(Placement, frame["_PARTITION"].to_list(), frame["_BUCKET"].to_list())
+
+
+def _totals(frame: pl.DataFrame) -> dict[bytes, int]:
+    """The number of buckets of each partition: that of its newest file."""
+    newest = frame.unique("_PARTITION", keep="last")
+    return dict(zip(newest["_PARTITION"].to_list(), newest["_TOTAL_BUCKETS"].to_list(), strict=True))

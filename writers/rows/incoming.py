@@ -1,0 +1,144 @@
+"""Incoming data, matched to the table's columns by name and checked, as frames that bucket writers take."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.format.schema import VALUE_KIND
+from morrow.readers.casts import arrow_cast
+from morrow.readers.dtypes import polars_dtype, to_series
+from morrow.writers.rows.kinds import KindColumn, Kinds, kinds_of_field, without_ignored
+from morrow.writers.rows.lossless import lossless
+from morrow.writers.rows.sources import Piece, Source, source_of
+from morrow.writers.target import WriteTarget
+
+NANOS_PER_MILLI = 1_000_000
+MILLIS_PER_SECOND = 1_000
+ROWS_SHOWN = 3
+
+
+def incoming(
+    target: WriteTarget, data: object, *, columns: Sequence[str] | None = None, kinds: Kinds = None
+) -> Iterator[pl.DataFrame]:
+    """What a user wrote, as frames of the table's columns in schema order, keyed tables with ``_VALUE_KIND`` (Int8).
+
+    Columns are matched by name, in any order. A column that is missing takes its default value, or null. As in Java,
+    a default value also replaces nulls that are given.
+
+    Args:
+        data: see `source_of`.
+        columns: take only these columns of the table, and give frames of them (and kinds).
+        kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrules it.
+
+    Raises:
+        ColumnNotFound: the data has a column that the table does not have.
+        InvalidArgument: a column is missing that is NOT NULL without default, a value does not fit its column's type, a
+            null in a NOT NULL column, or a row kind that the table does not take. What is wrong with names or types is
+            raised by this call, what is wrong with values when their frame is due.
+    """
+    source = source_of(data)
+    fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)
+    row_kinds = KindColumn(kinds, source.names)
+    _check_names(target, source, fields, row_kinds.column)
+    return _frames(target, source, fields, row_kinds)
+
+
+def _check_names(target: WriteTarget, source: Source, fields: Sequence[t.DataField], kind_column: str | None) -> None:
+    known = [f.name for f in fields]
+    if kind_column in known:
+        raise InvalidArgument(
+            f"kinds={kind_column!r} names a column of the table; set the option rowkind.field to take kinds from it"
+        )
+    extra = [name for name in source.names if name not in known and name != kind_column]
+    if extra:
+        near = difflib.get_close_matches(extra[0], known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ColumnNotFound(
+            f"{target.where}: the data has columns that the table does not have: {', '.join(map(repr, extra))}; {hint}"
+            f"the table's columns are {', '.join(known)}"
+        )
+    missing = [
+        f for f in fields if f.name not in source.names and not f.type.nullable and f.default_value is None
+    ]
+    if missing:
+        raise InvalidArgument(
+            f"{target.where}: the data lacks columns that are NOT NULL and have no default: "
+            f"{', '.join(str(f) for f in missing)}; its columns are {', '.join(source.names) or 'none'}"
+        )
+
+
+def _frames(
+    target: WriteTarget, source: Source, fields: Sequence[t.DataField], row_kinds: KindColumn
+) -> Iterator[pl.DataFrame]:
+    defaults = {f.name: _default(f, target.where) for f in fields if f.default_value is not None}
+    rowkind_field = target.write.rowkind_field
+    row = 0
+    for piece in source.pieces:
+        height = len(piece)
+        columns = [_column(piece, f, defaults.get(f.name), f.name in source.names, row) for f in fields]
+        rows = pl.DataFrame(columns)
+        kinds = row_kinds.of(lambda name, piece=piece: _as_series(piece, name), height)
+        if rowkind_field is not None and rowkind_field in rows.columns:
+            kinds = kinds_of_field(rows, rowkind_field, row)
+        rows, kinds = without_ignored(target, rows, kinds)
+        if rows.height:
+            yield rows.with_columns(kinds.alias(VALUE_KIND)) if target.keyed else rows
+        row += height
+    row_kinds.check_end()
+
+
+def _column(piece: Piece, field: t.DataField, default: pl.Series | None, given: bool, first_row: int) -> pl.Series:
+    if not given:
+        absent = pl.Series(field.name, [None], polars_dtype(field.type)) if default is None else default
+        return absent.new_from_index(0, len(piece))
+    column = _typed(piece, field, first_row)
+    if not field.type.nullable and column.null_count():
+        nulls = column.is_null().arg_true().head(ROWS_SHOWN).to_list()
+        raise InvalidArgument(
+            f"column {field.name!r} is {field.type} and the data has {column.null_count()} nulls in it, the first in "
+            f"row {', '.join(str(first_row + row) for row in nulls)}"
+        )
+    return column if default is None else column.fill_null(default[0]) if column.null_count() else column
+
+
+def _typed(piece: Piece, field: t.DataField, first_row: int) -> pl.Series:
+    """The column in Morrow's Polars representation."""
+    if isinstance(piece, pl.DataFrame):
+        series = piece[field.name]
+        if _is_exact(series, field.type):
+            return series
+        given = series.to_arrow(compat_level=pl.CompatLevel.newest())
+    else:
+        given = piece.column(field.name)
+    return to_series(field.name, lossless(given, field, first_row), field.type)
+
+
+def _is_exact(series: pl.Series, kind: t.DataType) -> bool:
+    """Whether a series holds values of the type as they are, without any that the type has no digits for."""
+    if series.dtype != polars_dtype(kind):
+        return False
+    if isinstance(kind, t.TimeType):
+        return bool((series.to_physical() % NANOS_PER_MILLI == 0).all())
+    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
+        return kind.precision > 0 or bool((series.to_physical() % MILLIS_PER_SECOND == 0).all())
+    return not series.dtype.is_nested()
+
+
+def _as_series(piece: Piece, name: str) -> pl.Series:
+    return piece[name] if isinstance(piece, pl.DataFrame) else pl.Series(name, pl.from_arrow(piece.column(name)))
+
+
+def _default(field: t.DataField, where: str) -> pl.Series:
+    """The default value of a column (one row): its text cast to the type, without the quotes around it, as in Java."""
+    text = field.default_value
+    assert text is not None
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    cast = arrow_cast(pa.array([text], pa.string()), t.VarCharType(), field.type, where=f"{where}, default of {field}")
+    return to_series(field.name, cast, field.type)

@@ -1,0 +1,200 @@
+"""Writes rows to a table: checks them, routes them to the writers of their buckets, bounds memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.format.data_file_meta import IndexFileMeta
+from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.append.writer import AppendWriter
+from morrow.writers.bucket_writer import BucketWriter
+from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
+from morrow.writers.files import Placement
+from morrow.writers.merge_tree.postpone import PostponeWriter
+from morrow.writers.merge_tree.writer import MergeTreeWriter
+from morrow.writers.messages import CommitMessage
+from morrow.writers.restored import BucketState, restored
+from morrow.writers.rows import Kinds, incoming
+from morrow.writers.target import WriteTarget
+
+
+class TableWriter:
+    """Turns rows into files that are not committed yet. Not safe for use by several threads at once.
+
+    Buckets are restored from the newest snapshot at the first write and written on from there, also after
+    `prepare_commit`, until `forget` is told that somebody else has committed.
+
+    Args:
+        overwrite: what the table holds does not count: the rows replace it.
+    """
+
+    def __init__(self, target: WriteTarget, *, overwrite: bool = False) -> None:
+        _check_writable(target)
+        self.target = target
+        self._overwrite = overwrite
+        self._mode = bucket_mode(target)
+        self._base: _Base | None = None
+        self._writers: dict[Placement, BucketWriter] = {}
+        self._totals: dict[Placement, int] = {}
+
+    def write(self, data: object, kinds: Kinds = None) -> int:
+        """Take rows; see `writers.rows.incoming` for what is accepted and raised. Returns how many were taken.
+
+        After an error the writer is of no use but to `abort`.
+        """
+        return self.write_frames(incoming(self.target, data, kinds=kinds))
+
+    def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
+        """Take rows that are checked already: frames as `writers.rows.incoming` gives them."""
+        taken = 0
+        for rows in frames:
+            base = self._restored_base()
+            routed = list(base.router.route(rows))
+            self._open([place for place, _ in routed])
+            for place, part in routed:
+                self._writers[place].write(part)
+                self._bound_memory()
+            taken += rows.height
+        return taken
+
+    def compact(self, places: Sequence[Placement], *, full: bool) -> None:
+        """Compact these buckets with what was written to them."""
+        self._restored_base()
+        self._open(places)
+        for place in places:
+            self._writers[place].compact(full)
+
+    def prepare_commit(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
+        """What was written since the last call, as messages for `TableCommit`; buckets without news have none."""
+        messages = []
+        indexes = dict(self._base.router.index_files()) if self._base is not None else {}
+        for place, writer in self._writers.items():
+            message = writer.prepare_commit(wait_compaction=wait_compaction)
+            message = _complete(message, self._totals[place], indexes.pop(place, None))
+            if not message.is_empty:
+                messages.append(message)
+        return messages
+
+    @property
+    def base(self) -> Snapshot | None:
+        """The snapshot that buckets were restored from; None before the first write, and in a table without one."""
+        return None if self._base is None else self._base.snapshot
+
+    def forget(self) -> None:
+        """Restore buckets anew at the next write: the table has changed under this writer."""
+        self.close()
+        self._base = None
+
+    def close(self) -> None:
+        """Drop what is buffered, and files that no prepared message names."""
+        writers, self._writers = self._writers, {}
+        self._totals = {}
+        for writer in writers.values():
+            with suppress(MorrowError):  # a file that cannot be deleted is an orphan, the error at hand counts more
+                writer.close()
+
+    def _restored_base(self) -> _Base:
+        if self._base is None:
+            snapshot = self.target.metadata.latest_snapshot()
+            self._base = _Base(snapshot, router_for(self.target, snapshot, overwrite=self._overwrite))
+        return self._base
+
+    def _open(self, places: Sequence[Placement]) -> None:
+        """Make the writers of buckets that have none yet, from one pass over the manifests."""
+        new = [place for place in dict.fromkeys(places) if place not in self._writers]
+        if not new:
+            return
+        if self._overwrite:
+            states = {place: BucketState() for place in new}
+        else:
+            states = restored(self.target, self.base, new)
+        for place in new:
+            state = states[place]
+            self._check_total(place, state)
+            self._totals[place] = self.target.options.bucket
+            self._writers[place] = _WRITERS[self._mode](self.target, place, state)
+
+    def _check_total(self, place: Placement, state: BucketState) -> None:
+        """A partition keeps its number of buckets until it is overwritten."""
+        now = self.target.options.bucket
+        if state.total_buckets is None or state.total_buckets == now or self._mode is BucketMode.POSTPONE:
+            return
+        target = self.target
+        values = zip(target.schema.partition_keys, target.partition_values(place.partition))
+        partition = ", ".join(f"{name}={value}" for name, value in values)
+        what = f"the partition {partition}" if partition else "the table"
+        raise InvalidArgument(
+            f"{target.where}: {what} was written with {state.total_buckets} buckets and the option 'bucket' is "
+            f"{now} now; rescale it first with Table.overwrite of its rows"
+        )
+
+    def _bound_memory(self) -> None:
+        """Within ``write-buffer-size`` over all buckets: the fullest give way."""
+        sizes = {place: writer.buffered_bytes for place, writer in self._writers.items()}
+        held = sum(sizes.values())
+        while held > self.target.write.write_buffer:
+            place = max(sizes, key=lambda one: sizes[one])
+            self._writers[place].spill()
+            held -= sizes.pop(place) - self._writers[place].buffered_bytes
+            if not sizes:
+                return
+
+
+class _Base(msgspec.Struct, frozen=True):
+    """What writing began from."""
+
+    snapshot: Snapshot | None
+    router: Router
+
+
+def _complete(
+    message: CommitMessage, total_buckets: int, index: tuple[IndexFileMeta, IndexFileMeta | None] | None
+) -> CommitMessage:
+    """The message with the number of buckets of the table now, and the hash index of the bucket."""
+    if message.total_buckets != total_buckets:
+        message = msgspec.structs.replace(message, total_buckets=total_buckets)
+    if index is None:
+        return message
+    new, old = index
+    return msgspec.structs.replace(
+        message,
+        new_index_files=(*message.new_index_files, new),
+        deleted_index_files=(*message.deleted_index_files, *(() if old is None else (old,))),
+    )
+
+
+class _MakesWriter(Protocol):
+    def __call__(self, target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter: ...
+
+
+def _fixed(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
+    return MergeTreeWriter(target, place, state) if target.keyed else AppendWriter(target, place, state)
+
+
+_WRITERS: dict[BucketMode, _MakesWriter] = {
+    BucketMode.UNAWARE: AppendWriter,
+    BucketMode.FIXED: _fixed,
+    BucketMode.DYNAMIC: MergeTreeWriter,
+    BucketMode.CROSS_PARTITION: MergeTreeWriter,
+    BucketMode.POSTPONE: PostponeWriter,
+}
+
+
+def _check_writable(target: WriteTarget) -> None:
+    """Refuse what writers do not keep up.
+
+    Raises:
+        Unsupported: tables whose rows carry ids of their own.
+    """
+    for option, on in (
+        ("row-tracking.enabled", target.options.row_tracking),
+        ("data-evolution.enabled", target.options.data_evolution),
+    ):
+        if on:
+            raise Unsupported(f"writing to a table with {option}", where=target.where)

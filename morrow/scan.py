@@ -53,7 +53,7 @@ def make_scan(
     schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
-    names = tuple(schema.by_name) if columns is None else _checked(columns)
+    names = tuple(schema.by_name) if columns is None else checked_columns(columns)
     for name in names:
         schema.column(name)
     parsed = parse_filter(filter, schema.fields)
@@ -61,7 +61,8 @@ def make_scan(
     return Scan(metadata, request)
 
 
-def _checked(columns: Sequence[str]) -> tuple[str, ...]:
+def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """A caller's list of column names. Raises `InvalidArgument` for what is none, or names a column twice."""
     if isinstance(columns, str):
         raise InvalidArgument(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
     if not isinstance(columns, Iterable) or not all(isinstance(name, str) for name in columns):
@@ -71,7 +72,8 @@ def _checked(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _checked_rows(batch_rows: int | None) -> int | None:
+def checked_rows(batch_rows: int | None) -> int | None:
+    """A caller's size of batches. Raises `InvalidArgument` unless it is a positive number."""
     if batch_rows is not None and (isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1):
         raise InvalidArgument(f"batch_rows must be a number of rows, 1 or more, not {batch_rows!r}")
     return batch_rows
@@ -112,13 +114,13 @@ class Scan:
         """Rows as record batches, in bounded memory whatever the table's size."""
         from morrow.readers import execute
 
-        return execute.to_batches(self.plan, self._metadata.store, _checked_rows(batch_rows) or execute.BATCH_ROWS)
+        return execute.to_batches(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
         """`to_batches` as an Arrow record batch reader."""
         from morrow.readers import execute
 
-        return execute.batch_reader(self.plan, self._metadata.store, _checked_rows(batch_rows) or execute.BATCH_ROWS)
+        return execute.batch_reader(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_polars(self) -> pl.DataFrame:
         """All rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
@@ -166,7 +168,7 @@ class Scan:
         request = self._request
         if request.limit is not None and filter is not None:
             raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
-        names = request.columns if columns is None else _checked(columns)
+        names = request.columns if columns is None else checked_columns(columns)
         for name in names:
             if name not in request.columns:
                 raise ColumnNotFound(f"there is no column {name!r}; the columns are {', '.join(request.columns)}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from morrow.changes import Changes, ChangeStream, Mode, Start, make_changes, make_request
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot, Tag
+from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.schema import TableSchema
     from morrow.readers.dataset import PaimonDataset
+    from morrow.writers.rows import Kinds
+    from morrow.writers.target import WriteTarget
+    from morrow.writing import Committer, Writer
 
 
 class Table:
@@ -147,6 +152,144 @@ class Table:
         The arguments choose a snapshot as in `scan`; the newest one is fixed when this is called.
         """
         return self.scan(as_of=as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, branch=branch).dataset()
+
+    # Changes
+
+    def changes(
+        self,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        *,
+        mode: Mode = "auto",
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        from_timestamp: Time | None = None,
+        to_timestamp: Time | None = None,
+    ) -> Changes:
+        """What was done between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
+
+        Args:
+            from_snapshot: an id, or the name of a tag; its own changes are not among them. None: all that are left.
+            to_snapshot: an id, or the name of a tag; its changes are the last ones. None: the newest.
+            mode: ``delta`` reads the rows that were written (APPEND snapshots), ``changelog`` what the changelog
+                producer made of them, ``diff`` holds the rows of both snapshots against each other. ``auto`` is diff
+                for tags, changelog for tables with a producer, delta for others.
+            columns, filter: as for `scan`; the filter looks at each changed row by itself.
+            from_timestamp, to_timestamp: the newest snapshots at or before these times.
+
+        Raises:
+            InvalidArgument, ColumnNotFound: the call is wrong.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: a snapshot is not there.
+        """
+        return make_changes(
+            self._metadata,
+            from_snapshot,
+            to_snapshot,
+            mode=mode,
+            columns=columns,
+            filter=filter,
+            from_timestamp=from_timestamp,
+            to_timestamp=to_timestamp,
+        )
+
+    def stream(
+        self,
+        from_snapshot: int | None = None,
+        *,
+        from_timestamp: Time | None = None,
+        start: Start = "full",
+        consumer_id: str | None = None,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        wait: float | None = None,
+        poll: float = 1.0,
+    ) -> ChangeStream:
+        """Follow the table: an iterator over `Changes`, one for each snapshot that changed rows.
+
+        Args:
+            from_snapshot: the first snapshot whose changes are read.
+            from_timestamp: changes after the newest snapshot at or before this time.
+            start: where neither is given: ``full``, all rows of the newest snapshot first; ``latest``, only what comes.
+            consumer_id: a name under which `ChangeStream.commit`, or the end of a ``with`` block, records how far this
+                reader has come. A stream of a consumer that is known goes on from there; expiry keeps what it needs.
+            wait: seconds to wait for a new snapshot before the iteration ends; None for ever, 0 not at all.
+            poll: seconds between looks for a new snapshot.
+
+        Raises:
+            InvalidArgument, ColumnNotFound: the call is wrong.
+            SnapshotExpired: while iterating, when the next snapshot has expired.
+        """
+        return ChangeStream(
+            self._metadata,
+            make_request(self._metadata, columns, filter),
+            from_snapshot=from_snapshot,
+            from_timestamp=from_timestamp,
+            start=start,
+            consumer_id=consumer_id,
+            wait=wait,
+            poll=poll,
+        )
+
+    @property
+    def consumers(self) -> Consumers:
+        """Readers of changes and how far they have come: ``t.consumers.all()``, ``t.consumers.delete(name)``."""
+        return Consumers(self._metadata)
+
+    # Writing
+
+    def append(
+        self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Add rows, in one commit. In a table with a primary key this is `upsert`.
+
+        Args:
+            data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
+                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
+            kinds: see `Writer.write`.
+            properties: kept in the snapshot.
+
+        Returns: the last snapshot created, None when there were no rows.
+
+        Raises: as `Writer.write` and `Writer.commit`; nothing was written then.
+        """
+        from morrow.writers.operations.append import append
+
+        return append(self._target(), data, kinds, properties)
+
+    def upsert(
+        self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Put rows into a table with a primary key, in one commit: rows of a new key are added, others are merged with
+        those of the same key as the merge engine says (by default they replace them). Arguments as in `append`.
+
+        Raises:
+            InvalidArgument: the table has no primary key. Others as `append`.
+        """
+        from morrow.writers.operations.append import upsert
+
+        return upsert(self._target(), data, kinds, properties)
+
+    def writer(self, commit_user: str | None = None) -> Writer:
+        """A writer for many batches in one commit, or for one commit after the other.
+
+        Args:
+            commit_user: a name of your own makes commits repeatable: with it and an identifier, a commit that was made
+                already is recognised. None: a new name.
+        """
+        from morrow.writing import Writer
+
+        return Writer(self._metadata, commit_user)
+
+    def committer(self, commit_user: str) -> Committer:
+        """Commits what writers of this user have prepared, maybe in other processes."""
+        from morrow.writing import Committer
+
+        return Committer(self._metadata, commit_user)
+
+    def _target(self) -> WriteTarget:
+        from morrow.writers.target import WriteTarget
+
+        return WriteTarget.of(self._metadata)
 
     def on_branch(self, branch: str) -> Table:
         """The same table on another branch. Raises `BranchNotFound`."""

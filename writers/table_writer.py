@@ -9,14 +9,13 @@ from typing import Protocol
 import msgspec
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.bucket_writer import BucketWriter
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
 from morrow.writers.files import Placement
-from morrow.writers.merge_tree.postpone import PostponeWriter
 from morrow.writers.merge_tree.writer import MergeTreeWriter
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState, restored
@@ -35,7 +34,6 @@ class TableWriter:
     """
 
     def __init__(self, target: WriteTarget, *, overwrite: bool = False) -> None:
-        _check_writable(target)
         self.target = target
         self._overwrite = overwrite
         self._mode = bucket_mode(target)
@@ -177,24 +175,16 @@ def _fixed(target: WriteTarget, place: Placement, state: BucketState) -> BucketW
     return MergeTreeWriter(target, place, state) if target.keyed else AppendWriter(target, place, state)
 
 
+def _postponed(target: WriteTarget, place: Placement, state: BucketState) -> BucketWriter:
+    from morrow.writers.merge_tree.postpone import PostponeWriter
+
+    return PostponeWriter(target, place, state)
+
+
 _WRITERS: dict[BucketMode, _MakesWriter] = {
     BucketMode.UNAWARE: AppendWriter,
     BucketMode.FIXED: _fixed,
     BucketMode.DYNAMIC: MergeTreeWriter,
     BucketMode.CROSS_PARTITION: MergeTreeWriter,
-    BucketMode.POSTPONE: PostponeWriter,
+    BucketMode.POSTPONE: _postponed,
 }
-
-
-def _check_writable(target: WriteTarget) -> None:
-    """Refuse what writers do not keep up.
-
-    Raises:
-        Unsupported: tables whose rows carry ids of their own.
-    """
-    for option, on in (
-        ("row-tracking.enabled", target.options.row_tracking),
-        ("data-evolution.enabled", target.options.data_evolution),
-    ):
-        if on:
-            raise Unsupported(f"writing to a table with {option}", where=target.where)

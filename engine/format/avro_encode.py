@@ -4,8 +4,11 @@ The layout is in `morrow.engine.format.avro`. A row is the concatenation of its 
 one or more columns of byte strings and Arrow joins those row by row in native code; no row is touched in Python:
 
     int, long         zigzag varint
+    boolean           a byte, 0 or 1
+    float, double     4 or 8 bytes, little-endian
     bytes, string     varint length, then the bytes
     array             varint count, the items, then 0; an empty array is only the 0
+    map               an array of records {key, value}
     ["null", T]       0 for null, else 2 and the bytes of T (union branches are longs: 0 and 1)
     record            its members, one after the other
 """
@@ -59,19 +62,37 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
         InvalidArgument: a column is missing, or holds a null where the schema has none.
         Unsupported: an unknown codec, or a schema of other types.
     """
+    name = codec_name(codec)
+    sync = uuid.uuid4().bytes
+    return container_head(schema, name, sync) + encode_blocks(table, json.loads(schema), name, sync, zstd_level)
+
+
+def codec_name(codec: str) -> str:
+    """A codec as headers name it. Raises `Unsupported`: none of `COMPRESSORS`."""
     name = {"zstd": "zstandard", "none": "null", "uncompressed": "null"}.get(codec, codec)
     if name not in COMPRESSORS:
         raise Unsupported(f"the Avro codec {codec!r}", hint=f"known are {', '.join(COMPRESSORS)}")
-    node = json.loads(schema)
-    columns = {column: _contiguous(table[column]) for column in table.column_names}
-    rows = _joined(_members(columns, node), table.num_rows)
-    sync = uuid.uuid4().bytes
+    return name
+
+
+def container_head(schema: bytes, codec: str, sync: bytes) -> bytes:
+    """What a container begins with; `codec` is the name of the header."""
     out = [MAGIC, varint(2)]
-    for key, value in ((b"avro.schema", schema), (b"avro.codec", name.encode())):
+    for key, value in ((b"avro.schema", schema), (b"avro.codec", codec.encode())):
         out += [varint(len(key)), key, varint(len(value)), value]
-    out += [varint(0), sync]
-    for count, payload in _blocks(rows):
-        compressed = COMPRESSORS[name](payload, zstd_level)
+    return b"".join([*out, varint(0), sync])
+
+
+def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: bytes, zstd_level: int) -> bytes:
+    """The rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
+
+    Raises:
+        InvalidArgument, Unsupported: as `encode_container`.
+    """
+    columns = {column: _contiguous(table[column]) for column in table.column_names}
+    out: list[bytes] = []
+    for count, payload in _blocks(_joined(_members(columns, record), table.num_rows)):
+        compressed = COMPRESSORS[codec](payload, zstd_level)
         out += [varint(count), varint(len(compressed)), compressed, sync]
     return b"".join(out)
 
@@ -131,9 +152,18 @@ def _integers(column: pa.Array, node: Any) -> list[Piece]:
     return [_varints(values)]
 
 
+def _fixed(column: pa.Array, node: Any) -> list[Piece]:
+    width = column.type.bit_width // 8 or 1
+    values = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+    data = np.ascontiguousarray(fixed_values(values, {"boolean": "u1", "float": "<f4", "double": "<f8"}[node]))
+    return [_column(np.arange(0, len(column) * width + 1, width, dtype=np.int64), pa.py_buffer(data))]
+
+
 def _bytes(column: pa.Array, node: Any) -> list[Piece]:
     del node
-    column = column.cast(pa.large_binary()).fill_null(b"")
+    column = column.cast(pa.large_binary())
+    if column.null_count:
+        column = column.fill_null(b"")
     edges = _edges(column)
     return [_varints(np.diff(edges)), column]
 
@@ -149,6 +179,11 @@ def _array(column: pa.Array, node: Any) -> list[Piece]:
     return [_varints(lengths, lengths > 0), bodies, END_OF_ARRAY]
 
 
+def _map(column: pa.Array, node: Any) -> list[Piece]:
+    members = [{"name": "key", "type": "string"}, {"name": "value", "type": node["values"]}]
+    return _array(column, {"items": {"type": "record", "fields": members}})
+
+
 def _record(column: pa.Array, node: Any) -> list[Piece]:
     names = [column.type.field(i).name for i in range(column.type.num_fields)]
     return _members(dict(zip(names, column.flatten(), strict=True)), node, column.null_count)
@@ -159,7 +194,9 @@ _ENCODERS: Mapping[str, Callable[[pa.Array, Any], list[Piece]]] = {
     "long": _integers,
     "bytes": _bytes,
     "string": _bytes,
+    **dict.fromkeys(("boolean", "float", "double"), _fixed),
     "array": _array,
+    "map": _map,
     "record": _record,
 }
 _NUMPY = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
@@ -237,11 +274,11 @@ def _deflate(payload: memoryview, level: int) -> bytes:
 
 
 COMPRESSORS: Mapping[str, Callable[[memoryview, int], bytes]] = {
-    "null": lambda payload, level: bytes(payload),
+    "null": lambda payload, _: bytes(payload),
     "deflate": _deflate,
     "snappy": _snappy,
     "zstandard": _zstandard,
-    "bzip2": lambda payload, level: bz2.compress(payload),
-    "xz": lambda payload, level: lzma.compress(payload),
+    "bzip2": lambda payload, _: bz2.compress(payload),
+    "xz": lambda payload, _: lzma.compress(payload),
 }
 """Compression of a block by the name of the codec in the header."""

@@ -183,15 +183,20 @@ def _decimal(array: pa.Array, kind: DataType) -> _Encoded:
     unscaled = wide_values(array)
     if kind.precision <= MAX_COMPACT_DECIMAL_PRECISION:
         return _Encoded(np.ascontiguousarray(unscaled[:, 0]))
-    digits = np.ascontiguousarray(unscaled[:, ::-1]).byteswap().view(np.uint8).reshape(-1, DECIMAL_WIDTH)
-    length = np.where(validity(array), _twos_complement_length(digits), 0)
+    digits = big_endian(unscaled)
+    length = np.where(validity(array), twos_complement_length(digits), 0)
     positions = np.arange(DECIMAL_WIDTH) + (DECIMAL_WIDTH - length)[:, None]
     shifted = np.take_along_axis(digits, np.minimum(positions, DECIMAL_WIDTH - 1), axis=1)
     words = np.where(positions < DECIMAL_WIDTH, shifted, 0).astype(np.uint8).view(np.int64)
     return _Encoded(length, np.full(len(array), DECIMAL_WIDTH // 8), lambda rows, word: words[rows, word])
 
 
-def _twos_complement_length(digits: Bytes) -> Ints:
+def big_endian(words: Ints) -> Bytes:
+    """The bytes (n x 16, highest first) of little-endian pairs of words (n x 2)."""
+    return np.ascontiguousarray(words[:, ::-1]).byteswap().view(np.uint8).reshape(-1, DECIMAL_WIDTH)
+
+
+def twos_complement_length(digits: Bytes) -> Ints:
     """The fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
     magnitude = digits ^ np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     first = np.argmax(magnitude > 0, axis=1)

@@ -1,7 +1,7 @@
 """Manifest entries as values, to and from the frames that encoders write and decoders give.
 
-A commit speaks of its files one by one (`morrow.engine.format.data_file_meta`); everything that reads or merges manifests
-keeps them in frames. These are the doors between the two, for as many entries as one commit has.
+A commit speaks of its files one by one (`morrow.engine.format.data_file_meta`); everything that reads or merges
+manifests keeps them in frames. These are the doors between the two, for as many entries as one commit has.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:
 def data_files_of(frame: pl.DataFrame) -> list[DataFileMeta]:
     """The file of each entry."""
     times = frame["_CREATION_TIME"].cast(pl.Int64)
-    columns = [
-        (times if column == "_CREATION_TIME" else frame[column]).to_list() for column, _ in _FILE_MEMBERS
-    ]
+    columns = [(times if column == "_CREATION_TIME" else frame[column]).to_list() for column, _ in _FILE_MEMBERS]
     members = [member for _, member in _FILE_MEMBERS]
     return [_file(dict(zip(members, row, strict=True))) for row in zip(*columns, strict=True)]
 

@@ -110,7 +110,14 @@ OPTIONAL_COLUMNS = frozenset(
     {
         *("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID"),
         *("_CREATION_TIME", "_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX", "_FILE_SOURCE", "_VALUE_STATS_COLS"),
-        *("_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS", "_DELETIONS_VECTORS_RANGES", "_CARDINALITY", "_GLOBAL_INDEX"),
+        *(
+            "_EXTERNAL_PATH",
+            "_FIRST_ROW_ID",
+            "_WRITE_COLS",
+            "_DELETIONS_VECTORS_RANGES",
+            "_CARDINALITY",
+            "_GLOBAL_INDEX",
+        ),
     }
 )
 """Columns that some generation of the format lacks; they read as null. Every other column is required."""

@@ -1,4 +1,4 @@
-"""Manifest lists, manifests and index manifests, the other direction: the frames of `morrow.engine.format.manifest` to files.
+"""Manifest lists, manifests and index manifests, the other direction: frames as `morrow.engine.format.manifest` has.
 
 `manifest.format` says whether they are Avro (Java's default), Parquet or ORC, `manifest.compression` with which codec.
 Whole columns are encoded at once, so merging the manifests of a large table costs what reading them does.
@@ -124,9 +124,12 @@ ENCODERS: Mapping[str, Callable[[pa.Table, StoredSchema, str], bytes]] = {
 
 PARQUET_CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")},
-    **{"uncompressed": "none", "null": "none"},
+    "uncompressed": "none",
+    "null": "none",
 }
 ORC_CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "zlib", "lz4")},
-    **{"none": "uncompressed", "null": "uncompressed", "uncompressed": "uncompressed"},
+    "none": "uncompressed",
+    "null": "uncompressed",
+    "uncompressed": "uncompressed",
 }

@@ -108,7 +108,7 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
 
 
 def snapshot_json(snapshot: Snapshot) -> bytes:
-    """A snapshot file, byte for byte as Java prints it: members that are null or empty are left out, `extra` is kept."""
+    """A snapshot file, byte for byte as Java prints it: without members that are null or empty, with `extra`."""
     return printed(snapshot_members(snapshot))
 
 

@@ -1,7 +1,7 @@
 """All table options of Paimon 1.4.2: the kind of their values, which never change, and what Morrow makes of them.
 
 An option that would change what a write does is either honoured or refused by name, never ignored. Options that Paimon
-does not know are kept as they are, by Paimon and by Morrow; what looks like a slip of the pen is refused when it is set.
+does not know are kept as they are, by Paimon and by Morrow; what looks like a slip of the pen is refused when set.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         tag.automatic-completion:bool tag.batch.customized-name:text tag.create-success-file:bool
         tag.creation-delay:duration tag.creation-period:daily|hourly|two-hours tag.creation-period-duration:duration
         tag.default-time-retained:duration tag.num-retained-max:int
-        tag.period-formatter:with_dashes|without_dashes|without_dashes_and_spaces tag.time-expire-enabled:bool""",
+        tag.period-formatter:with_dashes|without_dashes|without_dashes_and_spaces tag.time-expire-enabled:bool
+        record-level.time-field:text""",
     Treatment.TUNING: """
         async-file-write:bool cache-page-size:memory dynamic-bucket.assigner-parallelism:int
         cross-partition-upsert.bootstrap-parallelism:int file-operation.thread-num:int
@@ -107,7 +108,8 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         lookup.cache-max-memory-size:memory lookup.cache-spill-compression:text lookup.cache.bloom.filter.enabled:bool
         lookup.cache.bloom.filter.fpp:real lookup.cache.high-priority-pool-ratio:real lookup.hash-load-factor:real
         lookup.merge-buffer-size:memory lookup.merge-records-threshold:int lookup.remote-file.enabled:bool
-        lookup.remote-file.level-threshold:int page-size:memory sort-compaction.local-sample.magnification:int
+        lookup.remote-file.level-threshold:int page-size:memory
+        parquet.enable.dictionary:text sort-compaction.local-sample.magnification:int
         sort-compaction.range-strategy:size|quantity sort-engine:min-heap|loser-tree sort-spill-buffer-size:memory
         sort-spill-threshold:int spill-compression:text spill-compression.zstd-level:int write-buffer-for-append:bool
         write-buffer-spill.max-disk-size:memory write-max-writers-to-spill:int write.batch-memory:memory
@@ -149,8 +151,8 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         compaction.offpeak-ratio:int compaction.offpeak.end.hour:int compaction.offpeak.start.hour:int
         cross-partition-upsert.index-ttl:duration data-evolution.enabled:bool!
         data-file.external-paths.strategy:none|specific-fs|round-robin|entropy-inject|weight-robin
-        ignore-update-before:bool parquet.enable.dictionary:text path:text pk-clustering-override:bool!
-        query-auth.enabled:bool record-level.expire-time:duration record-level.time-field:text
+        ignore-update-before:bool path:text pk-clustering-override:bool!
+        query-auth.enabled:bool record-level.expire-time:duration
         row-tracking.enabled:bool! tag.automatic-creation:none|process-time|watermark|batch tag.callbacks:text
         type:table|format-table|materialized-table|object-table|lance-table|iceberg-table upsert-key:text
         variant.inferShreddingSchema:bool variant.shreddingSchema:text vector-field:text vector.file.format:text
@@ -191,7 +193,11 @@ REFUSED_BECAUSE: Mapping[str, tuple[frozenset[str], str]] = {
         ("commit.strict-mode.last-safe-snapshot", "", "Morrow does not check commits of others this way"),
         ("compaction.offpeak-ratio", "0", "Morrow compacts alike at all hours; call compact at the hour you want"),
         ("compaction.offpeak.end.hour", "-1", "Morrow compacts alike at all hours; call compact at the hour you want"),
-        ("compaction.offpeak.start.hour", "-1", "Morrow compacts alike at all hours; call compact at the hour you want"),
+        (
+            "compaction.offpeak.start.hour",
+            "-1",
+            "Morrow compacts alike at all hours; call compact at the hour you want",
+        ),
         ("cross-partition-upsert.index-ttl", "", "a key that the index forgot would be there twice"),
         ("data-evolution.enabled", "false", NOT_IN_A_WRITE),
         ("data-file.external-paths.strategy", "none", "Morrow writes into the table's own folder"),
@@ -217,11 +223,13 @@ REFUSED_BECAUSE: Mapping[str, tuple[frozenset[str], str]] = {
 """Key -> its values that change nothing, and why any other is refused."""
 
 NEWER_KEYS = frozenset(
-    """blob-view-field data-evolution.row-sidecar.enabled deletion-vectors.merge-on-read manifest-sort.enabled
-    pk-bitmap.index.columns pk-btree.index.columns pk-full-text.index.columns pk-multivalue.index.columns
-    pk-vector.index.columns postpone.merge-on-read postpone.target-row-num-per-bucket
-    postpone.target-size-per-bucket primary-key.nullable sequence.snapshot-ordering target-file-row-num
-    write.sequence-number-init-mode""".split()
+    (
+        *("blob-view-field", "data-evolution.row-sidecar.enabled", "deletion-vectors.merge-on-read"),
+        *("manifest-sort.enabled", "pk-bitmap.index.columns", "pk-btree.index.columns", "pk-full-text.index.columns"),
+        *("pk-multivalue.index.columns", "pk-vector.index.columns", "postpone.merge-on-read"),
+        *("postpone.target-row-num-per-bucket", "postpone.target-size-per-bucket", "primary-key.nullable"),
+        *("sequence.snapshot-ordering", "target-file-row-num", "write.sequence-number-init-mode"),
+    )
 )
 """Options of Paimon 2.0 that change what is written."""
 

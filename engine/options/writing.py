@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.parsing import choice, duration, flag, integer, key_values, memory, names, number
+from morrow.engine.options.registry import refuse_unhonoured, resolved
 
 MIB = 1 << 20
 APPEND_TARGET_FILE_SIZE = 256 * MIB
@@ -25,9 +26,16 @@ class ChangelogProducer(StrEnum):
     FULL_COMPACTION = "full-compaction"
 
 
+class LookupCompact(StrEnum):
+    """How eagerly level 0 is compacted where lookups need it: at each write, or within an interval of writes."""
+
+    RADICAL = "radical"
+    GENTLE = "gentle"
+
+
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options that writers depend on, parsed; sizes are bytes. Where Java's default depends on the table it is in."""
+    """The options that writers depend on, parsed; sizes are bytes, and defaults those of a table with a primary key."""
 
     raw: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     # Files
@@ -44,6 +52,7 @@ class WriteOptions:
     stats_mode_per_level: Mapping[int, str] = field(default_factory=dict, hash=False)
     stats_dense_store: bool = True
     stats_keep_first: int = -1
+    suffix_includes_compression: bool = False
     file_index_in_manifest: int = 500
     # Changelog
     changelog_producer: ChangelogProducer = ChangelogProducer.NONE
@@ -63,6 +72,8 @@ class WriteOptions:
     dynamic_bucket_initial: int | None = None
     dynamic_bucket_most: int = -1
     dynamic_partition_overwrite: bool = True
+    overwrite_upgrade: bool = True
+    postpone_buckets: int = 1
     # Compaction
     run_trigger: int = 5
     run_stop_trigger: int = 8
@@ -78,7 +89,11 @@ class WriteOptions:
     delete_ratio: float = 0.2
     force_rewrite_all: bool = False
     full_compaction_commits: int | None = None
+    force_lookup: bool = False
     lookup_wait: bool = True
+    lookup_compact: LookupCompact = LookupCompact.RADICAL
+    lookup_compact_interval: int | None = None
+    bucket_append_ordered: bool = True
     # Deletion vectors
     deletion_vectors: bool = False
     bitmap64: bool = False
@@ -96,6 +111,7 @@ class WriteOptions:
     commit_min_wait: timedelta = timedelta(milliseconds=10)
     commit_max_wait: timedelta = timedelta(seconds=10)
     force_create_snapshot: bool = False
+    ignore_empty_commit: bool | None = None
     commit_user_prefix: str | None = None
 
     @property
@@ -120,8 +136,10 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
 
     Raises:
         InvalidArgument: a value that does not parse.
-        Unsupported: a choice that Morrow does not know.
+        Unsupported: a choice that Morrow does not know, or an option that its writers would not honour.
     """
+    refuse_unhonoured(raw, where)
+    raw = resolved(raw)
     trigger = integer(raw, "num-sorted-run.compaction-trigger", 5, where)
     default_size = KEYED_TARGET_FILE_SIZE if keyed else APPEND_TARGET_FILE_SIZE
     producers = tuple(ChangelogProducer)
@@ -140,6 +158,7 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         stats_mode_per_level=_per_level(raw, "metadata.stats-mode.per.level", where),
         stats_dense_store=flag(raw, "metadata.stats-dense-store", True, where),
         stats_keep_first=integer(raw, "metadata.stats-keep-first-n-columns", -1, where),
+        suffix_includes_compression=flag(raw, "file.suffix.include.compression", False, where),
         file_index_in_manifest=memory(raw, "file-index.in-manifest-threshold", 500, where) or 0,
         changelog_producer=ChangelogProducer(choice(raw, "changelog-producer", "none", producers, where)),
         changelog_row_deduplicate=flag(raw, "changelog-producer.row-deduplicate", False, where),
@@ -156,6 +175,8 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         dynamic_bucket_initial=integer(raw, "dynamic-bucket.initial-buckets", 0, where) or None,
         dynamic_bucket_most=integer(raw, "dynamic-bucket.max-buckets", -1, where),
         dynamic_partition_overwrite=flag(raw, "dynamic-partition-overwrite", True, where),
+        overwrite_upgrade=flag(raw, "overwrite-upgrade", True, where),
+        postpone_buckets=integer(raw, "postpone.default-bucket-num", 1, where),
         run_trigger=trigger,
         run_stop_trigger=max(trigger, integer(raw, "num-sorted-run.stop-trigger", trigger + 3, where)),
         levels=integer(raw, "num-levels", trigger + 1, where),
@@ -171,6 +192,10 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         force_rewrite_all=flag(raw, "compaction.force-rewrite-all-files", False, where),
         full_compaction_commits=integer(raw, "full-compaction.delta-commits", 0, where) or None,
         lookup_wait=flag(raw, "lookup-wait", True, where),
+        force_lookup=flag(raw, "force-lookup", False, where),
+        lookup_compact=LookupCompact(choice(raw, "lookup-compact", "radical", tuple(LookupCompact), where)),
+        lookup_compact_interval=integer(raw, "lookup-compact.max-interval", 0, where) or None,
+        bucket_append_ordered=flag(raw, "bucket-append-ordered", True, where),
         deletion_vectors=flag(raw, "deletion-vectors.enabled", False, where),
         bitmap64=flag(raw, "deletion-vectors.bitmap64", False, where),
         deletion_file_size=memory(raw, "deletion-vector.index-file.target-size", 2 * MIB, where) or 2 * MIB,
@@ -186,6 +211,9 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         commit_min_wait=duration(raw, "commit.min-retry-wait", None, where) or timedelta(milliseconds=10),
         commit_max_wait=duration(raw, "commit.max-retry-wait", None, where) or timedelta(seconds=10),
         force_create_snapshot=flag(raw, "commit.force-create-snapshot", False, where),
+        ignore_empty_commit=None
+        if "snapshot.ignore-empty-commit" not in raw
+        else flag(raw, "snapshot.ignore-empty-commit", True, where),
         commit_user_prefix=raw.get("commit.user-prefix"),
     )
 

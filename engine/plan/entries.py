@@ -79,7 +79,7 @@ def live_entries(
         return LiveEntries(_no_entries(), listed.height, 0, 0)
     entries = pl.concat(manifest_entries(metadata, kept), rechunk=kept["_FILE_SIZE"].sum() < WORTH_THREADS)
     if partition_predicate != ALWAYS:
-        entries = entries.filter(_partition_matches(entries, schema, partition_predicate, metadata.where))
+        entries = entries.filter(partition_matches(entries, schema, partition_predicate, metadata.where))
     if kept["_NUM_DELETED_FILES"].sum():
         entries = resolved(entries)
     check_segments(entries["_FILE_NAME"], metadata.where)
@@ -111,6 +111,15 @@ def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFr
     """The manifests of what this snapshot changed."""
     path = metadata.paths.manifest(snapshot.delta_manifest_list)
     (frame,) = _decoded(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
+    return frame
+
+
+def changelog_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
+    """The manifests of the changelog files that this snapshot added; None when it has none."""
+    if snapshot.changelog_manifest_list is None:
+        return None
+    path = metadata.paths.manifest(snapshot.changelog_manifest_list)
+    (frame,) = _decoded(metadata, [(path, snapshot.changelog_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
@@ -219,7 +228,7 @@ def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Pre
     return pl.Series(keep_mask(predicate, StatsFrame(counts, columns)))
 
 
-def _partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
+def partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
     """Which entries are of a matching partition: exact, since every row of a partition has its value."""
     partitions = entries["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]

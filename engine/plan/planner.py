@@ -38,7 +38,8 @@ SECTION = "__section"
 class ScanRequest:
     """What a caller wants: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
 
-    `travelled` says that the caller asked for this snapshot. Partitions `left_out` (as stored) are not read.
+    `travelled` says that the caller asked for this snapshot. Partitions `left_out` (as stored) are not read, nor are
+    files of keyed tables below `least_level`.
     """
 
     schema: TableSchema
@@ -49,6 +50,7 @@ class ScanRequest:
     limit: int | None = None
     travelled: bool = False
     left_out: frozenset[bytes] = field(default=frozenset(), repr=False)
+    least_level: int = 0
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
@@ -94,8 +96,9 @@ def _visible_entries(
     if request.schema.primary_keys:
         # Postponed rows have no bucket yet; in bucket -2 they wait for compaction.
         visible = frame["_BUCKET"] >= 0
-        if request.options.skips_level_zero:
-            visible &= frame["_LEVEL"] > 0
+        least_level = max(request.least_level, int(request.options.skips_level_zero))
+        if least_level:
+            visible &= frame["_LEVEL"] >= least_level
         frame = frame if visible.all() else frame.filter(visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
     return frame, vectors

@@ -1,6 +1,5 @@
-"""Append tables: writing rows, compacting small files, sorting, and changing rows."""
+"""Append tables: writing rows, compacting small files, sorting, and changing rows.
 
-from morrow.writers.append.small_files import compact_append
-from morrow.writers.append.writer import AppendWriter
-
-__all__ = ["AppendWriter", "compact_append"]
+Public: `AppendWriter`, `compact_append`, `sort_compact`, `delete_where`, `update_where`, `RowChanges`. Modules are
+imported by their own names, since writers of whole tables need few of them.
+"""

@@ -60,7 +60,7 @@ class RowBuffer:
             self._stream.put(rows)
             return
         self._waiting.append(rows)
-        self._waiting_bytes += rows.estimated_size()
+        self._waiting_bytes += int(rows.estimated_size())
         if self._waiting_bytes >= STREAM_BYTES and not self._spilled and _STREAMS.acquire(blocking=False):
             self._stream = FrameStream(self._write)
             self._hand_over(self._stream)
@@ -115,7 +115,7 @@ class RowBuffer:
 
     def _kept(self) -> Iterator[pl.DataFrame]:
         for path in self._spilled:
-            yield pl.read_ipc(path, memory_map=False)
+            yield pl.read_ipc(path)
             path.unlink()
         yield from self._waiting
 

@@ -17,7 +17,7 @@ PATIENCE = 0.05
 """Seconds between looks at whether the other side is still there."""
 
 
-class _Abandoned(Exception):  # noqa: N818  # never leaves this module
+class _Abandoned(Exception):
     """Ends the writer's iteration without a result."""
 
 
@@ -65,7 +65,7 @@ class FrameStream(Generic[Result]):
     def _run(self) -> None:
         try:
             self._result.append(self._write(self._taken()))
-        except BaseException as error:  # raised again in the thread that feeds
+        except BaseException as error:  # noqa: BLE001  # raised again in the thread that feeds
             self._error = error
 
     def _taken(self) -> Iterator[pl.DataFrame]:

@@ -1,4 +1,4 @@
-"""One snapshot: its manifests are prepared on top of the newest snapshot and it is created, again if others were faster."""
+"""One snapshot: prepared on top of the newest one and created, and all of it again when others were faster."""
 
 from __future__ import annotations
 
@@ -86,9 +86,7 @@ class Committer:
         shortest, longest = write.commit_min_wait.total_seconds(), write.commit_max_wait.total_seconds()
         time.sleep(min(shortest * 2**retry, longest) * (1 + RETRY_JITTER * random.random()))
 
-    def _done_by_other(
-        self, request: SnapshotRequest, before: Snapshot | None, latest: Snapshot
-    ) -> Snapshot | None:
+    def _done_by_other(self, request: SnapshotRequest, before: Snapshot | None, latest: Snapshot) -> Snapshot | None:
         """The snapshot of the same user, identifier and kind: the same commit, repeated by another process."""
         if request.identifier == BATCH_COMMIT_IDENTIFIER:  # no identity: every batch commit has it
             return None
@@ -197,7 +195,7 @@ class Committer:
 
 def _rows(entries: pl.DataFrame) -> int:
     added = entries["_KIND"] == ADD
-    return int(entries["_ROW_COUNT"].filter(added).sum() - entries["_ROW_COUNT"].filter(~added).sum())
+    return int(entries["_ROW_COUNT"].filter(added).sum()) - int(entries["_ROW_COUNT"].filter(~added).sum())
 
 
 def _later(one: int | None, other: int | None) -> int | None:

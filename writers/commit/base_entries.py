@@ -8,6 +8,7 @@ changes (delta manifests) of the snapshots that came since; most of these are on
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from typing import cast
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.entries import delta_manifests_of, manifest_entries, manifests_of, partitions_overlap
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate
+from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, Value
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME", "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")
 """What makes two entries speak of the same file at the same level."""
@@ -78,9 +79,7 @@ def _of_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> pl.D
     return entries if partitions is None else entries.filter(entries["_PARTITION"].is_in(list(partitions)))
 
 
-def may_hold(
-    metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]
-) -> pl.Series:
+def may_hold(metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]) -> pl.Series:
     """Which manifests may hold entries of these partitions, by their statistics."""
     if not schema.partition_keys or len(partitions) > MOST_PARTITIONS or not listed.height:
         return pl.repeat(True, listed.height, eager=True)
@@ -93,7 +92,7 @@ def _any_of(schema: TableSchema, partitions: Iterable[bytes], where: str) -> Pre
         tuple(
             And(
                 tuple(
-                    Leaf(name, Op.IS_NULL) if value is None else Leaf(name, Op.EQ, (value,))
+                    Leaf(name, Op.IS_NULL) if value is None else Leaf(name, Op.EQ, (cast(Value, value),))
                     for name, value in zip(schema.partition_keys, row, strict=True)
                 )
             )
@@ -128,7 +127,7 @@ class BaseEntries:
 
     def committed(self, snapshot: Snapshot, before: Snapshot | None, delta: pl.DataFrame) -> None:
         """Note that `snapshot` followed `before` with these changes, so that they need not be read again."""
-        if self._snapshot == before:
+        if self._partitions and self._snapshot == before:
             self._apply(snapshot, delta)
 
     def _advance(self, snapshot: Snapshot) -> None:

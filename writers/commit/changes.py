@@ -1,4 +1,4 @@
-"""What one commit changes: the messages of bucket writers as manifest entries, first those of writing, then of compaction."""
+"""What one commit changes: the messages of bucket writers as manifest entries, of writing and of compaction."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ All of it is asked of frames, of the changed partitions only.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -64,7 +66,7 @@ def _check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame)
     totals = totals.filter(totals["_TOTAL_BUCKETS"] > 0).unique(maintain_order=True)
     changed = totals.filter(totals["_PARTITION"].is_duplicated())
     if changed.height:
-        old, new = changed.filter(changed["_PARTITION"] == changed["_PARTITION"][0])["_TOTAL_BUCKETS"].head(2)
+        old, new = changed.join(changed[:1], on="_PARTITION", how="semi", maintain_order="left")["_TOTAL_BUCKETS"][:2]
         raise CommitConflict(
             f"{_place(target, changed['_PARTITION'][0])}: the number of buckets changed from {old} to {new} without "
             "overwriting; overwrite the partition, or set the option 'bucket' back"
@@ -121,7 +123,7 @@ def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFra
         )
 
 
-def _overlapping(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, object], dict[str, object]] | None:
+def _overlapping(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]] | None:
     types = [target.schema.by_name[name].type for name in target.schema.trimmed_primary_keys]
     bounds = decode_columns(pl.concat([living["_MIN_KEY"], living["_MAX_KEY"]]), types, where=target.where)
     low, high = key_ranks(bounds).reshape(2, -1)
@@ -180,9 +182,7 @@ def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFr
         )
     joined = changes.join(base, on="_FILE_NAME", how="left", maintain_order="left")
     columns = base.columns
-    changed = joined.with_columns(
-        pl.col("__kind").alias("_KIND"), pl.col("__changed").alias(VECTOR)
-    ).select(columns)
+    changed = joined.with_columns(pl.col("__kind").alias("_KIND"), pl.col("__changed").alias(VECTOR)).select(columns)
     first = joined.filter(pl.col("__alone") & (pl.col("__kind") == ADD)).with_columns(
         pl.lit(DELETE, pl.Int32).alias("_KIND"), pl.lit(None, pl.String).alias(VECTOR)
     )
@@ -191,5 +191,5 @@ def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFr
 
 def _place(target: WriteTarget, partition: bytes) -> str:
     values = target.partition_values(partition) if target.partition_fields else ()
-    named = ", ".join(f"{field.name}={value}" for field, value in zip(target.partition_fields, values))
+    named = ", ".join(f"{field.name}={value!r}" for field, value in zip(target.partition_fields, values))
     return f"{target.where} (partition {named})" if named else target.where

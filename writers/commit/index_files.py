@@ -61,9 +61,7 @@ def _check_single(added: pl.DataFrame) -> None:
         raise InvalidArgument(f"two index files for one bucket ({names}); a bucket has one of each kind")
 
 
-def _check_vectors(
-    previous: pl.DataFrame, named: pl.DataFrame, added: pl.DataFrame, removed: pl.DataFrame
-) -> None:
+def _check_vectors(previous: pl.DataFrame, named: pl.DataFrame, added: pl.DataFrame, removed: pl.DataFrame) -> None:
     vectors = removed.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX)
     gone = vectors.join(previous.select(NAME), on=NAME, how="anti")
     if gone.height:
@@ -88,5 +86,3 @@ def vector_files(index: pl.DataFrame) -> pl.DataFrame:
         .explode("data_file")
         .drop_nulls("data_file")
     )
-
-

@@ -61,6 +61,7 @@ class ManifestWriter:
 
     def manifest_list(self, manifests: pl.DataFrame, written: list[str]) -> tuple[str, int]:
         """Write a manifest list; returns its name and size."""
+        manifests = manifests.rechunk()
         data = self._encoded(encode_manifest_list, manifests)
         name = self._write("manifest-list", data, written)
         remember(self._target.metadata, name, len(data), manifests)

@@ -49,12 +49,10 @@ def _minor(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, wr
 def _joined(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame:
     if listed.height <= 1:
         return listed
-    return writer.entries(cancelled(pl.concat(manifest_entries(target.metadata, listed))), written)
+    return writer.entries(cancelled(pl.concat(manifest_entries(target.metadata, listed), rechunk=True)), written)
 
 
-def _full(
-    target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]
-) -> pl.DataFrame | None:
+def _full(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame | None:
     """None where there is too little to rewrite."""
     changing = (listed["_NUM_DELETED_FILES"] > 0) | (listed["_FILE_SIZE"] < target.write.manifest_target_size)
     if listed["_FILE_SIZE"].filter(changing).sum() < target.write.manifest_full_compaction:

@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.binary_row import Value, decode_rows
+from morrow.engine.format.binary_row import Value, decode_columns, decode_rows
 from morrow.engine.format.data_file_meta import EntryKind, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of, index_entries_of, without_value_stats
 from morrow.engine.format.paths import POSTPONE_BUCKET
@@ -17,7 +17,6 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import flag
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.sections import bucket_numbers, key_ranks
-from morrow.engine.format.binary_row import decode_columns
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.changes import Changes
 from morrow.writers.target import WriteTarget
@@ -113,8 +112,8 @@ def upgraded(target: WriteTarget, entries: Sequence[ManifestEntry]) -> tuple[Man
 
     Then nothing has to compact them (``overwrite-upgrade``).
     """
-    ready = all(entry.file.level == 0 and entry.bucket >= 0 for entry in entries)
-    if not target.keyed or not entries or not ready or not flag(target.write.raw, "overwrite-upgrade", True, target.where):
+    wanted = target.keyed and flag(target.write.raw, "overwrite-upgrade", True, target.where)
+    if not wanted or not entries or any(entry.file.level > 0 or entry.bucket < 0 for entry in entries):
         return tuple(entries)
     frame = pl.DataFrame(
         {

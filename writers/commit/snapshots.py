@@ -96,7 +96,7 @@ class SnapshotLog:
                 if not unclear:
                     raise
                 if not tries_left:
-                    raise UnclearOutcome(f"{path}: whether the snapshot was committed is not known ({error})") from error
+                    raise _unclear(path, error) from error
             time.sleep(wait)
             wait *= 2
         self._newest = snapshot
@@ -109,7 +109,7 @@ class SnapshotLog:
         except FileMissing:
             return False
         except StorageError as error:
-            raise UnclearOutcome(f"{path}: whether the snapshot was committed is not known ({error})") from error
+            raise _unclear(path, error) from error
         if own:
             if unclear:
                 self._metadata.store.sync([path])
@@ -122,3 +122,10 @@ class SnapshotLog:
             self._metadata.store.write(f"{self._metadata.paths.snapshot_dir}/{LATEST}", str(snapshot.id).encode())
         except StorageError:
             return
+
+
+def _unclear(path: str, error: StorageError) -> UnclearOutcome:
+    return UnclearOutcome(
+        f"{path}: whether the snapshot was committed is not known ({error}); look for it, or repeat the commit with "
+        "filter_and_commit and the same identifier"
+    )

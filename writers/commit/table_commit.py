@@ -182,7 +182,7 @@ class TableCommit:
         *,
         check: bool,
     ) -> Snapshot:
-        request = SnapshotRequest(kind, identifier, lambda latest: changes, check, watermark, properties)
+        request = SnapshotRequest(kind, identifier, lambda _: changes, check, watermark, properties)
         return self._committer.create(request)
 
     def _compact(
@@ -219,9 +219,7 @@ class TableCommit:
                 action(last)
         return last
 
-    def _remove(
-        self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]
-    ) -> None:
+    def _remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
         for path in (*self._data_paths(message, files), *self._index_paths(message, indexes)):
             with suppress(StorageError):
                 self.target.store.delete(path)

@@ -11,14 +11,12 @@ ARRAY             3 levels ``list`` and ``element``; MAP and MULTISET ``key_valu
 VARIANT           a group of two required BINARYs with the ids 0 and 1
 ================  =======================================================================================
 
-Every column and every part of one has a field id. Those of elements, keys and values are computed from the id of the
-column they are in and from their depth.
+Every column and every part of one has a field id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,34 +26,14 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import fixed_values, validity
 from morrow.readers.dtypes import conform, list_offsets, null_mask
+from morrow.writers.files.field_ids import Place
 
 FIELD_ID = "PARQUET:field_id"
-NESTED_ID_BASE = (2**31 - 1) // 4
-NESTED_ID_DEPTHS = 1 << 10
-"""Ids of parts of a column: a range of a thousand for each column, up or (keys of maps) down from the base."""
 
 INT96_WIDTH = 12
 """Nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
 JULIAN_DAY_OF_EPOCH = 2_440_588
 NANOS_PER_DAY = 86_400_000_000_000
-
-
-@dataclass(frozen=True)
-class _At:
-    """Where a type is: in which column, how many lists and maps deep, inside of anything at all."""
-
-    field_id: int
-    where: str
-    depth: int = 0
-    nested: bool = False
-
-    @property
-    def inside(self) -> _At:
-        return replace(self, depth=self.depth + 1, nested=True)
-
-    @property
-    def offset(self) -> int:
-        return self.field_id * NESTED_ID_DEPTHS + self.depth
 
 
 def stored_field(field: t.DataField, where: str) -> pa.Field:
@@ -67,7 +45,7 @@ def stored_field(field: t.DataField, where: str) -> pa.Field:
     Raises:
         Unsupported: a type that Java Paimon does not write to Parquet either.
     """
-    return _field(field.name, field.type, field.id, _At(field.id, where))
+    return _field(field.name, field.type, field.id, Place(field.id, where))
 
 
 def has_nanos(type_: t.DataType) -> bool:
@@ -79,7 +57,7 @@ def has_nanos(type_: t.DataType) -> bool:
     return any(has_nanos(getattr(type_, part)) for part in ("element", "key", "value") if hasattr(type_, part))
 
 
-def _field(name: str, type_: t.DataType, field_id: int, at: _At) -> pa.Field:
+def _field(name: str, type_: t.DataType, field_id: int, at: Place) -> pa.Field:
     if isinstance(type_, (t.VectorType, t.BlobType)):
         raise Unsupported(f"a column of {type_} in Parquet files", where=at.where, hint="use ARRAY or BYTES")
     make = _STORED.get(type(type_))
@@ -87,46 +65,45 @@ def _field(name: str, type_: t.DataType, field_id: int, at: _At) -> pa.Field:
     return pa.field(name, arrow, type_.nullable, {FIELD_ID: str(field_id)})
 
 
-def _text(_: t.DataType, at: _At) -> pa.DataType:
+def _text(_: t.DataType, at: Place) -> pa.DataType:
     return pa.string() if at.nested else pa.string_view()
 
 
-def _bytes(_: t.DataType, at: _At) -> pa.DataType:
+def _bytes(_: t.DataType, at: Place) -> pa.DataType:
     return pa.binary() if at.nested else pa.binary_view()
 
 
-def _timestamp(type_: Any, _: _At) -> pa.DataType:
+def _timestamp(type_: Any, _: Place) -> pa.DataType:
     if type_.precision > t.ARROW_MICROS_PRECISION:
         return pa.binary(INT96_WIDTH)
     unit = "ms" if type_.precision <= t.ARROW_MILLIS_PRECISION else "us"
     return pa.timestamp(unit, "UTC" if isinstance(type_, t.LocalZonedTimestampType) else None)
 
 
-def _array(type_: Any, at: _At) -> pa.DataType:
+def _array(type_: Any, at: Place) -> pa.DataType:
     inside = at.inside
-    return pa.list_(_field("element", type_.element, NESTED_ID_BASE + inside.offset, inside))
+    return pa.list_(_field("element", type_.element, inside.element_id, inside))
 
 
-def _map(type_: Any, at: _At) -> pa.DataType:
+def _map(type_: Any, at: Place) -> pa.DataType:
     inside = at.inside
-    key = _field("key", type_.key.with_nullable(False), NESTED_ID_BASE - inside.offset, inside)
-    return pa.map_(key, _field("value", type_.value, NESTED_ID_BASE + inside.offset, inside))
+    key = _field("key", type_.key.with_nullable(False), inside.key_id, inside)
+    return pa.map_(key, _field("value", type_.value, inside.element_id, inside))
 
 
-def _multiset(type_: Any, at: _At) -> pa.DataType:
+def _multiset(type_: Any, at: Place) -> pa.DataType:
     return _map(t.MapType(key=type_.element, value=t.IntType(nullable=False)), at)
 
 
-def _row(type_: Any, at: _At) -> pa.DataType:
-    members = type_.fields
-    return pa.struct([_field(f.name, f.type, f.id, _At(f.id, at.where, nested=True)) for f in members])
+def _row(type_: Any, at: Place) -> pa.DataType:
+    return pa.struct([_field(f.name, f.type, f.id, at.member(f.id)) for f in type_.fields])
 
 
-def _variant(type_: Any, _: _At) -> pa.DataType:
+def _variant(type_: Any, _: Place) -> pa.DataType:
     return pa.struct([member.with_metadata({FIELD_ID: str(i)}) for i, member in enumerate(type_.arrow())])
 
 
-_STORED: Mapping[type[t.DataType], Callable[[Any, _At], pa.DataType]] = {
+_STORED: Mapping[type[t.DataType], Callable[[Any, Place], pa.DataType]] = {
     **dict.fromkeys((t.CharType, t.VarCharType), _text),
     **dict.fromkeys((t.BinaryType, t.VarBinaryType), _bytes),
     **dict.fromkeys((t.TimestampType, t.LocalZonedTimestampType), _timestamp),

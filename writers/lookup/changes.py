@@ -1,94 +1,14 @@
-"""What became of keys, as changelog rows: +I, -U with +U, -D."""
+"""Which updates a changelog leaves out because they change nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-import polars as pl
-
-from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import DataField, DoubleType, FloatType, MapType, MultisetType
-from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
+from morrow.readers.changelog import Comparison
 from morrow.writers.target import WriteTarget
 
-Rows = npt.NDArray[np.int64]
-NO_ROW = -1
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """Tells whether an update changed anything: ``changelog-producer.row-deduplicate`` and its ignored fields.
-
-    As in Paimon, NaN differs from NaN, and the order of a map's entries does not matter.
-    """
-
-    fields: tuple[DataField, ...]
-
-    @classmethod
-    def of(cls, target: WriteTarget) -> Comparison | None:
-        """None where updates that change nothing are told all the same."""
-        if not target.write.changelog_row_deduplicate:
-            return None
-        ignored = target.write.changelog_ignored_fields
-        return cls(tuple(field for field in target.schema.fields if field.name not in ignored))
-
-    def differs(self, before: pl.DataFrame, after: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Row by row, whether any column differs."""
-        changed = np.zeros(before.height, bool)
-        for field in self.fields:
-            old, new = (_in_one_order(field, frame[field.name]) for frame in (before, after))
-            changed |= old.ne_missing(new).to_numpy()
-            if isinstance(field.type, (FloatType, DoubleType)):
-                changed |= old.is_nan().fill_null(False).to_numpy()
-        return changed
-
-
-def _in_one_order(field: DataField, column: pl.Series) -> pl.Series:
-    return column.list.sort() if isinstance(field.type, (MapType, MultisetType)) else column
-
-
-def changelog(
-    rows: pl.DataFrame, before: Rows, after: Rows, considered: npt.NDArray[np.bool_], comparison: Comparison | None
-) -> pl.DataFrame:
-    """The changes of keys, in the order of the keys.
-
-    Args:
-        rows: version frames one after another.
-        before, after: for each key, the row it was and the row it is, `NO_ROW` for none; a retraction is none.
-        considered: the keys whose change is told.
-        comparison: updates it finds nothing different in are left out.
-
-    Returns: a version frame; ``_VALUE_KIND`` is that of the change.
-    """
-    retracts = (rows[VALUE_KIND].to_numpy() & RETRACT_BIT) != 0
-    was, now = (considered & (ends >= 0) & ~retracts[ends] for ends in (before, after))
-    updated = was & now
-    if comparison is not None:
-        keys = np.flatnonzero(updated)
-        same = ~comparison.differs(_rows_at(rows, before[keys]), _rows_at(rows, after[keys]))
-        updated[keys[same]] = False
-    groups = (
-        (was & ~now, before, DELETE),
-        (updated, before, UPDATE_BEFORE),
-        (updated, after, UPDATE_AFTER),
-        (now & ~was, after, INSERT),
-    )
-    return _in_key_order(rows, groups)
-
-
-def _in_key_order(
-    rows: pl.DataFrame, groups: Sequence[tuple[npt.NDArray[np.bool_], Rows, int]]
-) -> pl.DataFrame:
-    """The rows of each group of keys with its row kind; groups of one key keep their order."""
-    keys = [np.flatnonzero(chosen) for chosen, _, _ in groups]
-    order = np.argsort(np.concatenate(keys), kind="stable")
-    numbers = np.concatenate([ends[own] for own, (_, ends, _) in zip(keys, groups)])[order]
-    kinds = np.repeat(np.array([kind for _, _, kind in groups], np.int8), [len(own) for own in keys])[order]
-    return _rows_at(rows, numbers).with_columns(pl.Series(VALUE_KIND, kinds))
-
-
-def _rows_at(rows: pl.DataFrame, numbers: Rows) -> pl.DataFrame:
-    return rows.select(pl.all().gather(pl.Series(numbers, dtype=pl.Int64)))
+def comparison_of(target: WriteTarget) -> Comparison | None:
+    """``changelog-producer.row-deduplicate`` and its ignored fields; None where all updates are told."""
+    if not target.write.changelog_row_deduplicate:
+        return None
+    ignored = target.write.changelog_ignored_fields
+    return Comparison(tuple(field for field in target.schema.fields if field.name not in ignored))

@@ -129,7 +129,7 @@ class _Search:
             return self.nothing
         keys = self._read(number, self.fields, self._range(wanted))
         rows, positions = _matches(keys, wanted, self.names)
-        dead = None if self.vectors is None else self.vectors.dead_rows(self.files[number].file_name)
+        dead = None if self.vectors is None else self.vectors.dead_positions(self.files[number].file_name)
         if dead is not None:
             live = np.ones(self.files[number].row_count, bool)
             live[dead] = False

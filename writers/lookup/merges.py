@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.writers.lookup.changes import NO_ROW, Comparison, Rows, changelog
+from morrow.readers.changelog import NO_ROW, Comparison, Rows, changelog
 from morrow.writers.lookup.keys import KEY_ROW, PLACES
 from morrow.writers.merge_tree.keys import sorted_rows, trimmed_key
 from morrow.writers.merge_tree.merging import merge_versions
@@ -166,9 +166,7 @@ def merged_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -
     return Merged(merged.filter(pl.Series(~gone[numbers])), merged.filter(pl.Series(is_new[numbers])))
 
 
-def merged_fully(
-    target: WriteTarget, rows: pl.DataFrame, bottom: int, *, comparison: Comparison | None
-) -> Merged:
+def merged_fully(target: WriteTarget, rows: pl.DataFrame, bottom: int, *, comparison: Comparison | None) -> Merged:
     """All versions merged, and how the keys differ from their rows in the level `bottom`."""
     groups = KeyGroups(target, rows)
     versions = groups.versions()

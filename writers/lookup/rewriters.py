@@ -19,7 +19,7 @@ from morrow.engine.options.writing import ChangelogProducer
 from morrow.readers.file_frames import POSITION
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, delete_files, write_files
-from morrow.writers.lookup.changes import Comparison
+from morrow.writers.lookup.changes import comparison_of
 from morrow.writers.lookup.keys import FILE, looked_up
 from morrow.writers.lookup.merges import (
     Merged,
@@ -107,14 +107,19 @@ class ChangelogRewriter(Rewriter):
 
     def _told(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
         before = files_of(sections)
-        with self._changelog(output_level) as changelog:
+        after: list[DataFileMeta] = []
+        try:
+            with self._changelog(output_level) as changelog:
 
-            def rows() -> Iterator[pl.DataFrame]:
-                for merged in self._merges(output_level, sections):
-                    changelog.add(merged.changes)
-                    yield merged.rows.filter(~RETRACTS) if drop_deletes else merged.rows
+                def rows() -> Iterator[pl.DataFrame]:
+                    for merged in self._merges(output_level, sections):
+                        changelog.add(merged.changes)
+                        yield merged.rows.filter(~RETRACTS) if drop_deletes else merged.rows
 
-            after = write_files(self.target, self.place, rows(), level=output_level, source=FileSource.COMPACT)
+                after = write_files(self.target, self.place, rows(), level=output_level, source=FileSource.COMPACT)
+        except BaseException:
+            delete_files(self.target, self.place, after)
+            raise
         self.replaced(before)
         return CompactResult(before, tuple(after), changelog.files)
 
@@ -130,9 +135,7 @@ class ChangelogRewriter(Rewriter):
 
     def _changelog(self, level: int) -> SideOutput:
         def write(frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
-            return write_files(
-                self.target, self.place, frames, level=level, source=FileSource.COMPACT, changelog=True
-            )
+            return write_files(self.target, self.place, frames, level=level, source=FileSource.COMPACT, changelog=True)
 
         return SideOutput(write)
 
@@ -148,7 +151,7 @@ class LookupRewriter(ChangelogRewriter):
         super().__init__(target, place, vectors)
         self.strategy = LookupStrategy.of(target)
         self.produces_changelog = self.strategy.changelog
-        self.comparison = Comparison.of(target)
+        self.comparison = comparison_of(target)
         names = (*(field.name for field in target.schema.fields), SEQUENCE_NUMBER, VALUE_KIND)
         self.columns = names if self.strategy.reads_values(target) else ()
 
@@ -226,7 +229,7 @@ class FullCompactionRewriter(ChangelogRewriter):
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         super().__init__(target, place, vectors)
-        self.comparison = Comparison.of(target)
+        self.comparison = comparison_of(target)
 
     def tells(self, output_level: int, sections: Sequence[Section]) -> bool:  # noqa: ARG002
         return output_level == self.tree.max_level

@@ -8,8 +8,7 @@ import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.writers.merge_tree.cursors import key_ranges_of
-from morrow.writers.merge_tree.keys import Rows
-from morrow.writers.merge_tree.merging import merge_versions, version_order
+from morrow.writers.merge_tree.merging import merge_versions, merged_slices, sorted_slices
 from morrow.writers.merge_tree.spill import SpilledRun, SpillFolder
 from morrow.writers.target import WriteTarget
 
@@ -57,9 +56,8 @@ class SortBuffer:
         for rows in self._pieces(RUN_BYTES):
             if self._folder is None:
                 self._folder = SpillFolder()
-            order = version_order(self._target, rows)
             step = max(int(rows.height * BATCH_BYTES // max(rows.estimated_size(), 1)), 1)
-            self._runs.append(self._folder.write(_slices(rows, order, step)))
+            self._runs.append(self._folder.write(sorted_slices(self._target, rows, step)))
 
     def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows in memory, some at a time in the order of their arrival; they are let go of one by one."""
@@ -80,17 +78,15 @@ class SortBuffer:
     def versions(self) -> Iterator[pl.DataFrame]:
         """All rows by key and age, unmerged, as version frames."""
         if not self._runs:
-            rows = self._in_memory()
-            yield from _slices(rows, version_order(self._target, rows), SLICE_ROWS)
+            yield from sorted_slices(self._target, self._in_memory(), SLICE_ROWS)
             return
         for parts in self._ranges():
-            rows = pl.concat(parts)
-            yield rows.select(pl.all().gather(pl.Series(version_order(self._target, rows))))
+            yield from sorted_slices(self._target, pl.concat(parts), SLICE_ROWS)
 
     def merged(self) -> Iterator[pl.DataFrame]:
         """One row per key by the table's merge engine, retractions included, as sorted version frames."""
         if not self._runs:
-            yield merge_versions(self._target, self._in_memory(), in_order=True)
+            yield from merged_slices(self._target, self._in_memory(), SLICE_ROWS, in_order=True)
             return
         for parts in self._ranges():
             yield merge_versions(self._target, pl.concat(parts), in_order=True)
@@ -110,9 +106,3 @@ class SortBuffer:
         if self._folder is not None:
             self._folder.close()
             self._folder = None
-
-
-def _slices(rows: pl.DataFrame, order: Rows, step: int) -> Iterator[pl.DataFrame]:
-    """The rows in this order, some at a time."""
-    for start in range(0, len(order), step):
-        yield rows.select(pl.all().gather(pl.Series(order[start : start + step])))

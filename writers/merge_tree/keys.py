@@ -21,6 +21,12 @@ from morrow.writers.target import WriteTarget
 KEPT_KEYS = 1 << 14
 """Decoded keys that are kept: two for each file of a bucket."""
 
+WORD_BITS = 64
+FEW_KEYS = 1 << 12
+"""Fewer keys are sorted fast enough in any way."""
+RUN_KEYS = 1 << 10
+"""Keys that come in sorted runs of so many on average need no sort, only a merge."""
+
 Rows: TypeAlias = npt.NDArray[np.integer]
 
 
@@ -59,7 +65,34 @@ def sorted_rows(
         age: columns that decide between versions of a key before the place of the row does.
         descending: the sort order of each of them.
     """
-    return key_order(_packed(fields, rows), rows.select(age), descending)
+    keys = _packed(fields, rows)
+    if not age and keys.width == 1 and keys.dtypes[0].is_integer():
+        found = _numbered_order(keys.to_series().to_numpy())
+        if found is not None:
+            return found
+    return key_order(keys, rows.select(age), descending)
+
+
+def _numbered_order(keys: Rows) -> tuple[Rows, Rows] | None:
+    """The order of integer keys, each joined with its row number into one word: words are sorted without looking up.
+
+    None where they do not fit into 64 bits, or where the keys are sorted runs, which a stable sort only merges.
+    """
+    if len(keys) < FEW_KEYS or np.count_nonzero(keys[1:] < keys[:-1]) * RUN_KEYS < len(keys):
+        return None
+    least, greatest = int(keys.min()), int(keys.max())
+    bits = (len(keys) - 1).bit_length()
+    if (greatest - least).bit_length() + bits > WORD_BITS:
+        return None
+    words = keys.astype(np.uint64) - np.uint64(least % 2**WORD_BITS)
+    words <<= np.uint64(bits)
+    words |= np.arange(len(keys), dtype=np.uint64)
+    words.sort()
+    order = (words & np.uint64((1 << bits) - 1)).astype(np.uint32)
+    words >>= np.uint64(bits)
+    first = np.ones(len(keys), bool)
+    np.not_equal(words[1:], words[:-1], out=first[1:])
+    return order, np.flatnonzero(first)
 
 
 def _packed(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
@@ -26,32 +29,56 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
     Args:
         rows: version frames one after another. The versions of a key are ordered by the user's sequence fields, then
             by ``_SEQUENCE_NUMBER``.
-        in_order: where these decide nothing, rows come with the older version of a key first; saves a sort.
+        in_order: where the user's fields do not decide, the older version of a key comes first; saves a sort.
 
     Raises:
         Unsupported: a retraction that the engine has no meaning for.
     """
+    return _picked(target, rows, in_order=in_order).all()
+
+
+def merged_slices(
+    target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False
+) -> Iterator[pl.DataFrame]:
+    """`merge_versions`, `step` rows at a time."""
+    yield from _picked(target, rows, in_order=in_order).slices(step)
+
+
+def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
+    """All rows, which come in the order of their arrival, by key and age, `step` rows at a time."""
+    spec = _spec(target)
+    order, _ = sorted_rows(trimmed_key(target), rows, spec.sequence, [spec.descending] * len(spec.sequence))
+    yield from _Picked(rows, order).slices(step)
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """Some rows of a frame, by their numbers, which are not copied yet."""
+
+    rows: pl.DataFrame
+    numbers: Rows
+
+    def all(self) -> pl.DataFrame:
+        if len(self.numbers) == self.rows.height and (self.numbers[1:] > self.numbers[:-1]).all():
+            return self.rows
+        return self._gathered(self.numbers)
+
+    def slices(self, step: int) -> Iterator[pl.DataFrame]:
+        for start in range(0, len(self.numbers), step):
+            yield self._gathered(self.numbers[start : start + step])
+
+    def _gathered(self, numbers: Rows) -> pl.DataFrame:
+        return self.rows.select(pl.all().gather(pl.Series(numbers)))
+
+
+def _picked(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool) -> _Picked:
     spec = _spec(target)
     age = [*spec.sequence, *([] if in_order else [SEQUENCE_NUMBER])]
     descending = [spec.descending and name != SEQUENCE_NUMBER for name in age]
     order, starts = sorted_rows(trimmed_key(target), rows, age, descending)
     if spec.folds:
         return _folded(target, rows, order, starts)
-    return _chosen(spec, rows, order, starts, target.where)
-
-
-def version_order(target: WriteTarget, rows: pl.DataFrame) -> Rows:
-    """The numbers of rows, which come in the order of their arrival, by key and age."""
-    spec = _spec(target)
-    descending = [spec.descending] * len(spec.sequence)
-    return sorted_rows(trimmed_key(target), rows, spec.sequence, descending)[0]
-
-
-def gathered(rows: pl.DataFrame, numbers: Rows) -> pl.DataFrame:
-    """The rows with these numbers, in that order."""
-    if len(numbers) == rows.height and (numbers[1:] > numbers[:-1]).all():
-        return rows
-    return rows.select(pl.all().gather(pl.Series(numbers)))
+    return _Picked(rows, _chosen(spec, rows, order, starts, target.where))
 
 
 def _spec(target: WriteTarget) -> MergeSpec:
@@ -59,16 +86,16 @@ def _spec(target: WriteTarget) -> MergeSpec:
     return target.merge
 
 
-def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> pl.DataFrame:
+def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
     """One version of every key: the first of first-row, the newest of other engines."""
     first = spec.engine == "first-row"
     several = len(starts) < len(order)
     if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
         order, starts = _without_retractions(spec, rows, order, starts, where)
     if first:
-        return gathered(rows, order[starts])
+        return order[starts]
     ends = np.append(starts[1:], len(order)) - 1 if len(order) else starts
-    return gathered(rows, order[ends])
+    return order[ends]
 
 
 def _without_retractions(
@@ -88,12 +115,12 @@ def _without_retractions(
     return order[~left_out], kept
 
 
-def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> pl.DataFrame:
+def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _Picked:
     """All versions of every key combined."""
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
     if alone.all():
-        return gathered(rows, order)
+        return _Picked(rows, order)
     single = np.zeros(rows.height, bool)
     single[order[starts[alone]]] = True
     several = counts[~alone]
@@ -102,12 +129,12 @@ def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) 
     fields = [target.schema.by_name[column.name] for column in spec.columns]
     merged = fold(spec, fields, rows, versions, where=target.where).select(rows.columns)
     if not alone.any():
-        return gathered(merged, _places_of_folded(several))
+        return _Picked(merged, _places_of_folded(several))
     both = pl.concat([rows, merged])
     numbers = np.empty(len(starts), np.int64)
     numbers[alone] = order[starts[alone]]
     numbers[~alone] = rows.height + _places_of_folded(several)
-    return gathered(both, numbers)
+    return _Picked(both, numbers)
 
 
 def _places_of_folded(counts: Rows) -> Rows:

@@ -13,19 +13,24 @@ from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement
 from morrow.writers.merge_tree.cursors import key_ranges_of
 from morrow.writers.merge_tree.keys import key_order_of, trimmed_key
-from morrow.writers.merge_tree.levels import KeyOrder, Section, SortedRun, files_of, run_size
-from morrow.writers.merge_tree.merging import RETRACTS, merge_versions
+from morrow.writers.merge_tree.levels import KeyOrder, Section, SortedRun, files_of
+from morrow.writers.merge_tree.merging import RETRACTS, merged_slices
 from morrow.writers.merge_tree.stored_runs import StoredFiles
 from morrow.writers.target import WriteTarget
 
-WHOLE_ROWS = 1 << 20
-"""So many rows of neighbouring sections are merged in one piece."""
-RANGE_ROWS = 1 << 19
-"""Rows of a larger section that are in memory at once, about."""
-RANGE_BYTES = 1 << 25
-"""What these may take in their files, for both."""
+WHOLE_BYTES = 384 << 20
+"""Neighbouring sections of so much memory are merged in one piece."""
+RANGE_BYTES = 128 << 20
+"""What the heads of the runs of a larger section take in memory."""
+UNPACKED = 3
+"""How much larger rows are in memory than in their files, at most about."""
 LEAST_BATCH = 1 << 12
-"""Rows of a run that are read at once, at least."""
+MOST_BATCH = 1 << 20
+"""Rows of a run that are read at once: powers of two, so that they end where the row groups of a file do."""
+VALUE_BYTES = 12
+"""A value takes so many in memory, about, if it is not long."""
+SLICE_ROWS = 1 << 18
+"""Merged rows that are copied at once."""
 
 
 def sorted_merge(
@@ -48,13 +53,16 @@ def sorted_merge(
     """
     files = StoredFiles(target, place, files_of(sections), vectors)
     order = key_order_of(trimmed_key(target), where=target.where)
-    for group in _groups(sections):
+    for group in _groups(sections, len(files.fields)):
         by_age = _by_age(group, order)
         for parts in _key_ranges(files, by_age or _runs(group), group):
-            rows = pl.concat(parts)
-            # Nothing in a single run is merged, whatever the engine does to single versions.
-            merged = merge_versions(target, rows, in_order=by_age is not None) if len(parts) > 1 else rows
-            yield merged.filter(~RETRACTS) if drop_deletes else merged
+            # Nothing in a single run has to be merged.
+            merged = (
+                parts
+                if len(parts) == 1
+                else merged_slices(target, pl.concat(parts), SLICE_ROWS, in_order=by_age is not None)
+            )
+            yield from (rows.filter(~RETRACTS) for rows in merged) if drop_deletes else merged
 
 
 def versions_by_range(
@@ -70,16 +78,16 @@ def versions_by_range(
     """
     files = StoredFiles(target, place, files_of(sections), vectors, leveled=True)
     order = key_order_of(trimmed_key(target), where=target.where)
-    for group in _groups(sections):
+    for group in _groups(sections, len(files.fields)):
         runs = _by_age(group, order) or _runs(group)
         yield from map(pl.concat, _key_ranges(files, runs, group))
 
 
-def _groups(sections: Iterable[Section]) -> Iterator[list[Section]]:
+def _groups(sections: Iterable[Section], columns: int) -> Iterator[list[Section]]:
     """Neighbouring sections together as long as they are small."""
     group: list[Section] = []
     for section in sections:
-        if group and not _is_small([*group, section]):
+        if group and not _is_small([*group, section], columns):
             yield group
             group = []
         group.append(section)
@@ -87,9 +95,13 @@ def _groups(sections: Iterable[Section]) -> Iterator[list[Section]]:
         yield group
 
 
-def _is_small(sections: Sequence[Section]) -> bool:
-    files = files_of(sections)
-    return sum(file.row_count for file in files) <= WHOLE_ROWS and run_size(files) <= RANGE_BYTES
+def _is_small(sections: Sequence[Section], columns: int) -> bool:
+    return _memory(files_of(sections), columns) <= WHOLE_BYTES
+
+
+def _memory(files: Sequence[DataFileMeta], columns: int) -> int:
+    """About what the rows of files take in memory."""
+    return sum(max(file.file_size * UNPACKED, file.row_count * columns * VALUE_BYTES) for file in files)
 
 
 def _by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] | None:
@@ -121,13 +133,15 @@ def _key_ranges(
     files: StoredFiles, runs: Sequence[SortedRun], group: Sequence[Section]
 ) -> Iterator[list[pl.DataFrame]]:
     """The rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
-    if _is_small(group):
+    if _is_small(group, len(files.fields)):
         yield files.whole([file for run in runs for file in run])
         return
-    total = sum(file.row_count for run in runs for file in run)
-    size = sum(map(run_size, runs))
-    at_once = min(RANGE_ROWS, total * RANGE_BYTES // max(size, 1))
-    batches = [
-        files.batches(run, max(at_once * sum(file.row_count for file in run) // total, LEAST_BATCH)) for run in runs
-    ]
+    # Runs of very different lengths have equal shares: the longest then decides how far a range reaches.
+    share = RANGE_BYTES // len(runs)
+    batches = [files.batches(run, _batch_rows(run, share, len(files.fields))) for run in runs]
     yield from key_ranges_of(batches, files.target.schema.trimmed_primary_keys)
+
+
+def _batch_rows(run: SortedRun, most_bytes: int, columns: int) -> int:
+    rows = most_bytes * sum(file.row_count for file in run) // max(_memory(run, columns), 1)
+    return min(max(1 << max(rows.bit_length() - 1, 0), LEAST_BATCH), MOST_BATCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import polars as pl
 
@@ -59,7 +60,7 @@ class MergeTreeWriter:
 
     def write(self, rows: pl.DataFrame) -> None:
         """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
-        self._buffer.add(_wanted_kinds(self._target, rows))
+        self._buffer.add(wanted_kinds(self._target, rows))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
 
@@ -177,7 +178,7 @@ class _Done:
         return [*self.new, *self.changelog, *written, *self.compact_changelog]
 
 
-def _wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
+def wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows without those that the table takes no notice of (``ignore-delete``, ``ignore-update-before``)."""
     if target.options.ignore_delete:
         return rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
@@ -188,4 +189,10 @@ def _wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 def compact_bucket(target: WriteTarget, place: Placement, state: BucketState, *, full: bool) -> CommitMessage:
     """Compact one bucket without writing rows to it; also of tables that are ``write-only``."""
-    raise NotImplementedError
+    target = replace(target, write=replace(target.write, write_only=False))
+    writer = MergeTreeWriter(target, place, state)
+    try:
+        writer.compact(full)
+        return writer.prepare_commit()
+    finally:
+        writer.close()

@@ -33,7 +33,8 @@ def incoming(
 
     Args:
         data: see `source_of`.
-        columns: take only these columns of the table, and give frames of them (and kinds).
+        columns: take only these columns of the table, and give frames of them (and kinds). The table's other columns
+            are not looked at.
         kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrules it.
 
     Raises:
@@ -55,13 +56,13 @@ def _check_names(target: WriteTarget, source: Source, fields: Sequence[t.DataFie
         raise InvalidArgument(
             f"kinds={kind_column!r} names a column of the table; set the option rowkind.field to take kinds from it"
         )
-    extra = [name for name in source.names if name not in known and name != kind_column]
+    extra = [name for name in source.names if name not in target.schema.by_name and name != kind_column]
     if extra:
         near = difflib.get_close_matches(extra[0], known, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ColumnNotFound(
             f"{target.where}: the data has columns that the table does not have: {', '.join(map(repr, extra))}; {hint}"
-            f"the table's columns are {', '.join(known)}"
+            f"the table's columns are {', '.join(target.schema.by_name)}"
         )
     missing = [
         f for f in fields if f.name not in source.names and not f.type.nullable and f.default_value is None

@@ -50,6 +50,8 @@ def source_of(data: object) -> Source:
 
 
 def _source(data: object) -> Source:
+    if isinstance(data, Source):
+        return data
     if isinstance(data, pl.DataFrame):
         return Source(tuple(data.columns), _sliced(data))
     if isinstance(data, pl.LazyFrame):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag
+from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, snapshot_json
 
 PATH = "t/snapshot/snapshot-5"
 OLDEST: dict[str, Any] = {
@@ -125,3 +127,38 @@ def test_a_tag_time_that_is_none(times: Any) -> None:
 def test_a_version_from_the_future() -> None:
     with pytest.raises(Unsupported, match="snapshot version 4 is not supported; upgrade Morrow"):
         parsed(OLDEST | {"version": 4})
+
+
+def test_a_snapshot_is_printed_as_java_prints_it() -> None:
+    snapshot = parsed(OLDEST | {"version": 3, "nextRowId": 0, "properties": {"k": "v"}, "watermark": 5})
+
+    assert snapshot_json(snapshot).decode() == dedent("""\
+        {
+          "version" : 3,
+          "id" : 5,
+          "schemaId" : 0,
+          "baseManifestList" : "manifest-list-a-0",
+          "deltaManifestList" : "manifest-list-a-1",
+          "commitUser" : "u",
+          "commitIdentifier" : 9223372036854775807,
+          "commitKind" : "APPEND",
+          "timeMillis" : 1715688000123,
+          "watermark" : 5,
+          "properties" : {
+            "k" : "v"
+          },
+          "nextRowId" : 0
+        }""")
+
+
+@pytest.mark.parametrize("node", [OLDEST, NEWEST, NEWEST | {"colour": {"r": 1}}], ids=["oldest", "newest", "extended"])
+def test_what_is_printed_reads_back(node: dict[str, Any]) -> None:
+    assert parse_snapshot(snapshot_json(parsed(node)), PATH) == parsed(node)
+
+
+def test_snapshots_of_java_come_out_byte_for_byte(golden_root: Path) -> None:
+    files = sorted((golden_root / "public").glob("*/warehouse/db.db/t/snapshot/snapshot-*"))
+
+    assert len(files) > 1_000
+    for file in files:
+        assert snapshot_json(parse_snapshot(file.read_bytes(), str(file))) == file.read_bytes()

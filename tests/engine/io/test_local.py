@@ -85,3 +85,56 @@ def test_polars_and_duckdb_open_the_path_itself(file: str) -> None:
     assert STORE.url(file) == file
     assert STORE.is_local
     assert STORE.storage_options == {}
+
+
+# --- writes; how they are made durable is in test_durability.py ---
+
+
+def test_writing_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "new" / "f")
+    STORE.write(path, b"1")
+    STORE.write(path, b"2")
+    with STORE.output(f"{path}-streamed") as stream:
+        stream.write(b"ab")
+        stream.write(b"c")
+
+    assert STORE.read(path) == b"2"
+    assert STORE.read(f"{path}-streamed") == b"abc"
+
+
+def test_a_file_is_created_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "snapshot" / "snapshot-1")
+
+    assert [STORE.create(path, b"mine"), STORE.create(path, b"yours"), STORE.create(path, b"mine")] == [
+        True,
+        False,
+        False,
+    ]
+    assert STORE.read(path) == b"mine"
+
+
+def test_native_writers_get_a_path_whose_folder_is_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "bucket-0" / "data.parquet")
+
+    assert STORE.local_target(path) == path
+    Path(path).write_bytes(b"PAR1")
+    STORE.sync([path])
+    with pytest.raises(StorageError, match=r"data-2.parquet: No such file or directory"):
+        STORE.sync([str(tmp_path / "bucket-0" / "data-2.parquet")])
+
+
+def test_removing(file: str, tmp_path: Path) -> None:
+    assert [STORE.delete(file), STORE.delete(file), STORE.delete(f"{file}/below")] == [True, False, False]
+    with pytest.raises(StorageError, match=r"directory|not permitted"):
+        STORE.delete(str(tmp_path))
+
+    STORE.write(str(tmp_path / "t" / "a" / "b"), b"1")
+    STORE.delete_folder(str(tmp_path / "t"))
+    STORE.delete_folder(str(tmp_path / "t"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_a_file_takes_no_files(file: str) -> None:
+    for put in (STORE.create, STORE.write):
+        with pytest.raises(StorageError, match=r"below: (Not a directory|File exists)"):
+            put(f"{file}/below", b"1")

@@ -7,19 +7,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]  # it ships no types
 import duckdb
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
 from obstore.store import MemoryStore
 
 import morrow
 from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, TableNotFound
-from morrow.engine.io.objects import ObjectStore
+from morrow.engine.io.objects import PART, ObjectStore
+from tests.support.s3_server import BUCKET, client_of, s3_server
 from tests.support.table_factory import TableFactory
 
-BUCKET = "lake"
 FIELDS = [("id", "INT"), ("v", "STRING")]
 
 
@@ -79,39 +77,54 @@ def test_a_missing_object_is_named_by_its_url(store: ObjectStore) -> None:
             read("t/nope")
 
 
+def test_writing_objects(store: ObjectStore) -> None:
+    store.write("t/snapshot/LATEST", b"2")
+    with store.output("t/data") as stream:
+        assert (stream.writable(), stream.tell(), stream.closed) == (True, 0, False)
+        stream.write(b"ab")
+        stream.write(b"c")
+
+    assert store.read("t/snapshot/LATEST") == b"2"
+    assert store.read("t/data") == b"abc"
+
+
+def test_an_object_is_streamed_whole_or_not_at_all(store: ObjectStore) -> None:
+    for size in (0, 10, 3 * PART):
+        with pytest.raises(ZeroDivisionError), store.output("t/data") as stream:
+            stream.write(b"x" * size)
+            raise ZeroDivisionError
+        assert not store.exists("t/data")
+
+
+def test_native_writers_have_no_place_in_a_bucket(store: ObjectStore) -> None:
+    assert store.local_target("t/data") is None
+    store.sync(["t/data"])
+
+
+def test_removing_objects(store: ObjectStore) -> None:
+    store.write("t2/other", b"")
+
+    assert [store.delete("t/schema/schema-0"), store.delete("t/schema/schema-0")] == [True, False]
+    store.delete_folder("t")
+    store.delete_folder("t")
+    assert (store.list("t"), store.exists("t2/other")) == ([], True)
+    with pytest.raises(InvalidArgument, match="itself is not deleted"):
+        store.delete_folder("/")
+
+
 # --- a server that speaks S3 ---
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def storage_options() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
 
 
 @pytest.fixture(scope="module")
-def storage_options(endpoint: str) -> dict[str, str]:
-    return {
-        "aws_endpoint_url": endpoint,
-        "aws_region": "us-east-1",
-        "aws_access_key_id": "user",
-        "aws_secret_access_key": "secret",
-    }
-
-
-@pytest.fixture(scope="module")
-def s3(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def s3(storage_options: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A client of the server, whose bucket holds ``wh/db.db/merged``, ``wh/db.db/vectors`` and ``top.db/plain``."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="user",
-        aws_secret_access_key="secret",
-    )
-    client.create_bucket(Bucket=BUCKET)
+    client = client_of(storage_options)
     folder = tmp_path_factory.mktemp("lake")
     merged(folder / "wh/db.db/merged")
     vectors(folder / "wh/db.db/vectors")
@@ -236,3 +249,31 @@ def test_secrets_are_never_shown(storage_options: Mapping[str, str]) -> None:
 
     for shown in (repr(table), repr(scan), scan.explain(), repr(scan.plan), repr(table._metadata)):
         assert "hush" not in shown
+
+
+def test_a_large_object_goes_up_in_parts(s3: Any, storage_options: Mapping[str, str]) -> None:
+    store = ObjectStore.of_url("s3://lake", storage_options)
+    with store.output("up/large") as stream:
+        for _ in range(5):
+            stream.write(b"x" * (PART // 2))
+    with pytest.raises(ZeroDivisionError), store.output("up/broken") as stream:
+        stream.write(b"x" * 2 * PART)
+        raise ZeroDivisionError
+
+    assert s3.head_object(Bucket=BUCKET, Key="up/large")["ETag"].endswith('-3"')
+    assert not store.exists("up/broken")
+    assert s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
+    store.delete_folder("up")
+    assert store.list("up") == []
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_bucket_that_is_not_there_cannot_be_written(storage_options: Mapping[str, str]) -> None:
+    store = ObjectStore.of_url("s3://other", storage_options)
+
+    with pytest.raises(StorageError, match=r"^s3://other/f: .*404 Not Found.*; make the bucket"):
+        store.write("f", b"")
+    with pytest.raises(StorageError, match=r"^s3://other/f: .*; make the bucket"), store.output("f"):
+        pass
+    with pytest.raises(StorageError, match=r"^s3://other/\..*404 Not Found.*; check the address"):
+        store.create("f", b"")

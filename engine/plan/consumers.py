@@ -1,0 +1,81 @@
+"""Consumers: how far readers of a table's changes have come, ``consumer/consumer-<id>``.
+
+A JSON file per consumer, ``{"nextSnapshot": n}``. Expiry leaves the snapshot `n` and all after it alone, so that a
+reader which comes back finds what it has not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
+from morrow.engine.format.json_file import built, parse_object, printed
+from morrow.engine.plan.metadata import TableMetadata
+
+CONSUMER_PREFIX = "consumer-"
+NEXT_SNAPSHOT = "nextSnapshot"
+
+
+@dataclass(frozen=True)
+class Consumers:
+    """The consumers of a table, on its branch."""
+
+    metadata: TableMetadata
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.metadata.paths.branch_root}/consumer"
+
+    def _path(self, name: str) -> str:
+        if not isinstance(name, str) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\\0"):
+            raise InvalidArgument(f"{name!r} is no name of a consumer: give a text without / and \\")
+        return f"{self._folder}/{CONSUMER_PREFIX}{name}"
+
+    def next_snapshot(self, name: str) -> int | None:
+        """The snapshot that the consumer reads next; None when there is no such consumer.
+
+        Raises:
+            InvalidArgument: no name of a consumer. CorruptFile: its file is damaged.
+        """
+        path = self._path(name)
+        try:
+            data = self.metadata.store.read(path)
+        except FileMissing:
+            return None
+        return _parsed(data, path)
+
+    def record(self, name: str, next_snapshot: int) -> None:
+        """Everything before `next_snapshot` has been read by this consumer.
+
+        Raises:
+            InvalidArgument: no name of a consumer. StorageError: it cannot be written.
+        """
+        self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot}))
+
+    def delete(self, name: str) -> bool:
+        """Forget a consumer; False when there was none. Raises as `record`."""
+        return self.metadata.store.delete(self._path(name))
+
+    def all(self) -> dict[str, int]:
+        """The next snapshot of every consumer, by name.
+
+        Raises:
+            CorruptFile: a file is damaged.
+        """
+        listed = self.metadata.store.list(self._folder)
+        names = sorted(
+            s.name.removeprefix(CONSUMER_PREFIX) for s in listed if s.name.startswith(CONSUMER_PREFIX) and not s.is_dir
+        )
+        found = {name: self.next_snapshot(name) for name in names}
+        return {name: following for name, following in found.items() if following is not None}
+
+    def least(self) -> int | None:
+        """The oldest snapshot that any consumer still has to read; None when there are no consumers."""
+        return min(self.all().values(), default=None)
+
+
+def _parsed(data: bytes, path: str) -> int:
+    following = built(path, lambda node: node[NEXT_SNAPSHOT], parse_object(data, path))
+    if isinstance(following, bool) or not isinstance(following, int):
+        raise CorruptFile(path, f"{NEXT_SNAPSHOT} is {following!r}, which is no snapshot id", hint="write it anew")
+    return following

@@ -1,0 +1,60 @@
+"""Rules about buckets: their number, the columns that choose one, and the function that does."""
+
+from __future__ import annotations
+
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.types import ArrayType, BigIntType, IntType, MapType, MultisetType, RowType
+from morrow.engine.schema.validation.proposal import Proposal, java_names
+
+UNAWARE_OR_DYNAMIC = -1
+NESTED = (ArrayType, MultisetType, MapType, RowType)
+
+
+def bucket_key(proposal: Proposal) -> None:
+    """The option names columns, none of them a partition key, all of them in the primary key if there is one."""
+    text = proposal.raw.get("bucket-key", "")
+    if not text.strip():
+        return
+    names = java_names(text)
+    proposal.require_columns(names, "bucket key")
+    schema = proposal.schema
+    in_partition = [name for name in names if name in schema.partition_keys]
+    proposal.require(not in_partition, f"the bucket key {', '.join(in_partition)} is a partition key")
+    outside = [name for name in names if schema.primary_keys and name not in schema.primary_keys]
+    proposal.require(
+        not outside,
+        f"the bucket key {', '.join(outside)} is not in the primary key ({', '.join(schema.primary_keys)}); rows of "
+        "one key would lie in several buckets",
+    )
+
+
+def number(proposal: Proposal) -> None:
+    """-1, a positive number, or -2 for tables with a primary key; a fixed number needs something to choose by."""
+    bucket = proposal.options.bucket
+    if bucket == UNAWARE_OR_DYNAMIC:
+        proposal.require(
+            "bucket-key" not in proposal.raw,
+            "'bucket-key' does not go with 'bucket' = -1; remove it, or give a number of buckets",
+        )
+        proposal.require(
+            proposal.keyed or "full-compaction.delta-commits" not in proposal.raw,
+            "'full-compaction.delta-commits' does not go with 'bucket' = -1 in a table without a primary key",
+        )
+        return
+    postpone = proposal.keyed and bucket == POSTPONE_BUCKET
+    proposal.require(bucket > 0 or postpone, f"'bucket' = {bucket}: the number of buckets is 1 or more, or -1")
+    chosen_by = proposal.options.bucket_key or (proposal.schema.trimmed_primary_keys if proposal.keyed else ())
+    proposal.require(
+        bool(chosen_by), "a table without a primary key needs the option 'bucket-key' to have a number of buckets"
+    )
+    kinds = [proposal.schema.by_name[name].type for name in chosen_by]
+    for name, kind in zip(chosen_by, kinds):
+        proposal.require(not isinstance(kind, NESTED), f"the bucket key {name!r} has the nested type {kind}")
+    if proposal.options.bucket_function == "mod":
+        proposal.require(
+            len(kinds) == 1 and isinstance(kinds[0], (IntType, BigIntType)),
+            f"'bucket-function.type' = mod takes one INT or BIGINT column, not ({', '.join(chosen_by)})",
+        )
+
+
+RULES = (bucket_key, number)

@@ -1,0 +1,130 @@
+"""Rules about columns: their names, the types of keys, and the types that the file formats hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.schema import KEY_PREFIX, LEVEL, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.format.types import (
+    MAX_LENGTH,
+    ArrayType,
+    BinaryType,
+    BlobType,
+    CharType,
+    DataType,
+    LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+    VariantType,
+    VectorType,
+)
+from morrow.engine.options.parsing import key_values
+from morrow.engine.schema.validation.proposal import Proposal
+
+ROW_KIND = "rowkind"
+SYSTEM_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, LEVEL, ROW_KIND, ROW_ID)
+WITHOUT_KEYS = (ArrayType, MapType, MultisetType, RowType, VectorType, VariantType, BlobType)
+SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
+AVRO_MICROS_DIGITS = 6
+AVRO_TIME_DIGITS = 3
+
+
+def names(proposal: Proposal) -> None:
+    """Columns do not have the names of Paimon's own columns, nor no name at all."""
+    proposal.require(bool(proposal.schema.fields), "a table has one column at least")
+    for name in proposal.schema.by_name:
+        proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
+        if name in SYSTEM_NAMES or name.startswith(KEY_PREFIX):
+            raise proposal.refused(
+                f"the column name {name!r} is one of Paimon's own ({', '.join(SYSTEM_NAMES)}, {KEY_PREFIX}...)"
+            )
+
+
+def types(proposal: Proposal) -> None:
+    """Types have a size, and names inside rows are distinct."""
+    for path, kind in _all_types(proposal):
+        if isinstance(kind, SIZED):
+            proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
+        if isinstance(kind, RowType):
+            members = [field.name for field in kind.fields]
+            twice = sorted({name for name in members if members.count(name) > 1})
+            proposal.require(not twice, f"the rows of column {path!r} have the member {', '.join(twice)} twice")
+
+
+def keys(proposal: Proposal) -> None:
+    """Keys exist, are not nested, and leave more than one row to a partition."""
+    schema = proposal.schema
+    for what, found in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
+        proposal.require_columns(found, what)
+        for name in found:
+            kind = schema.by_name[name].type
+            proposal.require(not isinstance(kind, WITHOUT_KEYS), f"the {what} {name!r} has the type {kind}")
+    if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
+        raise proposal.refused(
+            f"the primary key ({', '.join(schema.primary_keys)}) is made of partition keys only, which leaves one row "
+            "to a partition; add a column to the primary key"
+        )
+
+
+def file_formats(proposal: Proposal) -> None:
+    """Every format that data files get holds every type of a column."""
+    raw, where = proposal.raw, proposal.where
+    found = {proposal.options.file_format, *key_values(raw, "file.format.per.level", where).values()}
+    if proposal.keyed and "changelog-file.format" in raw:
+        found.add(raw["changelog-file.format"])
+    for name in sorted(name.lower() for name in found):
+        if name not in FORMATS:
+            raise Unsupported(f"the file format {name!r}", where=where, hint=f"Morrow writes {', '.join(FORMATS)}")
+        for path, kind in _all_types(proposal):
+            if (reason := FORMATS[name](kind)) is not None:
+                raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
+
+
+def _parquet(kind: DataType) -> str | None:
+    return "declare an ARRAY" if isinstance(kind, VectorType) else None
+
+
+def _orc(kind: DataType) -> str | None:
+    if isinstance(kind, (VectorType, VariantType)):
+        return "choose another file.format"
+    return None
+
+
+def _avro(kind: DataType) -> str | None:
+    if isinstance(kind, (VectorType, VariantType)):
+        return "choose another file.format"
+    if isinstance(kind, (TimestampType, LocalZonedTimestampType)) and kind.precision > AVRO_MICROS_DIGITS:
+        return "Avro's timestamps have 6 digits at most"
+    if isinstance(kind, TimeType) and kind.precision > AVRO_TIME_DIGITS:
+        return "Avro's times have 3 digits at most"
+    return None
+
+
+FORMATS: dict[str, Callable[[DataType], str | None]] = {"parquet": _parquet, "orc": _orc, "avro": _avro}
+"""Format -> why it does not hold a type, None when it does."""
+
+
+def _all_types(proposal: Proposal) -> Iterator[tuple[str, DataType]]:
+    for field in proposal.schema.fields:
+        yield from _types_inside(field.name, field.type)
+
+
+def _types_inside(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+    yield path, kind
+    if isinstance(kind, RowType):
+        for member in kind.fields:
+            yield from _types_inside(f"{path}.{member.name}", member.type)
+    if isinstance(kind, MapType):
+        yield from _types_inside(f"{path}.key", kind.key)
+        yield from _types_inside(f"{path}.value", kind.value)
+    if isinstance(kind, (ArrayType, VectorType, MultisetType)):
+        yield from _types_inside(f"{path}.element", kind.element)
+
+
+RULES = (names, types, keys, file_formats)

@@ -1,0 +1,313 @@
+"""Changes of a table between snapshots, and a stream of them that follows new snapshots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
+from morrow.engine.plan import changes as planned
+from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, ChangesMode, ChangesRequest
+from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.engine.plan.time_travel import Time, Travel, resolve, to_millis
+from morrow.scan import checked_columns, checked_rows
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.format.types import DataField
+    from morrow.engine.plan.metadata import TableMetadata
+
+Mode = Literal["auto", "delta", "changelog", "diff"]
+Start = Literal["full", "latest"]
+FIRST_SNAPSHOT = 1
+
+
+class Changes:
+    """Rows led by the column ``rowkind``: +I, -U, +U or -D.
+
+    They come in the order of their snapshots, within a snapshot bucket by bucket. `snapshot` is the last one they take
+    in (None for a table without snapshots), `is_full` says that they are all rows of it, as insertions.
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        request: ChangesRequest,
+        parts: Sequence[planned.Changes],
+        snapshot: Snapshot | None,
+        *,
+        is_full: bool = False,
+    ) -> None:
+        self._metadata = metadata
+        self._request = request
+        self._parts = tuple(parts)
+        self.snapshot = snapshot
+        self.is_full = is_full
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The id of `snapshot`."""
+        return None if self.snapshot is None else self.snapshot.id
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no file to read; without one there are no changes."""
+        return not self._parts
+
+    @property
+    def _fields(self) -> tuple[DataField, ...]:
+        return tuple(self._request.schema.by_name[name] for name in self._request.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        from morrow.engine.format.types import arrow_schema
+
+        return arrow_schema((ROWKIND_FIELD, *self._fields))
+
+    def to_polars(self) -> pl.DataFrame:
+        """All changes as a Polars DataFrame."""
+        from morrow.readers import changes
+
+        return changes.to_polars(self._parts, self._fields, self._metadata.store)
+
+    def to_arrow(self) -> pa.Table:
+        """All changes as an Arrow table with exactly `schema`."""
+        from morrow.readers import changes
+
+        return changes.to_arrow(self._parts, self._fields, self._metadata.store)
+
+    def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Changes as record batches, in bounded memory (but for differences of snapshots, which are held whole)."""
+        from morrow.readers import changes, execute
+
+        rows = checked_rows(batch_rows) or execute.BATCH_ROWS
+        return changes.to_batches(self._parts, self._fields, self._metadata.store, rows)
+
+    def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
+        """`to_batches` as an Arrow record batch reader."""
+        from morrow.readers import changes, execute
+
+        rows = checked_rows(batch_rows) or execute.BATCH_ROWS
+        return changes.batch_reader(self._parts, self._fields, self._metadata.store, rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All changes as a pandas DataFrame of Arrow-backed columns."""
+        import pandas as pd
+
+        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        from morrow.readers import duckdb_relation
+
+        return duckdb_relation.relation(self.to_arrow(), connection)
+
+    def count(self) -> int:
+        """The number of changes."""
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        what = "all rows" if self.is_full else "changes"
+        return f"Changes({self._metadata.where!r}, {what} of snapshot {self.snapshot_id})"
+
+
+def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None) -> ChangesRequest:
+    """Check columns and filter against the newest schema, which changes are read with.
+
+    Raises:
+        ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
+    """
+    schema = metadata.latest_schema()
+    names = tuple(schema.by_name) if columns is None else checked_columns(columns)
+    if ROWKIND in names:
+        raise InvalidArgument(
+            f"{metadata.where}: the column {ROWKIND!r} has the name of the column with the row kinds; "
+            "leave it out by columns=[...]"
+        )
+    for name in names:
+        schema.column(name)
+    if not names:
+        raise InvalidArgument("changes of no columns: name at least one")
+    return ChangesRequest(schema, metadata.options(schema), names, parse_filter(filter, schema.fields))
+
+
+def make_changes(
+    metadata: TableMetadata,
+    from_snapshot: int | str | None,
+    to_snapshot: int | str | None,
+    *,
+    mode: Mode,
+    columns: Sequence[str] | None,
+    filter: FilterLike | None,
+    from_timestamp: Time | None,
+    to_timestamp: Time | None,
+) -> Changes:
+    """See `Table.changes`."""
+    request = make_request(metadata, columns, filter)
+    try:
+        asked = ChangesMode(mode)
+    except ValueError:
+        known = ", ".join(ChangesMode)
+        raise InvalidArgument(f"mode must be one of {known}, not {mode!r}") from None
+    _only_one(from_snapshot=from_snapshot, from_timestamp=from_timestamp)
+    _only_one(to_snapshot=to_snapshot, to_timestamp=to_timestamp)
+    tags = isinstance(from_snapshot, str) or isinstance(to_snapshot, str)
+    resolved = planned.mode_of(metadata, request, asked, tags=tags)
+    end = _end(metadata, to_snapshot, to_timestamp)
+    if end is None:
+        return Changes(metadata, request, (), None)
+    start = _start(metadata, from_snapshot, from_timestamp)
+    if start == end.id:
+        return Changes(metadata, request, (), end)
+    if resolved is ChangesMode.DIFF:
+        before = resolve(metadata, Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start))
+        assert before is not None
+        return Changes(metadata, request, [planned.difference(metadata, request, before, end)], end)
+    between = planned.snapshots_between(metadata, start, end.id)
+    parts = [planned.changes_of(metadata, request, snapshot, resolved) for snapshot in between]
+    return Changes(metadata, request, [part for part in parts if part is not None], end)
+
+
+def _only_one(**given: object) -> None:
+    if sum(value is not None for value in given.values()) > 1:
+        raise InvalidArgument(f"give only one of {' and '.join(given)}")
+
+
+def _start(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None) -> int:
+    """The snapshot after which changes begin; one before the oldest for all there are."""
+    if isinstance(snapshot, str):
+        return metadata.tag(snapshot).snapshot.id
+    if snapshot is not None:
+        return _checked_id(snapshot)
+    found = None if timestamp is None else planned.id_at(metadata, to_millis(timestamp))
+    earliest = metadata.earliest_snapshot_id()
+    return found if found is not None else (earliest or FIRST_SNAPSHOT) - 1
+
+
+def _end(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None) -> Snapshot | None:
+    """The last snapshot of the changes: the newest where none is named; None when there is none so old."""
+    if isinstance(snapshot, str):
+        return metadata.tag(snapshot).snapshot
+    if snapshot is not None:
+        return resolve(metadata, Travel(snapshot=_checked_id(snapshot)))
+    if timestamp is None:
+        return metadata.latest_snapshot()
+    found = planned.id_at(metadata, to_millis(timestamp))
+    return None if found is None else metadata.snapshot(found)
+
+
+def _checked_id(snapshot: int) -> int:
+    if isinstance(snapshot, bool) or not isinstance(snapshot, int) or snapshot < 0:
+        raise InvalidArgument(f"a snapshot must be its id or the name of a tag, not {snapshot!r}")
+    return snapshot
+
+
+class ChangeStream:
+    """Follows a table snapshot by snapshot; see `Table.stream`. An iterator and, with a consumer, a context.
+
+    `next_snapshot` is the snapshot that is read next, what `commit` records.
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        request: ChangesRequest,
+        *,
+        from_snapshot: int | None,
+        from_timestamp: Time | None,
+        start: Start,
+        consumer_id: str | None,
+        wait: float | None,
+        poll: float,
+    ) -> None:
+        self._metadata = metadata
+        self._request = request
+        self._consumer_id = consumer_id
+        self._consumers = Consumers(metadata)
+        self._wait = wait
+        self._poll = poll
+        self._full: Snapshot | None = None
+        self.next_snapshot = FIRST_SNAPSHOT
+        recorded = None if consumer_id is None else self._consumers.next_snapshot(consumer_id)
+        if recorded is not None:
+            self.next_snapshot = recorded
+        elif from_snapshot is not None:
+            self.next_snapshot = _checked_id(from_snapshot)
+        elif from_timestamp is not None:
+            self.next_snapshot = _start(metadata, None, from_timestamp) + 1
+        else:
+            self._begin(start)
+
+    def _begin(self, start: Start) -> None:
+        newest = self._metadata.latest_snapshot()
+        if newest is not None:
+            self._full = newest if start == "full" else None
+            self.next_snapshot = newest.id + 1
+
+    def __iter__(self) -> ChangeStream:
+        return self
+
+    def __next__(self) -> Changes:
+        if self._full is not None:
+            snapshot, self._full = self._full, None
+            rows = planned.full_rows(self._metadata, self._request, snapshot)
+            return Changes(self._metadata, self._request, [rows], snapshot, is_full=True)
+        deadline = None if self._wait is None else time.monotonic() + self._wait
+        while True:
+            snapshot = self._snapshot()
+            if snapshot is not None:
+                self.next_snapshot = snapshot.id + 1
+                part = planned.followed(self._metadata, self._request, snapshot)
+                if part is not None:
+                    return Changes(self._metadata, self._request, [part], snapshot)
+                continue
+            if deadline is not None and time.monotonic() >= deadline:
+                raise StopIteration
+            time.sleep(self._poll)
+
+    def _snapshot(self) -> Snapshot | None:
+        """The next snapshot, None when it is not there yet.
+
+        Raises:
+            SnapshotExpired: it has expired.
+        """
+        try:
+            return planned.snapshot_or_changelog(self._metadata, self.next_snapshot)
+        except SnapshotExpired as error:
+            hint = "read the whole table anew, or keep snapshots for longer; a consumer_id keeps those not read yet"
+            raise SnapshotExpired(f"{error}; {hint}") from error
+        except SnapshotNotFound:
+            return None
+
+    def commit(self) -> None:
+        """Record that all changes handed out so far have been processed.
+
+        Raises:
+            InvalidArgument: the stream has no consumer id. StorageError: it cannot be written.
+        """
+        if self._consumer_id is None:
+            raise InvalidArgument("this stream has no consumer whose progress could be recorded: give a consumer_id")
+        if self._full is None:
+            self._consumers.record(self._consumer_id, self.next_snapshot)
+
+    def __enter__(self) -> ChangeStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._consumer_id is not None:
+            self.commit()

@@ -1,0 +1,247 @@
+"""Deletes and updates of single rows of append tables.
+
+With ``deletion-vectors.enabled`` a row is deleted by its position: the data file stays, a deletion vector grows.
+Without, a file that holds such a row is replaced by one that holds the others. An update is a delete and new rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.blame import reading_files
+from morrow.readers.execute import BATCH_ROWS
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.file_frames import POSITION, constant_of, file_frame
+from morrow.readers.masks import Mask, live_masks
+from morrow.readers.section_frames import filtered
+from morrow.writers.append.stored import AppendFiles, check_rewritable
+from morrow.writers.append.writer import UNAWARE, AppendWriter
+from morrow.writers.buckets import router_for
+from morrow.writers.buckets.router import partition_rows
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.deletion_vectors.index_files import IndexFiles
+from morrow.writers.deletion_vectors.maintainer import IndexChanges
+from morrow.writers.files import Placement, delete_files
+from morrow.writers.messages import CommitMessage
+from morrow.writers.restored import BucketState, restored, restored_partitions
+from morrow.writers.target import WriteTarget
+
+Positions = npt.NDArray[np.int64]
+Assign = Callable[[pl.DataFrame], pl.DataFrame]
+"""Makes new rows of old ones: frames of the table's columns, checked, the same number of rows."""
+
+
+def delete_where(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) -> list[CommitMessage]:
+    """Delete the rows for which the filter is true.
+
+    Returns: messages to commit, none when there is no such row. All new files are durable.
+
+    Raises:
+        Unsupported: a table whose rows have ids.
+        CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
+    """
+    with RowChanges(target, snapshot) as changes:
+        for found in changes.matching(filter):
+            changes.delete(found)
+        return changes.messages()
+
+
+def update_where(target: WriteTarget, snapshot: Snapshot | None, assign: Assign, filter: Filter) -> list[CommitMessage]:
+    """Replace the rows for which the filter is true by what `assign` makes of them; otherwise as `delete_where`."""
+    with RowChanges(target, snapshot) as changes:
+        for found in changes.matching(filter, tuple(target.schema.by_name)):
+            changes.delete(found)
+            changes.append(assign(found.rows.drop(POSITION)))
+        return changes.messages()
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Some live rows of a data file that match: the columns asked for, then their `POSITION` in the file (Int64)."""
+
+    place: Placement
+    file: DataFileMeta
+    rows: pl.DataFrame
+
+    @property
+    def positions(self) -> Positions:
+        return self.rows[POSITION].cast(pl.Int64).to_numpy()
+
+
+class RowChanges:
+    """Changes to single rows of one snapshot: find rows, delete and append some, take the messages.
+
+    A context manager: what no message names is removed at its end. Not safe for use by several threads at once.
+    """
+
+    def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
+        check_rewritable(target)
+        # Compaction would take files that these very changes replace.
+        self._target = replace(target, write=replace(target.write, write_only=True))
+        self._snapshot = snapshot
+        self._router = router_for(self._target, snapshot)
+        self._states: dict[Placement, BucketState] = {}
+        self._dead: dict[Placement, dict[str, list[Positions]]] = defaultdict(dict)
+        self._writers: dict[Placement, AppendWriter] = {}
+        self._prepared: dict[Placement, CommitMessage] = {}
+
+    def __enter__(self) -> RowChanges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def deleted_rows(self) -> int:
+        """Rows that were deleted so far."""
+        return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
+
+    def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[Found]:
+        """The live rows for which the filter is true, file by file in batches; files that cannot match are not read."""
+        target = self._target
+        request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
+        plan = make_plan(target.metadata, request)
+        known = self._restored(plan)
+        for section in plan.sections:
+            masks = live_masks(plan, section, target.store)
+            for file, mask in zip(section.files, masks):
+                place, meta = known[_name(file)]
+                for rows in _matching(plan, section, file, mask, target):
+                    yield Found(place, meta, rows)
+
+    def delete(self, rows: Found) -> None:
+        """Delete these rows; of a row that was found choose some with `rows.filter`."""
+        if rows.rows.height:
+            self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
+
+    def append(self, rows: pl.DataFrame) -> None:
+        """Add rows: frames of the table's columns, as `writers.rows.incoming` gives them."""
+        for place, part in self._router.route(rows):
+            self._writer(place).write(part)
+        self._bound_memory()
+
+    def messages(self) -> list[CommitMessage]:
+        """What was done, durable; nothing may follow but `close`."""
+        dead = {place: files for place, files in self._dead.items() if files}
+        if not self._target.write.deletion_vectors:
+            for place, files in dead.items():
+                self._keep_others(place, files)
+        for place, writer in self._writers.items():
+            self._prepared[place] = writer.prepare_commit()
+        for place, files in dead.items():
+            message = self._prepared.get(place) or CommitMessage(
+                partition=place.partition, bucket=place.bucket, total_buckets=self._total_buckets(place)
+            )
+            self._prepared[place] = self._with_deletes(message, place, files)
+        messages = [message for message in self._prepared.values() if not message.is_empty]
+        self._prepared.clear()
+        return messages
+
+    def close(self) -> None:
+        """Drop what no message names."""
+        for writer in self._writers.values():
+            with suppress(MorrowError):  # what cannot be deleted is an orphan, the error at hand counts more
+                writer.close()
+        for place, message in self._prepared.items():
+            with suppress(MorrowError):
+                delete_files(self._target, place, message.new_files)
+                for file in message.new_index_files:
+                    IndexFiles(self._target, place.partition, place.bucket).delete(file)
+        self._writers.clear()
+        self._prepared.clear()
+
+    def _restored(self, plan: ScanPlan) -> dict[str, tuple[Placement, DataFileMeta]]:
+        """The metadata of the files of a plan by their name."""
+        partitions = dict.fromkeys(section.partition for section in plan.sections)
+        fields = self._target.partition_fields
+        rows = [pl.select(*map(constant_of, values, fields)) for values in partitions]
+        stored = partition_rows(rows, fields) if rows else []
+        self._states |= restored_partitions(self._target, self._snapshot, stored)
+        return {file.file_name: (place, file) for place, state in self._states.items() for file in state.files}
+
+    def _writer(self, place: Placement) -> AppendWriter:
+        if place not in self._writers:
+            state = self._state(place)
+            wanted = self._target.options.bucket
+            if state.total_buckets not in (None, wanted):
+                raise InvalidArgument(
+                    f"{self._target.where}: a partition was written with {state.total_buckets} buckets and the option "
+                    f"'bucket' is {wanted} now; rescale it first by overwriting its rows"
+                )
+            self._writers[place] = AppendWriter(self._target, place, state)
+        return self._writers[place]
+
+    def _state(self, place: Placement) -> BucketState:
+        if place not in self._states:
+            self._states |= restored(self._target, self._snapshot, [place])
+        return self._states[place]
+
+    def _total_buckets(self, place: Placement) -> int:
+        return self._state(place).total_buckets or self._target.options.bucket
+
+    def _bound_memory(self) -> None:
+        while sum(writer.buffered_bytes for writer in self._writers.values()) > self._target.write.write_buffer:
+            max(self._writers.values(), key=lambda writer: writer.buffered_bytes).spill()
+
+    def _keep_others(self, place: Placement, dead: dict[str, list[Positions]]) -> None:
+        """Write the rows of these files that live on to new files."""
+        files = tuple(file for file in self._state(place).files if file.file_name in dead)
+        gone = DeletionMaintainer(self._target, place.partition, place.bucket)
+        for name, positions in dead.items():
+            gone.mark(name, np.concatenate(positions))
+        for rows in AppendFiles(self._target, place, files, gone).frames():
+            self._writer(place).write(rows)
+            self._bound_memory()
+
+    def _with_deletes(
+        self, message: CommitMessage, place: Placement, dead: dict[str, list[Positions]]
+    ) -> CommitMessage:
+        state = self._state(place)
+        if not self._target.write.deletion_vectors:
+            files = tuple(file for file in state.files if file.file_name in dead)
+            return msgspec.structs.replace(message, deleted_files=files)
+        changes = self._marked(place, state, dead)
+        return msgspec.structs.replace(message, new_index_files=changes.new, deleted_index_files=changes.replaced)
+
+    def _marked(self, place: Placement, state: BucketState, dead: dict[str, list[Positions]]) -> IndexChanges:
+        rolling = self._target.options.bucket == UNAWARE
+        vectors = DeletionMaintainer(self._target, place.partition, place.bucket, state.index_files, rolling=rolling)
+        for name, positions in dead.items():
+            vectors.mark(name, np.concatenate(positions))
+        return vectors.write()
+
+
+def _name(file: DataFile) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _matching(
+    plan: ScanPlan, section: Section, file: DataFile, mask: Mask, target: WriteTarget
+) -> Iterator[pl.DataFrame]:
+    """The live rows of one file that match: the columns of the plan, then `POSITION`."""
+    read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    with reading_files(plan, [section], read, target.store):
+        # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
+        frame = filtered(plan, file_frame(plan, section, [file], read, target.store, position=True))
+        for residual in plan.filter.residuals:
+            frame = expressions.residual(residual, read)(frame)
+        if mask is not None:
+            frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
+        frame = frame.select(*plan.columns, POSITION)
+        for rows in frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, lazy=True, engine="streaming"):
+            if rows.height:
+                yield rows

@@ -1,0 +1,195 @@
+"""Compaction of append tables on request: which files become one, and the messages that say so.
+
+Tables without buckets: files below 70 % of the target size, and such with more dead rows than
+``compaction.delete-ratio-threshold``, are packed partition by partition, the smallest first. A pack is done when it
+holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more); what is left
+makes a pack of its own if it has ``compaction.min.file-num`` files. Files whose deletion vectors lie in one index file
+go into one pack, which is always worth it.
+
+Fixed buckets: see `bucket_compaction`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
+from morrow.engine.format.deletion_vector import INDEX_TYPE
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options import WriteOptions
+from morrow.engine.options.parsing import flag, memory
+from morrow.writers.append.bucket_compaction import small_size
+from morrow.writers.append.stored import check_rewritable, rewrite
+from morrow.writers.append.writer import UNAWARE, AppendWriter
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.deletion_vectors.maintainer import IndexChanges
+from morrow.writers.files import Placement, delete_files
+from morrow.writers.messages import CommitMessage
+from morrow.writers.restored import BucketState, restored_partitions
+from morrow.writers.target import WriteTarget
+
+OPEN_FILE_COST = 4 << 20
+LEAST_FILES = 2
+
+
+def compact_append(
+    target: WriteTarget, snapshot: Snapshot | None, *, full: bool = False, partitions: Sequence[bytes] | None = None
+) -> list[CommitMessage]:
+    """Compact the small files of an append table, whatever ``write-only`` says.
+
+    Args:
+        snapshot: the state to compact.
+        full: tables without buckets: every small file and every file with dead rows, however few they are, and with
+            ``compaction.force-rewrite-all-files`` all files. Fixed buckets: a requested compaction in each.
+        partitions: compact only these (BinaryRows); None: all.
+
+    Returns: one message for each rewrite; none when nothing is worth it. All new files are durable.
+
+    Raises:
+        Unsupported: a table whose rows have ids, or that is clustered incrementally.
+        CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
+    """
+    check_rewritable(target)
+    if flag(target.write.raw, "clustering.incremental", False, target.where):
+        raise Unsupported("compaction of an incrementally clustered table", where=target.where)
+    target = replace(target, write=replace(target.write, write_only=False))
+    states = restored_partitions(target, snapshot, partitions)
+    tasks = _unaware_tasks if target.options.bucket == UNAWARE else _bucket_tasks
+    messages: list[CommitMessage] = []
+    try:
+        messages.extend(tasks(target, states.items(), full))
+    except BaseException:
+        for message in messages:
+            delete_files(target, Placement(message.partition, message.bucket), message.compact_after)
+        raise
+    return messages
+
+
+def _bucket_tasks(
+    target: WriteTarget, states: Iterable[tuple[Placement, BucketState]], full: bool
+) -> Iterator[CommitMessage]:
+    for place, state in states:
+        writer = AppendWriter(target, place, state)
+        try:
+            writer.compact(full)
+            message = writer.prepare_commit()
+        finally:
+            writer.close()
+        if not message.is_empty:
+            yield message
+
+
+def _unaware_tasks(
+    target: WriteTarget, states: Iterable[tuple[Placement, BucketState]], full: bool
+) -> Iterator[CommitMessage]:
+    for place, state in states:
+        vectors = None
+        if target.write.deletion_vectors:
+            vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
+        for files in _packs(target.write, state, vectors, full, target.where):
+            yield _compacted(target, place, files, vectors)
+
+
+def _compacted(
+    target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
+) -> CommitMessage:
+    written = rewrite(target, place, files, vectors)
+    changes = IndexChanges()
+    try:
+        if vectors is not None:
+            for file in files:
+                vectors.remove(file.file_name)
+            changes = vectors.write()
+    except BaseException:
+        delete_files(target, place, written)
+        raise
+    return CommitMessage(
+        partition=place.partition,
+        bucket=place.bucket,
+        total_buckets=target.options.bucket,
+        compact_before=tuple(files),
+        compact_after=tuple(written),
+        compact_new_index_files=changes.new,
+        compact_deleted_index_files=changes.replaced,
+    )
+
+
+# --- which files ---
+
+
+@dataclass
+class _Bin:
+    """Files that become one, or a few."""
+
+    options: WriteOptions
+    open_file_cost: int
+    files: list[DataFileMeta] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, files: Iterable[DataFileMeta]) -> None:
+        for file in files:
+            self.files.append(file)
+            self.size += file.file_size + self.open_file_cost
+
+    @property
+    def has_enough(self) -> bool:
+        return len(self.files) >= LEAST_FILES and self.size >= self.options.target_file_size * 2
+
+    def drain(self) -> tuple[DataFileMeta, ...]:
+        files, self.files, self.size = tuple(self.files), [], 0
+        return files
+
+
+def _packs(
+    options: WriteOptions, state: BucketState, vectors: DeletionMaintainer | None, full: bool, where: str
+) -> list[tuple[DataFileMeta, ...]]:
+    """The files of each rewrite of one partition."""
+    cost = memory(options.raw, "source.split.open-file-cost", OPEN_FILE_COST, where) or 0
+    everything = full and options.force_rewrite_all
+    files = [file for file in state.files if everything or _is_worth_it(file, options, vectors, full)]
+    holders = _index_file_of(state.index_files) if vectors is not None else {}
+    packs = _packed_by_index_file([f for f in files if f.file_name in holders], holders, _Bin(options, cost))
+    others = sorted((f for f in files if f.file_name not in holders), key=lambda file: file.file_size)
+    if len(others) >= LEAST_FILES or everything:
+        least = (1 if everything else LEAST_FILES) if full else options.append_min_files
+        packs += _packed(others[: options.file_num_limit], _Bin(options, cost), least)
+    return packs
+
+
+def _is_worth_it(file: DataFileMeta, options: WriteOptions, vectors: DeletionMaintainer | None, full: bool) -> bool:
+    if file.file_size < small_size(options):
+        return True
+    dead = vectors.dead_count(file.file_name) if vectors is not None and file.file_name in vectors else 0
+    return dead > (0 if full else file.row_count * options.delete_ratio)
+
+
+def _index_file_of(index_files: Iterable[IndexFileMeta]) -> dict[str, str]:
+    """The index file that holds the deletion vector of each data file that has one."""
+    vectors = (file for file in index_files if file.index_type == INDEX_TYPE)
+    return {entry.data_file: file.file_name for file in vectors for entry in file.deletion_ranges or ()}
+
+
+def _packed_by_index_file(
+    files: Iterable[DataFileMeta], holders: dict[str, str], pack: _Bin
+) -> list[tuple[DataFileMeta, ...]]:
+    groups: dict[str, list[DataFileMeta]] = defaultdict(list)
+    for file in files:
+        groups[holders[file.file_name]].append(file)
+    packs: list[tuple[DataFileMeta, ...]] = []
+    for group in sorted(groups.values(), key=lambda group: sum(file.file_size for file in group)):
+        pack.add(group)
+        if pack.has_enough:
+            packs.append(pack.drain())
+    return [*packs, pack.drain()] if pack.files else packs
+
+
+def _packed(files: Iterable[DataFileMeta], pack: _Bin, least: int) -> list[tuple[DataFileMeta, ...]]:
+    packs: list[tuple[DataFileMeta, ...]] = []
+    for file in files:
+        pack.add([file])
+        if pack.has_enough:
+            packs.append(pack.drain())
+    return [*packs, pack.drain()] if len(pack.files) >= least else packs

@@ -1,0 +1,242 @@
+"""Sort compaction: the rows of whole partitions written anew in an order that keeps what is read together together.
+
+A partition that fits into memory is sorted there. Of a larger one a sample of rows tells ranges of the sort key that
+each fit (of about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``); one pass puts every row into
+the temporary file of its range, and range after range is sorted and written.
+
+The messages delete the files that were read and add the sorted ones, which makes an OVERWRITE snapshot as Paimon's own
+sort compaction does. Unlike there, rows that others add or change meanwhile are not overwritten: added files stay, and
+a file that was changed is a conflict.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.data_file_meta import FileSource
+from morrow.engine.format.deletion_vector import INDEX_TYPE
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField
+from morrow.engine.options.parsing import choice, integer
+from morrow.writers.append.curves import CURVES, TEXT_BYTES, check_sortable
+from morrow.writers.append.stored import BATCH_ROWS, AppendFiles, check_rewritable
+from morrow.writers.append.writer import UNAWARE
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement, delete_files, write_files
+from morrow.writers.messages import CommitMessage
+from morrow.writers.restored import BucketState, restored_partitions
+from morrow.writers.target import WriteTarget
+
+ORDER = "order"
+STRATEGIES = (ORDER, *CURVES)
+CURVE = "__morrow_curve"
+LEAST_CURVE_COLUMNS = {"zorder": 1, "hilbert": 2}
+SIZE, QUANTITY = "size", "quantity"
+SAMPLES = 64
+"""Places of a partition that are looked at before it is sorted in ranges."""
+SAMPLE_ROWS = 1024
+"""Rows that are taken from each."""
+SHARE = 4
+"""A range is this part of the write buffer: sorting and encoding it takes as much again, and more."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+def sort_compact(
+    target: WriteTarget,
+    snapshot: Snapshot | None,
+    order_by: Sequence[str],
+    strategy: str = ORDER,
+    *,
+    partitions: Sequence[bytes] | None = None,
+) -> list[CommitMessage]:
+    """Sort the rows of whole partitions.
+
+    Args:
+        order_by: columns, none of them a partition key.
+        strategy: ``order`` (by the first column, then the second, ...), ``zorder``, or ``hilbert`` (two columns at
+            least).
+        partitions: sort only these (BinaryRows); None: all.
+
+    Returns: one message for each partition. All new files are durable.
+
+    Raises:
+        InvalidArgument: a strategy or columns that do not go together. ColumnNotFound.
+        Unsupported: tables with keys, with fixed buckets, or whose rows have ids; columns without order.
+        CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
+    """
+    sorter = _Sorter.of(target, order_by, strategy)
+    messages: list[CommitMessage] = []
+    try:
+        for place, state in restored_partitions(target, snapshot, partitions).items():
+            if state.files:
+                messages.append(_sorted(target, place, state, sorter))
+    except BaseException:
+        for message in messages:
+            delete_files(target, Placement(message.partition, message.bucket), message.new_files)
+        raise
+    return messages
+
+
+@dataclass(frozen=True)
+class _Sorter:
+    """How rows are ordered: `key` makes the columns that are compared, nulls first."""
+
+    fields: tuple[DataField, ...]
+    strategy: str
+    text_bytes: int
+    by_size: bool
+
+    @classmethod
+    def of(cls, target: WriteTarget, order_by: Sequence[str], strategy: str) -> _Sorter:
+        where, schema = target.where, target.schema
+        strategy = strategy.strip().lower()
+        if strategy not in STRATEGIES:
+            raise InvalidArgument(f"{where}: the sort strategy {strategy!r}; known: {', '.join(STRATEGIES)}")
+        if target.keyed or target.options.bucket != UNAWARE:
+            raise Unsupported("sort compaction of a table with keys or fixed buckets", where=where)
+        check_rewritable(target)
+        columns = tuple(dict.fromkeys(order_by))
+        least = LEAST_CURVE_COLUMNS.get(strategy, 1)
+        if len(columns) < least:
+            raise InvalidArgument(
+                f"{where}: sorting by {strategy} takes at least {least} column(s), not {len(columns)}"
+            )
+        for name in columns:
+            if name not in schema.by_name:
+                raise ColumnNotFound(f"{where}: there is no column {name!r} to sort by")
+            if name in schema.partition_keys:
+                raise InvalidArgument(f"{where}: sorting by the partition key {name!r} has no effect; leave it out")
+        fields = tuple(schema.by_name[name] for name in columns)
+        check_sortable(fields, where)
+        raw = target.write.raw
+        text_bytes = integer(raw, "zorder.var-length-contribution", TEXT_BYTES, where)
+        ranges = choice(raw, "sort-compaction.range-strategy", SIZE, (SIZE, QUANTITY), where)
+        return cls(fields, strategy, max(text_bytes, 1), ranges == SIZE)
+
+    def key(self, rows: pl.DataFrame) -> pl.DataFrame:
+        columns = [rows[field.name] for field in self.fields]
+        if self.strategy == ORDER:
+            return pl.DataFrame(columns)
+        places = CURVES[self.strategy](columns, [field.type for field in self.fields], self.text_bytes)
+        return places.rename(CURVE).to_frame()
+
+    def sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows[_order(self.key(rows))]
+
+
+def _order(key: pl.DataFrame) -> Numbers:
+    """The rows in the order of their keys, equal ones as they come."""
+    order = key.select(pl.arg_sort_by(pl.all(), maintain_order=True)).to_series()
+    return order.cast(pl.Int64).to_numpy()
+
+
+def _sorted(target: WriteTarget, place: Placement, state: BucketState, sorter: _Sorter) -> CommitMessage:
+    vectors = None
+    if target.write.deletion_vectors:
+        vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
+    stored = AppendFiles(target, place, state.files, vectors)
+    frames = _in_order(stored, sorter, target.write.write_buffer // SHARE)
+    written = write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
+    dead = tuple(file for file in state.index_files if file.index_type == INDEX_TYPE)
+    return CommitMessage(
+        partition=place.partition,
+        bucket=place.bucket,
+        total_buckets=target.options.bucket,
+        new_files=tuple(written),
+        deleted_files=state.files,
+        deleted_index_files=dead,
+    )
+
+
+def _in_order(stored: AppendFiles, sorter: _Sorter, budget: int) -> Iterator[pl.DataFrame]:
+    """All live rows, sorted, in frames that are sorted one after another."""
+    rows = sum(file.row_count for file in stored.files)
+    sample = _sample(stored)
+    bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
+    ranges = max(1, -(-int(rows * bytes_per_row) // max(budget, 1)))
+    if ranges == 1:
+        frames = list(stored.frames())
+        if frames:
+            yield sorter.sorted(pl.concat(frames))
+        return
+    yield from _by_range(stored, sorter, _bounds(sample, sorter, min(ranges, sample.height)))
+
+
+def _sample(stored: AppendFiles) -> pl.DataFrame:
+    """Rows from places all over the files."""
+    total = sum(file.row_count for file in stored.files)
+    step = max(-(-total // SAMPLES), SAMPLE_ROWS)
+    frames = []
+    begin = 0
+    for file in stored.files:
+        first = -begin % step
+        frames += [stored.lazy(file).slice(start, SAMPLE_ROWS) for start in range(first, file.row_count, step)]
+        begin += file.row_count
+    return pl.concat(stored.collect(frames))
+
+
+def _bounds(sample: pl.DataFrame, sorter: _Sorter, ranges: int) -> pl.DataFrame:
+    """The keys at which a range ends and the next begins, ascending: one less than there are ranges."""
+    key = sorter.key(sample)
+    order = _order(key)
+    weights = _row_bytes(sample) if sorter.by_size else np.ones(sample.height)
+    done = np.cumsum(weights[order])
+    ends = np.searchsorted(done, done[-1] * np.arange(1, ranges) / ranges)
+    return key[order[np.unique(ends)]]
+
+
+def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
+    """The size of each row, about: texts by their length."""
+    texts = [name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Binary)]
+    others = 8 * (rows.width - len(texts)) + 1
+    if not texts:
+        return np.full(rows.height, float(others))
+    sizes = [
+        (pl.col(name).str.len_bytes() if rows.schema[name] == pl.String else pl.col(name).bin.size())
+        .cast(pl.Int64)
+        .fill_null(0)
+        for name in texts
+    ]
+    return rows.select(pl.sum_horizontal(sizes)).to_series().to_numpy() + float(others)
+
+
+def _by_range(stored: AppendFiles, sorter: _Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The rows range by range, each sorted, by way of temporary files."""
+    with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
+        folder = Path(name)
+        files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
+        for number, rows in enumerate(stored.batches(stored.files, BATCH_ROWS)):
+            for chosen, part in _apart(rows, sorter, bounds):
+                path = folder / f"{chosen}-{number}.arrow"
+                part.write_ipc(path, compression="lz4")
+                files[chosen].append(path)
+        for paths in files:
+            if paths:
+                yield sorter.sorted(pl.concat([pl.read_ipc(path) for path in paths]))
+                for path in paths:
+                    path.unlink()
+
+
+def _apart(rows: pl.DataFrame, sorter: _Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of each range: those up to the first bound, those after it up to the second, and so on."""
+    if not rows.height:
+        return
+    key = sorter.key(rows)
+    # Rows come before the bound that they equal, so a row lies in the range of as many bounds as are sorted before it.
+    order = _order(pl.concat([key, bounds.cast(dict(key.schema))]))
+    is_bound = order >= rows.height
+    range_of = np.empty(rows.height, np.int64)
+    range_of[order[~is_bound]] = np.cumsum(is_bound)[~is_bound]
+    by_range = np.argsort(range_of, kind="stable")
+    numbers, starts = np.unique(range_of[by_range], return_index=True)
+    for number, start, stop in zip(numbers.tolist(), starts, [*starts[1:], rows.height]):
+        yield number, rows[by_range[start:stop]]

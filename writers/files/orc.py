@@ -1,0 +1,146 @@
+"""ORC data files as Java Paimon writes them: its types, with lengths, and the field id of every node of the type tree.
+
+================  =======================================================================================
+Paimon            ORC
+================  =======================================================================================
+STRING            STRING; VARCHAR(n) and CHAR(n) keep their lengths
+BINARY, BYTES     BINARY
+TIME              INT, milliseconds
+TIMESTAMP         TIMESTAMP, written in UTC
+TIMESTAMP_LTZ     TIMESTAMP_INSTANT. (With ``orc.timestamp-ltz.legacy.type``, the default, Java shifts these by the
+                  zone of its machine. Here that zone is UTC.)
+MULTISET          MAP with INT values
+================  =======================================================================================
+
+Arrow writes each block as a file of its own, in memory, so that several threads can; `orc_footer` makes one tail of
+theirs, with the types as above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as orc
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.arrow_buffers import fixed_values
+from morrow.engine.options.parsing import memory, number
+from morrow.readers.dtypes import conform
+from morrow.writers.files.encoders import Block, EncoderOptions
+from morrow.writers.files.layout import FileLayout
+from morrow.writers.files.orc_footer import MAGIC, merge_tails, split
+from morrow.writers.files.orc_types import type_tree
+
+CODECS: Mapping[str, str] = {
+    **{name: name for name in ("zstd", "snappy", "lz4", "zlib")},
+    "none": "uncompressed",
+    "uncompressed": "uncompressed",
+}
+BATCH_ROWS = 1 << 16
+MOST_FAST_LEVEL = 1
+"""Arrow knows two levels of zstd: fast, and the default of zstd."""
+DICTIONARY_THRESHOLD = 0.8
+"""Java's: text with fewer distinct values than that share of its rows is stored by dictionary."""
+NANOS_PER_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+NANOS_PER_MILLI = 1_000_000
+NANOS_PER_SECOND = 1_000_000_000
+
+
+def encoder(layout: FileLayout, options: EncoderOptions) -> OrcEncoder:
+    """Raises `Unsupported`: a codec or a column type that ORC files do not have."""
+    return OrcEncoder(layout, options)
+
+
+class OrcEncoder:
+    """See `morrow.writers.files.encoders.Encoder`; blocks are stripes."""
+
+    head = MAGIC
+
+    def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
+        self._fields = layout.fields
+        self._types = type_tree(layout.fields, options.where)
+        self._schema = pa.schema([pa.field(field.name, _stored(field.type)) for field in layout.fields])
+        self._properties = _properties(options)
+
+    def block(self, frame: pl.DataFrame) -> Block:
+        columns = [
+            self._column(series, field) for series, field in zip(frame.iter_columns(), self._fields, strict=True)
+        ]
+        sink = pa.BufferOutputStream()
+        with orc.ORCWriter(sink, **self._properties) as writer:
+            writer.write(pa.Table.from_arrays(columns, schema=self._schema))
+        body, tail = split(sink.getvalue())
+        return Block(frame.height, len(body), body, tail)
+
+    def foot(self, blocks: Sequence[Block]) -> bytes:
+        return merge_tails([(block.size, block.details) for block in blocks], self._types)
+
+    def _column(self, series: pl.Series, field: t.DataField) -> pa.ChunkedArray:
+        stored, level = self._schema.field(field.name).type, pl.CompatLevel.oldest()
+        try:
+            chunks = [conform(c.to_arrow(compat_level=level), field.type.arrow()) for c in series.get_chunks()]
+            chunks = [chunk if chunk.type.equals(stored) else chunk.cast(stored) for chunk in chunks]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error
+        for chunk in chunks:
+            _check_timestamps(chunk, field)
+        return pa.chunked_array(chunks, stored)
+
+
+def _properties(options: EncoderOptions) -> dict[str, Any]:
+    raw, where = options.write.raw, options.where
+    name = raw.get("orc.compress", options.compression).strip().lower()
+    if name not in CODECS:
+        hint = f"choose one of {', '.join(CODECS)}"
+        raise Unsupported(f"the codec {name!r} in ORC files", where=where, hint=hint)
+    properties = {
+        "compression": CODECS[name],
+        "compression_strategy": "speed" if options.write.zstd_level <= MOST_FAST_LEVEL else "compression",
+        "batch_size": BATCH_ROWS,
+        "dictionary_key_size_threshold": number(raw, "orc.dictionary.key.threshold", DICTIONARY_THRESHOLD, where),
+    }
+    stripe = memory(raw, "orc.stripe.size", options.write.block_size, where)
+    return properties | ({"stripe_size": stripe} if stripe else {})
+
+
+def _stored(type_: t.DataType) -> pa.DataType:
+    """The Arrow type that Arrow's ORC writer takes."""
+    if isinstance(type_, t.TimeType):
+        return pa.int32()
+    if isinstance(type_, t.ArrayType):
+        return pa.list_(_stored(type_.element))
+    if isinstance(type_, t.MapType):
+        return pa.map_(_stored(type_.key), _stored(type_.value))
+    if isinstance(type_, t.MultisetType):
+        return pa.map_(_stored(type_.element), pa.int32())
+    if isinstance(type_, t.RowType):
+        return pa.struct([pa.field(member.name, _stored(member.type)) for member in type_.fields])
+    return type_.arrow()
+
+
+def _check_timestamps(array: pa.Array, field: t.DataField) -> None:
+    """ORC keeps seconds and fractions apart and cuts seconds towards zero: half a second before 1970 is half a second
+    after it. Java stores such a value a second late; it is refused here.
+
+    Raises:
+        InvalidArgument: a time in the last second before 1970 with milliseconds.
+    """
+    if pa.types.is_timestamp(array.type):
+        nanos = fixed_values(array, "<i8") if len(array) else np.zeros(0, np.int64)
+        unit = NANOS_PER_UNIT[array.type.unit]
+        late = (nanos < 0) & (nanos > -(NANOS_PER_SECOND // unit))
+        lost = late & ((nanos + NANOS_PER_SECOND // unit) * unit >= NANOS_PER_MILLI)
+        if lost.any():
+            raise InvalidArgument(
+                f"column {field.name!r} holds {pc.min(array.filter(pa.array(lost)))}: ORC has no fractions of the last "
+                "second before 1970; choose Parquet for the table"
+            )
+    elif pa.types.is_nested(array.type):
+        for part in array.flatten() if pa.types.is_struct(array.type) else [array.values]:
+            _check_timestamps(part, field)

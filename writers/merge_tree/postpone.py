@@ -1,0 +1,198 @@
+"""Rows of tables with ``bucket`` = -2: they wait, as they came, in bucket -2 until a compaction gives them a bucket.
+
+Nothing is merged and no number orders them: what counts is the order of files (by creation time) and of the rows in
+them. Files are Avro without statistics; their names begin with the writer, so that one reader replays one writer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+import msgspec
+import polars as pl
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.merge.spec import OnDelete
+from morrow.engine.options.parsing import integer
+from morrow.readers.row_kinds import RETRACT_BIT
+from morrow.writers.buckets.fixed import FixedRouter
+from morrow.writers.files import Placement, delete_files, write_files
+from morrow.writers.files.encoders import EncoderOptions, encoder
+from morrow.writers.files.layout import FileLayout
+from morrow.writers.merge_tree.stored_runs import StoredFiles
+from morrow.writers.merge_tree.writer import MergeTreeWriter, wanted_kinds
+from morrow.writers.messages import CommitMessage
+from morrow.writers.restored import BucketState
+from morrow.writers.target import WriteTarget
+
+POSTPONE_BUCKET = -2
+NO_SEQUENCE = -1
+"""The sequence number of all rows that wait."""
+FORMAT = "avro"
+WRITERS = 2**31 - 1
+"""Writers of one job tell their files apart by a number below this."""
+REPLAYED_ROWS = 1 << 18
+"""Waiting rows that are read at once."""
+
+
+class PostponeWriter:
+    """A `BucketWriter` of bucket -2. The state of the bucket does not matter to it."""
+
+    def __init__(self, target: WriteTarget, place: Placement, state: BucketState) -> None:  # noqa: ARG002
+        self._target = _as_avro(target)
+        self._place = place
+        self._prefix = f"{target.write.data_file_prefix}-u-{target.commit_user}-s-{secrets.randbelow(WRITERS)}-w-"
+        self._names = [*(field.name for field in target.schema.fields), SEQUENCE_NUMBER, VALUE_KIND]
+        self._frames: list[pl.DataFrame] = []
+        self._files: list[DataFileMeta] = []
+        self._bytes = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._bytes
+
+    def write(self, rows: pl.DataFrame) -> None:
+        """Take rows in their order: the table's columns and ``_VALUE_KIND``.
+
+        Raises:
+            Unsupported: a retraction that the table's merge engine has no meaning for.
+        """
+        rows = wanted_kinds(self._target, rows)
+        _check_retractions(self._target, rows)
+        number = pl.lit(NO_SEQUENCE, pl.Int64).alias(SEQUENCE_NUMBER)
+        rows = rows.with_columns(number, pl.col(VALUE_KIND).cast(pl.Int8)).select(self._names)
+        self._frames.append(rows)
+        self._bytes += int(rows.estimated_size())
+
+    def spill(self) -> None:
+        """Write the buffered rows to files."""
+        frames, self._frames, self._bytes = self._frames, [], 0
+        self._files += write_files(
+            self._target, self._place, frames, level=0, source=FileSource.APPEND, prefix=self._prefix
+        )
+
+    def compact(self, full: bool) -> None:
+        """Nothing: rows that wait are compacted by `compact_postponed`."""
+
+    def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002
+        """Write what is buffered and hand over all files since the last call."""
+        self.spill()
+        files, self._files = self._files, []
+        return CommitMessage(
+            partition=self._place.partition,
+            bucket=self._place.bucket,
+            total_buckets=POSTPONE_BUCKET,
+            new_files=tuple(files),
+        )
+
+    def close(self) -> None:
+        """Drop the buffer and delete the files that were not handed over."""
+        files, self._files, self._frames, self._bytes = self._files, [], [], 0
+        delete_files(self._target, self._place, files)
+
+
+def _as_avro(target: WriteTarget) -> WriteTarget:
+    """The table with other options for files; its own format stays where it has types that Avro lacks."""
+    plain = replace(target.write, stats_mode="none", stats_mode_per_level={}, format_per_level={})
+    with suppress(Unsupported):
+        options = EncoderOptions(target.write.compression, plain, target.where)
+        encoder(FORMAT, FileLayout.of(target), options)
+        return replace(target, write=replace(plain, file_format=FORMAT))
+    return target
+
+
+def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
+    """Refuse now what the compaction would fail at."""
+    spec = target.merge
+    assert spec is not None
+    refused = spec.on_delete is OnDelete.REFUSE or (spec.engine == "first-row" and not spec.ignore_delete)
+    if refused and bool(((rows[VALUE_KIND] & RETRACT_BIT) != 0).any()):
+        raise Unsupported(
+            f"a retraction (-U or -D) in the merge engine {spec.engine}",
+            where=target.where,
+            hint="'ignore-delete' = 'true' leaves retractions out",
+        )
+
+
+def compact_postponed(target: WriteTarget, states: Mapping[Placement, BucketState]) -> Iterator[CommitMessage]:
+    """Give the rows that wait a bucket.
+
+    A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. In the messages all
+    is compaction: files that waited go, and what was written is new.
+
+    Args:
+        states: all buckets of the partitions to compact, bucket -2 included.
+    """
+    waiting = {place: state for place, state in states.items() if place.bucket == POSTPONE_BUCKET and state.files}
+    for place, state in waiting.items():
+        partition = {p: s for p, s in states.items() if p.partition == place.partition and p.bucket >= 0}
+        known = next((s.total_buckets for s in partition.values() if s.total_buckets is not None), None)
+        default = integer(target.write.raw, "postpone.default-bucket-num", 1, target.where)
+        bucketed = _with_buckets(target, known or default)
+        yield from _replayed(bucketed, place, state, partition)
+        yield CommitMessage(
+            partition=place.partition,
+            bucket=place.bucket,
+            total_buckets=POSTPONE_BUCKET,
+            compact_before=state.files,
+        )
+
+
+def _with_buckets(target: WriteTarget, count: int) -> WriteTarget:
+    return replace(target, options=replace(target.options, bucket=count))
+
+
+def _replayed(
+    target: WriteTarget, place: Placement, state: BucketState, partition: Mapping[Placement, BucketState]
+) -> list[CommitMessage]:
+    """Write the rows of bucket -2 to their buckets."""
+    router = FixedRouter(target)
+    writers: dict[Placement, MergeTreeWriter] = {}
+    try:
+        for rows in waiting_rows(target, place, state.files):
+            for to, part in router.route(rows):
+                if to not in writers:
+                    known = partition.get(to, BucketState(total_buckets=target.options.bucket))
+                    writers[to] = MergeTreeWriter(target, to, known)
+                writers[to].write(part)
+            _bound_memory(writers.values(), target.write.write_buffer)
+        return [_as_compaction(target, to, writer.prepare_commit()) for to, writer in writers.items()]
+    finally:
+        for writer in writers.values():
+            writer.close()
+
+
+def _bound_memory(writers: Iterable[MergeTreeWriter], most: int) -> None:
+    by_size = sorted(writers, key=lambda writer: writer.buffered_bytes)
+    while sum(writer.buffered_bytes for writer in by_size) > most:
+        by_size.pop().spill()
+
+
+def waiting_rows(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> Iterator[pl.DataFrame]:
+    """The rows of postponed files in the order of their writing: the table's columns and ``_VALUE_KIND``."""
+    ordered = tuple(sorted(files, key=lambda file: file.creation_time))
+    stored = StoredFiles(target, place, ordered)
+    for frame in stored.batches(ordered, REPLAYED_ROWS):
+        yield frame.drop(SEQUENCE_NUMBER)
+
+
+def _as_compaction(target: WriteTarget, place: Placement, message: CommitMessage) -> CommitMessage:
+    """The message with all it did as part of the COMPACT snapshot; files that came and went are deleted."""
+    new = {file.file_name for file in message.new_files}
+    replaced = {file.file_name for file in message.compact_before}
+    stays = {file.file_name for file in message.compact_after}
+    gone = [file for file in message.new_files if file.file_name in replaced and file.file_name not in stays]
+    delete_files(target, place, gone)
+    return msgspec.structs.replace(
+        message,
+        new_files=(),
+        changelog_files=(),
+        compact_before=tuple(file for file in message.compact_before if file.file_name not in new),
+        compact_after=(*(f for f in message.new_files if f.file_name not in replaced), *message.compact_after),
+        compact_changelog=(*message.changelog_files, *message.compact_changelog),
+    )

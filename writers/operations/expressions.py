@@ -1,0 +1,234 @@
+"""Values computed from rows: SQL expressions (DuckDB's dialect), Polars expressions, and constants.
+
+Rows are an Arrow table. SQL runs in a session that reads no file, no network and no Python variable, in UTC. What it
+gives is cast to the column it is for as SQL does on assignment among numbers and among dates and times; everything else
+has to fit without loss, as rows that are written do.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.plan.filter.sql import FORBIDDEN
+from morrow.readers.expressions.sql import SESSION
+from morrow.readers.merges.sql.types import type_name
+from morrow.writers.rows.lossless import lossless
+
+if TYPE_CHECKING:
+    import duckdb
+
+Value: TypeAlias = object
+"""SQL text, a Polars expression, or a Python value that stands for itself."""
+
+NUMBERS = (
+    *(t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType),
+    *(t.FloatType, t.DoubleType, t.DecimalType),
+)
+TIMES = (t.DateType, t.TimestampType, t.LocalZonedTimestampType, t.TimeType)
+DUCKDB_NUMBERS = frozenset(
+    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
+    + ("FLOAT", "DOUBLE", "DECIMAL")
+)
+CASTS = ((NUMBERS, DUCKDB_NUMBERS), (TIMES, frozenset(("DATE", "VARCHAR"))))
+"""Types of columns, and the types of SQL values that are cast to them."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A value for a column, or a condition, checked against the columns it may read."""
+
+    what: str
+    """How messages name it: ``set amount``."""
+    value: Value
+
+    @property
+    def is_sql(self) -> bool:
+        return isinstance(self.value, str)
+
+
+def checked(what: str, value: Value, columns: Mapping[str, object]) -> Expression:
+    """An expression over columns of these names; the value of a name says the names below it (or None: any).
+
+    Raises:
+        InvalidArgument: SQL that does not parse or is more than a value per row.
+        ColumnNotFound: it reads a column that is not there.
+    """
+    if isinstance(value, str):
+        for path in _paths(what, value):
+            _check_path(what, path, columns)
+    elif isinstance(value, pl.Expr):
+        known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}  # type: ignore[attr-defined]  # names or None
+        for name in value.meta.root_names():
+            if name not in known:
+                raise ColumnNotFound(f"{what}: there is no column {name!r}; the columns are {', '.join(sorted(known))}")
+    return Expression(what, value)
+
+
+def _paths(what: str, text: str) -> list[tuple[str, ...]]:
+    try:
+        tree = sqlglot.parse_one(text, dialect="duckdb")
+    except SqlglotError as error:
+        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse: {error}") from None
+    if isinstance(tree, (exp.Query, exp.DDL, exp.DML, exp.Command)):
+        raise InvalidArgument(f"{what}: a statement is no expression: {text!r}")
+    for node in tree.find_all(*FORBIDDEN):
+        name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
+        raise InvalidArgument(f"{what}: {name} cannot be used here: {text!r}")
+    bound = {name.name for node in tree.find_all(exp.Lambda) for name in node.expressions}
+    paths = (tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column))
+    return [path for path in paths if path[0] not in bound]
+
+
+def _check_path(what: str, path: tuple[str, ...], columns: Mapping[str, object]) -> None:
+    names = {name.casefold(): below for name, below in columns.items()}
+    if path[0].casefold() not in names:
+        quoted = f'"\'{path[0]}\'"'
+        raise ColumnNotFound(
+            f"{what}: there is no column {'.'.join(path)!r}; the columns are {', '.join(columns)} (text is SQL here: for a text "
+            f"value write {quoted} or polars.lit)"
+        )
+    below = names[path[0].casefold()]
+    if below is not None and (len(path) < 2 or path[1].casefold() not in {n.casefold() for n in below}):  # type: ignore[attr-defined]
+        raise ColumnNotFound(f"{what}: there is no column {'.'.join(path)!r} in {path[0]}: {', '.join(below)}")  # type: ignore[call-overload]
+
+
+def condition(expression: Expression, rows: pa.Table) -> pl.Series:
+    """Where a condition is true (not null), one Boolean per row."""
+    if expression.is_sql:
+        (mask,) = _run([f"coalesce(CAST(({expression.value}\n) AS BOOLEAN), FALSE)"], rows, [expression])
+        return pl.Series(mask)
+    if isinstance(expression.value, pl.Expr):
+        mask = _polars(expression, rows)
+        if mask.dtype != pl.Boolean:
+            raise InvalidArgument(f"{expression.what}: {expression.value} is {mask.dtype}, not a boolean")
+        return mask.fill_null(False)
+    raise InvalidArgument(
+        f"{expression.what}: a {type(expression.value).__name__} is no condition; give SQL text or a polars.Expr"
+    )
+
+
+def values(expressions: Mapping[str, Expression], fields: Mapping[str, t.DataField], rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The value of each expression for each row, in the Arrow type of the column it is for.
+
+    Raises:
+        InvalidArgument: it cannot be computed, or what it gives does not fit the column.
+    """
+    made: dict[str, pa.ChunkedArray] = {}
+    sql = {name: one for name, one in expressions.items() if one.is_sql}
+    if sql:
+        texts = _assigned({name: str(one.value) for name, one in sql.items()}, fields, rows, list(sql.values()))
+        made |= dict(zip(sql, _run(texts, rows, list(sql.values()))))
+    for name, one in expressions.items():
+        if isinstance(one.value, pl.Expr):
+            made[name] = _polars(one, rows).to_arrow(compat_level=pl.CompatLevel.newest())
+        elif not one.is_sql:
+            made[name] = pa.repeat(constant(one, fields[name]), rows.num_rows)
+    return {name: lossless(made[name], fields[name], 0) for name in expressions}
+
+
+def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
+    """A Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
+    value, target = expression.value, field.type.arrow()
+    try:
+        # Given a type, Arrow would drop the zone of a datetime, or make one up.
+        made = pa.array([value]) if isinstance(value, dt.datetime) else pa.array([value], target)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+        raise InvalidArgument(f"{expression.what}: {value!r} does not fit {field.type}: {error}") from error
+    return lossless(made, field, 0)[0]
+
+
+def _assigned(
+    texts: Mapping[str, str], fields: Mapping[str, t.DataField], rows: pa.Table, expressions: Sequence[Expression]
+) -> list[str]:
+    """The SQL of each value, with the cast that assigning it to its column asks for."""
+    types = _types([f"({text}\n)" for text in texts.values()], rows, expressions)
+    casts = []
+    for (name, text), given in zip(texts.items(), types):
+        kind = fields[name].type
+        fits = any(isinstance(kind, kinds) and given in names for kinds, names in CASTS)
+        is_null = given == "NULL" or text.strip().casefold() == "null"
+        casts.append(f"CAST(({text}\n) AS {type_name(kind)})" if fits or is_null else f"({text}\n)")
+    return casts
+
+
+def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[str]:
+    cursor = _session().cursor()
+    try:
+        cursor.register("rows", rows.schema.empty_table())
+        relation = cursor.sql(f"SELECT {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))} FROM rows")
+        return [str(kind).partition("(")[0] for kind in relation.types]
+    except _duckdb_error() as error:
+        raise _unusable(expressions, error) from error
+    finally:
+        cursor.close()
+
+
+def _run(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
+    cursor = _session().cursor()
+    try:
+        cursor.register("rows", rows)
+        selected = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
+        return list(cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table().columns)
+    except _duckdb_error() as error:
+        raise _unusable(expressions, error) from error
+    finally:
+        cursor.close()
+
+
+def _unusable(expressions: Sequence[Expression], error: Exception) -> InvalidArgument:
+    texts = "; ".join(f"{one.what} = {one.value!r}" for one in expressions)
+    return InvalidArgument(f"DuckDB cannot compute {texts}: {str(error).splitlines()[0]}")
+
+
+def _polars(expression: Expression, rows: pa.Table) -> pl.Series:
+    frame = _flat(rows)
+    assert isinstance(expression.value, pl.Expr)
+    try:
+        made = frame.select(expression.value.alias("value"))["value"]
+    except pl.exceptions.PolarsError as error:
+        problem = str(error).splitlines()[0]
+        raise InvalidArgument(f"{expression.what}: Polars cannot compute {expression.value}: {problem}") from error
+    return made.new_from_index(0, frame.height) if len(made) == 1 != frame.height else made
+
+
+def _flat(rows: pa.Table) -> pl.DataFrame:
+    """Rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
+    columns = []
+    for name in rows.column_names:
+        series = pl.Series(name, pl.from_arrow(rows.column(name)))
+        if name in SIDES and rows.num_columns == len(SIDES) and isinstance(series.dtype, pl.Struct):
+            columns += [inner.rename(f"{name}.{inner.name}") for inner in series.struct.unnest()]
+        else:
+            columns.append(series)
+    return pl.DataFrame(columns)
+
+
+SIDES = ("target", "source")
+
+
+@cache
+def _session() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config=SESSION)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL lock_configuration = true")
+    return connection
+
+
+def _duckdb_error() -> type[Exception]:
+    import duckdb
+
+    return duckdb.Error

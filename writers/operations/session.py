@@ -1,0 +1,148 @@
+"""A write session: rows go in, messages come out, and are committed once or cleaned up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError, UnclearOutcome
+from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.commit import TableCommit
+from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.rows import Kinds
+from morrow.writers.table_writer import TableWriter
+from morrow.writers.target import WriteTarget
+
+COMPACT = "COMPACT"
+
+
+class WriteSession:
+    """Writes and commits under one commit user. After an error nothing that was not committed stays."""
+
+    def __init__(self, target: WriteTarget, *, repeats: bool = False) -> None:
+        """`repeats`: the commit user may have committed before, so its identifiers are looked up in the table."""
+        self.target = target
+        self.commits = TableCommit(target)
+        self._writer = TableWriter(target)
+        self._repeats = repeats
+        self._prepared: list[CommitMessage] = []
+        self._known: int | None = None
+
+    def write(self, data: object, kinds: Kinds = None) -> int:
+        """Take rows; returns how many. An error aborts the session."""
+        with self._cleaned_up():
+            return self._writer.write(data, kinds)
+
+    def prepare(self) -> list[CommitMessage]:
+        """Finish the files of what was written since the last call and hand them over; they outlive the session."""
+        with self._cleaned_up():
+            messages = self._writer.prepare_commit()
+        self._prepared += messages
+        return messages
+
+    def commit(
+        self, identifier: int | None = None, *, watermark: int | None = None, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Commit what was written and not prepared yet."""
+        with self._cleaned_up():
+            messages = self._writer.prepare_commit()
+        base = self._writer.base
+        number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
+        try:
+            done = commit_once(
+                self.commits,
+                messages,
+                number,
+                watermark=watermark,
+                properties=properties,
+                repeats=self._repeats and identifier is not None,
+            )
+        except UnclearOutcome:
+            raise  # the files may be the table's
+        except BaseException:
+            self._writer.close()
+            raise
+        if done is not None:
+            self._go_on(messages, done, self._known if self._known is not None else base.id if base else 0)
+        return done
+
+    def abort(self) -> None:
+        """Drop what was written and not prepared."""
+        self._writer.close()
+
+    @contextmanager
+    def _cleaned_up(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, known: int) -> None:
+        """Buckets stay as this session knows them if all snapshots since are its own."""
+        compacted = any(message.compact_before or message.compact_after for message in messages)
+        foreign = done.commit_kind != COMPACT if compacted else False
+        for snapshot_id in range(known + 1, done.id):
+            foreign = foreign or self.target.metadata.snapshot(snapshot_id).commit_user != self.target.commit_user
+        self._known = done.id
+        if foreign and not self._prepared:
+            self._writer.forget()
+            self._known = None
+
+
+def commit_once(
+    commits: TableCommit,
+    messages: Sequence[CommitMessage],
+    identifier: int,
+    *,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    repeats: bool = False,
+) -> Snapshot | None:
+    """Commit messages, or find that this commit user has committed this identifier already.
+
+    Returns: the last snapshot created; None when there was nothing to commit, or it was committed before.
+
+    Raises:
+        InvalidArgument: an identifier that cannot be one.
+        CommitConflict: somebody else was faster in a way that cannot be reconciled; the files are deleted.
+        UnclearOutcome: repeat with the same user and identifier.
+    """
+    if isinstance(identifier, bool) or not isinstance(identifier, int) or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER:
+        raise InvalidArgument(f"a commit identifier is an integer from 0 to 2**63 - 1, not {identifier!r}")
+    named: Mapping[str, str] = properties or {}
+    with cleaned_up(commits, messages, identifier):
+        if repeats:
+            made = commits.filter_and_commit({identifier: messages}, watermark=watermark, properties=named)
+            return commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
+        return commits.commit(messages, identifier=identifier, watermark=watermark, properties=named)
+
+
+@contextmanager
+def cleaned_up(
+    commits: TableCommit, messages: Sequence[CommitMessage], identifier: int = BATCH_COMMIT_IDENTIFIER
+) -> Iterator[None]:
+    """Around a commit: the files of messages are deleted when it is sure that none of them was committed."""
+    before = commits.latest_snapshot()
+    try:
+        yield
+    except UnclearOutcome:
+        raise
+    except CommitConflict:
+        commits.abort(messages)
+        raise
+    except MorrowError:
+        if _is_not_committed(commits, 0 if before is None else before.id, identifier):
+            commits.abort(messages)
+        raise
+
+
+def _is_not_committed(commits: TableCommit, before: int, identifier: int) -> bool:
+    """Whether no snapshot after `before` is this commit's: an error after its first snapshot must delete nothing."""
+    target = commits.target
+    try:
+        ids = [i for i in target.metadata.snapshot_ids() if i > before]
+        snapshots = [target.metadata.snapshot(i) for i in ids]
+    except MorrowError:
+        return False
+    return all(s.commit_user != target.commit_user or s.commit_identifier != identifier for s in snapshots)

@@ -108,10 +108,7 @@ class TableWriter:
         new = [place for place in dict.fromkeys(places) if place not in self._writers]
         if not new:
             return
-        if self._overwrite:
-            states = {place: BucketState() for place in new}
-        else:
-            states = restored(self.target, self.base, new)
+        states = restored(self.target, None if self._overwrite else self.base, new)
         for place in new:
             state = states[place]
             self._check_total(place, state)
@@ -125,7 +122,7 @@ class TableWriter:
             return
         target = self.target
         values = zip(target.schema.partition_keys, target.partition_values(place.partition))
-        partition = ", ".join(f"{name}={value}" for name, value in values)
+        partition = ", ".join(f"{name}={value!r}" for name, value in values)
         what = f"the partition {partition}" if partition else "the table"
         raise InvalidArgument(
             f"{target.where}: {what} was written with {state.total_buckets} buckets and the option 'bucket' is "

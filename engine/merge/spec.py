@@ -105,8 +105,10 @@ class MergeSpec:
 
     Versions are ordered by `sequence` columns (all descending when `descending`; null is the oldest), then by
     ``_SEQUENCE_NUMBER``. `ignore_delete` leaves retractions (``-U``, ``-D``) out before anything else is decided:
-    engines that fold say in `on_delete` what they do instead. `columns` has every column outside the primary key, in
-    schema order, when the engine folds, and is empty when it chooses.
+    engines that fold say in `on_delete` what they do instead. `results_above_level_zero`: compactions look up what a key
+    was and store what it became, so of its versions above level 0 only that of the lowest level counts. `columns` has every column outside the primary key, in
+    schema order, when the engine folds, and is empty when it chooses. `looks_up`: compactions fold in what a key was in
+    the levels above, so of a key's versions above level 0 only that in the lowest level counts.
     """
 
     engine: str
@@ -117,6 +119,7 @@ class MergeSpec:
     columns: tuple[ColumnMerge, ...] = ()
     groups: tuple[SequenceGroup, ...] = ()
     on_delete: OnDelete | None = None
+    looks_up: bool = False
 
     @property
     def folds(self) -> bool:
@@ -130,7 +133,8 @@ class MergeSpec:
         order = ", ".join([*(f"{c} {'DESC' if self.descending else 'ASC'}" for c in self.sequence), "_SEQUENCE_NUMBER"])
         ignored = ", retractions ignored" if self.ignore_delete else ""
         on_delete = f", {self.on_delete.value}" if self.on_delete else ""
-        return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}"
+        levels = ", above level 0 only the lowest level" if self.looks_up else ""
+        return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}{levels}"
 
     def _column_lines(self) -> Iterator[str]:
         """One line for the columns that fold alike: ``a, b: newest in group (g)``."""

@@ -78,6 +78,7 @@ class TableOptions:
     bucket_function: str = "default"
     file_format: str = "parquet"
     deletion_vectors: bool = False
+    looks_up: bool = False
     ignore_delete: bool = False
     sequence_fields: tuple[str, ...] = ()
     sequence_descending: bool = False
@@ -114,6 +115,7 @@ def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
         bucket_function=choice(raw, "bucket-function.type", "default", BUCKET_FUNCTIONS, where),
         file_format=raw.get("file.format", "parquet").lower(),
         deletion_vectors=flag(raw, "deletion-vectors.enabled", False, where),
+        looks_up=_looks_up(raw, where),
         ignore_delete=next((flag(raw, key, False, where) for key in IGNORE_DELETE_KEYS if key in raw), False),
         sequence_fields=names(raw.get("sequence.field")),
         sequence_descending=choice(raw, "sequence.field.sort-order", "ascending", ("ascending", "descending"), where)
@@ -141,6 +143,12 @@ def _refuse(raw: Mapping[str, str], where: str) -> None:
     for key in raw:
         if key in REFUSED or key.endswith(REFUSED_SUFFIXES):
             raise Unsupported(f"the option {key!r}", where=where, hint="it changes which rows a read returns")
+
+
+def _looks_up(raw: Mapping[str, str], where: str) -> bool:
+    """Whether compactions look up the rows that a key has in higher levels."""
+    vectors = flag(raw, "deletion-vectors.enabled", False, where) or flag(raw, "force-lookup", False, where)
+    return vectors or raw.get("changelog-producer", "none").strip().lower() == "lookup"
 
 
 def _merge_engine(raw: Mapping[str, str], where: str) -> str:

@@ -43,28 +43,42 @@ def new_schema(
         Unsupported: a type or an option that Morrow does not handle.
     """
     described = columns_of(schema)
-    stored = options_as_text(options or {}, where)
-    primary = _keys("primary key", _given(primary_keys), (described.primary_keys, stored.pop(PRIMARY_KEY_OPTION, None)))
-    partition = _keys("partition", _given(partition_keys), ((), stored.pop(PARTITION_OPTION, None)))
     columns = _with_defaults(described.columns, defaults or {}, where)
     _require_distinct("column", [c.name for c in columns], where)
-    for what, keys in (("partition key", partition), ("primary key", primary)):
-        _require_distinct(what, keys, where)
-        _require_known(what, keys, columns, where)
-    columns = tuple(replace(c, type=c.type.with_nullable(False)) if c.name in primary else c for c in columns)
     fields, highest = numbered(columns)
     created = TableSchema(
         id=0,
         fields=fields,
         highest_field_id=highest,
-        partition_keys=partition,
-        primary_keys=primary,
-        options=stored,
+        partition_keys=_given(partition_keys),
+        primary_keys=_given_once("primary key", _given(primary_keys), described.primary_keys, where),
+        options=options_as_text(options or {}, where),
         comment=comment,
         time_millis=int(time.time() * MILLIS),
     )
+    created = with_keys_of_options(created, where)
     validate_schema(created, where=where)
     return created
+
+
+def with_keys_of_options(schema: TableSchema, where: str) -> TableSchema:
+    """The schema with the keys that options name as its keys, those options gone, and its primary key NOT NULL.
+
+    Raises:
+        InvalidArgument: keys are given by options and otherwise, or twice. ColumnNotFound: a key that is no column.
+    """
+    options = dict(schema.options)
+    by_option = {key: names(options.pop(key, None)) for key in (PRIMARY_KEY_OPTION, PARTITION_OPTION)}
+    primary = _given_once("primary key", schema.primary_keys, by_option[PRIMARY_KEY_OPTION], where)
+    partition = _given_once("partition key", schema.partition_keys, by_option[PARTITION_OPTION], where)
+    for what, keys in (("partition key", partition), ("primary key", primary)):
+        _require_distinct(what, keys, where)
+        _require_known(what, keys, [field.name for field in schema.fields], where)
+    fields = tuple(
+        replace(field, type=field.type.with_nullable(False)) if field.name in primary else field
+        for field in schema.fields
+    )
+    return replace(schema, fields=fields, primary_keys=primary, partition_keys=partition, options=options)
 
 
 def options_as_text(options: Mapping[str, object], where: str) -> dict[str, str]:
@@ -91,18 +105,17 @@ def _given(keys: str | Sequence[str]) -> tuple[str, ...]:
     return (keys,) if isinstance(keys, str) else tuple(keys)
 
 
-def _keys(what: str, given: tuple[str, ...], elsewhere: tuple[tuple[str, ...], str | None]) -> tuple[str, ...]:
+def _given_once(what: str, first: tuple[str, ...], second: tuple[str, ...], where: str) -> tuple[str, ...]:
     """The keys from the one place that names them."""
-    found = [keys for keys in (given, elsewhere[0], names(elsewhere[1])) if keys]
-    if len(found) > 1:
+    if first and second:
         raise InvalidArgument(
-            f"the {what} is given twice, as ({', '.join(found[0])}) and as ({', '.join(found[1])}); give it once"
+            f"{where}: the {what} is given twice, as ({', '.join(first)}) and as ({', '.join(second)}); give it once"
         )
-    return found[0] if found else ()
+    return first or second
 
 
 def _with_defaults(columns: tuple[Column, ...], defaults: Mapping[str, object], where: str) -> tuple[Column, ...]:
-    _require_known("default value", defaults, columns, where)
+    _require_known("default value", defaults, [c.name for c in columns], where)
     return tuple(replace(c, default=checked_default(c.type, defaults.get(c.name, c.default), c.name)) for c in columns)
 
 
@@ -112,8 +125,7 @@ def _require_distinct(what: str, given: Sequence[str], where: str) -> None:
         raise InvalidArgument(f"{where}: the {what} {', '.join(map(repr, twice))} is named more than once")
 
 
-def _require_known(what: str, given: Iterable[str], columns: Sequence[Column], where: str) -> None:
-    known = [c.name for c in columns]
+def _require_known(what: str, given: Iterable[str], known: Sequence[str], where: str) -> None:
     for name in given:
         if name not in known:
             raise ColumnNotFound(f"{where}: the {what} {name!r} is no column; the columns are {', '.join(known)}")

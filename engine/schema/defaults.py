@@ -34,13 +34,13 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.schema.sql import default_text
 
 TRUE = frozenset({"t", "true", "y", "yes", "1"})
 FALSE = frozenset({"f", "false", "n", "no", "0"})
 
 WHOLE = re.compile(r"[+-]?\d+(\.\d*)?")
 REAL = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|NaN|Infinity)")
+COUNT = re.compile(r"-?[0-9]+")
 DATE = re.compile(r"(\d{4,})-(\d{1,2})-(\d{1,2})(?: .*)?")
 TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?")
 TIMESTAMP = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?")
@@ -63,14 +63,15 @@ def default_value(data_type: DataType, text: str, column: str) -> pa.Scalar:
     """
     if type(data_type) not in PARSERS:
         raise Unsupported(f"a default value of the type {data_type}", where=f"the column {column!r}")
-    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
+    quoted = text.startswith("'") and text.endswith("'")
     try:
-        value = PARSERS[type(data_type)](bare, data_type)
+        # A lone quote is no text in quotes, and Paimon takes nothing else for it.
+        value = None if text == "'" else PARSERS[type(data_type)](text[1:-1] if quoted else text, data_type)
+        if value is not None:
+            return pa.scalar(value, data_type.arrow())
     except (ValueError, OverflowError, InvalidOperation):
-        value = None
-    if value is None:
-        raise InvalidArgument(f"the column {column!r}: the default value {text!r} is no {data_type.text()}")
-    return pa.scalar(value, data_type.arrow())
+        pass
+    raise InvalidArgument(f"the column {column!r}: the default value {text!r} is no {data_type.text()}")
 
 
 def checked_default(data_type: DataType, value: object, column: str) -> str | None:
@@ -80,15 +81,19 @@ def checked_default(data_type: DataType, value: object, column: str) -> str | No
     """
     if value is None:
         return None
-    if isinstance(value, str):
-        # What stands in quotes already, and is not meant so, cannot be told from what is.
-        text = value
-    else:
-        text = next((write(value) for kind, write in WRITERS if isinstance(value, kind)), "")
-        if not text:
-            raise InvalidArgument(f"the column {column!r}: the default value {value!r} is of no type with a text form")
+    text = default_text_of(value, column)
     default_value(data_type, text, column)
     return text
+
+
+def default_text_of(value: object, column: str) -> str:
+    """The text that stands for a Python value; text stands for itself. Raises `InvalidArgument` for other types."""
+    if isinstance(value, str):
+        return value
+    for kind, write in WRITERS:
+        if isinstance(value, kind):
+            return write(value)
+    raise InvalidArgument(f"the column {column!r}: the default value {value!r} is of no type that has a text form")
 
 
 def _whole(text: str, bits: int) -> int | None:
@@ -103,6 +108,8 @@ def _real(text: str, _: DataType) -> float | None:
 
 
 def _decimal(text: str, kind: Any) -> Decimal | None:
+    if not Decimal(text).is_finite():
+        return None
     with localcontext(prec=2 * MAX_DECIMAL_PRECISION):
         value = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP)
     return value if len(value.as_tuple().digits) <= kind.precision else None
@@ -113,14 +120,14 @@ def _boolean(text: str, _: DataType) -> bool | None:
 
 
 def _date(text: str, _: DataType) -> date | None:
-    if text.isdigit():
+    if COUNT.fullmatch(text):
         return date.fromordinal(EPOCH_DAY + int(text))
     match = DATE.fullmatch(text)
     return None if match is None else date(int(match[1]), int(match[2]), int(match[3]))
 
 
 def _time(text: str, _: DataType) -> time | None:
-    if text.isdigit():
+    if COUNT.fullmatch(text):
         return _time_of_millis(int(text))
     match = TIME.fullmatch(text)
     if match is None:
@@ -136,7 +143,7 @@ def _time_of_millis(millis: int) -> time:
 
 def _timestamp(text: str, kind: Any) -> int | None:
     """The count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
-    if text.isdigit() and isinstance(kind, TimestampType):
+    if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
     match = TIMESTAMP.fullmatch(text)
     if match is None:
@@ -193,6 +200,5 @@ WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (datetime, _datetime_text),
     (date, date.isoformat),
     (time, time.isoformat),
-    (bytes, lambda value: default_text(value.decode())),
 )
 """Python values -> texts; the first that fits: ``True`` is an ``int`` too, a ``datetime`` a ``date``."""

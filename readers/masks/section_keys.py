@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
@@ -107,6 +109,13 @@ class SectionKeys:
         """The same in ranges of about so many rows."""
         names = self._stored_names()
         return key_ranges(self.files, self.key_fields[0], names, self.store, not self.with_kind, most_rows)
+
+    def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
+        """The level of each row of these files; None where it says nothing about which rows count."""
+        levels = [self.files[number].level for number in files]
+        if not self.spec.looks_up or len({level for level in levels if level > 0}) < 2:
+            return None
+        return np.repeat(np.array(levels, np.int32), heights)
 
     def each_range(self, work: Callable[[KeyRange], None]) -> None:
         """Do the work for all ranges, some at once; ranges share no row."""

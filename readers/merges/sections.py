@@ -30,7 +30,7 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.cache import MERGED_CACHE
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
-from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
+from morrow.readers.merges.version_masks import Counted, Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import INSERT
 
@@ -129,7 +129,8 @@ class _SectionMerge:
         # In one piece: rows are looked up all over it.
         rows = pl.concat(frames, rechunk=True)
         deciding, by_key = keys.keyed([keys.deciding(rows)], lambda: [keys.unpacked(rows)])
-        versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights)
+        levels = keys.levels(range(len(frames)), heights)
+        versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights, levels)
         single, shared = told_apart(deciding, versions)
         ends = np.cumsum(heights)[:-1]
         merged = self._merged(keys, rows, versions).select(self.names)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.readers.masks.ordering import DENSE, key_order
+from morrow.readers.masks.ordering import DENSE, key_order, last_of_each_key
 from morrow.readers.masks.sorted_runs import LongRun, long_run
 from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
 
@@ -30,7 +30,11 @@ class Versions:
 
 
 def versions_of(
-    keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
+    keys: pl.DataFrame,
+    age: pl.DataFrame,
+    descending: Sequence[bool],
+    runs: Sequence[int] | None = None,
+    levels: npt.NDArray[np.integer] | None = None,
 ) -> Versions:
     """Find the versions of every key.
 
@@ -39,18 +43,50 @@ def versions_of(
         age: columns that decide before the row's place does (may be empty).
         descending: sort order of each column of `age`; nulls are the oldest in either.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
+        levels: the level of each row, where of a key's rows above level 0 only that in the lowest level counts. Rows
+            that do not count are neither `single` nor in the rounds.
     """
-    if runs is not None and keys.width == 1 and not age.width and keys.dtypes[0].is_integer():
+    if levels is None and runs is not None and keys.width == 1 and not age.width and keys.dtypes[0].is_integer():
         known = long_run(keys.to_series().to_numpy(), runs)
         found = _counted(keys.to_series(), runs) if known is None else _of_long_run(known)
         if found is not None:
             return found
     order, starts = key_order(keys, age, descending)
+    if levels is not None:
+        order, starts = _without_superseded(order, starts, levels)
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
     single = np.zeros(keys.height, bool)
     single[order[starts[alone]]] = True
     return Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone]))
+
+
+def _without_superseded(
+    order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer], levels: npt.NDArray[np.integer]
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """The rows of keys without those above level 0 that are not in the lowest level."""
+    if not len(order):
+        return order, starts
+    by_key = levels[order]
+    above = np.where(by_key > 0, by_key, np.iinfo(by_key.dtype).max)
+    lowest = np.repeat(np.minimum.reduceat(above, starts), np.diff(np.append(starts, len(order))))
+    counts = (by_key <= 0) | (by_key == lowest)
+    heights = np.add.reduceat(counts, starts, dtype=np.int64)
+    return order[counts], np.cumsum(heights) - heights
+
+
+def counting(keys: pl.DataFrame, levels: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which versions count where those above level 0 are results of merges: all of level 0, and one of the others.
+
+    Args:
+        keys: key columns of the versions.
+        levels: the level of the file that each is in.
+    """
+    counts = levels == 0
+    above = np.flatnonzero(~counts)
+    depth = pl.DataFrame({"level": levels[above]})
+    counts[above[last_of_each_key(keys[above], depth, [True])]] = True
+    return counts
 
 
 def _of_long_run(known: LongRun) -> Versions:

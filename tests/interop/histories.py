@@ -140,7 +140,9 @@ class Model:
         for number, (kind, values) in enumerate(self.records):
             row: Row = tuple(values.get(name) for name in names)
             records.append(Record(tuple(values[key] for key in self.case.primary_keys), number, kind, row))
-        merged = read_bucket([File(TOP_LEVEL, records)], names, self.case.options, self.fields, self.case.primary_keys)
+        # How the table is compacted makes no difference to its rows.
+        options = ENGINE_OPTIONS[self.case.engine]
+        merged = read_bucket([File(TOP_LEVEL, records)], names, options, self.fields, self.case.primary_keys)
         return [[shown(value, f.type) for value, f in zip(row, self.fields, strict=True)] for row in merged]
 
 
@@ -164,7 +166,8 @@ def _row(case: Case, columns: Sequence[tuple[str, str]], random_: random.Random)
 
 
 def _value(name: str, random_: random.Random) -> Any:
-    if name not in ("id", "region") and random_.random() < 0.25:
+    # A null sequence is no sequence: what becomes of such rows hangs on which of them happen to be merged together.
+    if name not in ("id", "region", "version") and random_.random() < 0.25:
         return None
     return {
         "id": lambda: random_.randrange(KEYS),

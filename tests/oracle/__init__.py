@@ -11,6 +11,8 @@ Rules, as Java Paimon 1.4.2 has them:
 - A key with one record is returned as stored, never merged; a retraction alone gives no row.
 - With deletion vectors, and for `first-row`, level 0 waits for compaction: batch reads do not see it. What is in the
   upper levels then is merged already, and a position in a vector is dead.
+- Where compactions look up what a key was (``changelog-producer=lookup``, deletion vectors, ``force-lookup``), what they
+  store is what the key became: above level 0, only the record of the lowest level counts. Not so for `first-row`.
 - What the engines do with the records of a key is said in their modules.
 """
 
@@ -71,12 +73,19 @@ def read_bucket(
     rules = Rules.of(options, fields, primary_keys)
     without_level_0 = rules.deletion_vectors or rules.merge_engine == "first-row"
     by_key: dict[Row, list[Record]] = defaultdict(list)
-    for file in files:
+    upper: dict[Row, Record] = {}
+    for file in sorted(files, key=lambda file: -file.level):
         if without_level_0 and file.level == 0:
             continue
         for position, record in enumerate(file.records):
-            if position not in file.dead:
+            if position in file.dead:
+                continue
+            if rules.looks_up and file.level > 0:
+                upper[record.key] = record  # in place of the one of a higher level
+            else:
                 by_key[record.key].append(record)
+    for key, record in upper.items():
+        by_key[key].append(record)
     merge = MERGE_ENGINES[rules.merge_engine]
     merged = (merge(by_age(records, names, rules), names, rules) for records in by_key.values())
     return [row for row in merged if row is not None]

@@ -48,6 +48,7 @@ class Rules:
     descending: bool = False
     ignore_delete: bool = False
     deletion_vectors: bool = False
+    looks_up: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     fields: tuple[t.DataField, ...] = ()
     primary_keys: tuple[str, ...] = ()
@@ -62,6 +63,11 @@ class Rules:
             descending=options.get("sequence.field.sort-order") == "descending",
             ignore_delete=options.get("ignore-delete") == "true",
             deletion_vectors=options.get("deletion-vectors.enabled") == "true",
+            looks_up=options.get("merge-engine") != "first-row"
+            and (
+                options.get("changelog-producer") == "lookup"
+                or "true" in (options.get("deletion-vectors.enabled"), options.get("force-lookup"))
+            ),
             options=options,
             fields=tuple(fields),
             primary_keys=tuple(primary_keys),

@@ -60,7 +60,9 @@ def pick_full(
         return tuple(files)
     if vectors is None and len(files) < LEAST_FULL_FILES:
         return ()
-    while files and files[0].file_size >= small_size(options) and not (vectors and files[0].file_name in vectors):
+    while files and files[0].file_size >= small_size(options):
+        if vectors is not None and files[0].file_name in vectors:
+            break
         files.pop(0)
     small = sum(file.file_size < small_size(options) for file in files)
     worth_it = vectors is not None or (small > len(files) - small and len(files) >= LEAST_FULL_FILES)

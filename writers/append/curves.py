@@ -13,6 +13,7 @@ numbers on the Hilbert curve, where this here is closer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,7 @@ def transposed(axes: Sequence[U64]) -> list[U64]:
             swapped = (x[0] ^ axis) & (np.uint64((1 << bit) - 1) ^ inverted)
             axis ^= swapped
             x[0] ^= swapped ^ inverted
-    for before, axis in zip(x, x[1:]):
+    for before, axis in pairwise(x):
         axis ^= before
     flips = np.zeros_like(x[0])
     for bit in range(WORD_BITS - 1, 0, -1):

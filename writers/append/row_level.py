@@ -77,8 +77,13 @@ class Found:
     file: DataFileMeta
     rows: pl.DataFrame
 
+    def where(self, chosen: pl.Series | pl.Expr) -> Found:
+        """Those of the rows for which a boolean is true."""
+        return replace(self, rows=self.rows.filter(chosen))
+
     @property
     def positions(self) -> Positions:
+        """The places of the rows in their file."""
         return self.rows[POSITION].cast(pl.Int64).to_numpy()
 
 
@@ -124,7 +129,7 @@ class RowChanges:
                     yield Found(place, meta, rows)
 
     def delete(self, rows: Found) -> None:
-        """Delete these rows; of a row that was found choose some with `rows.filter`."""
+        """Delete these rows. A row may be deleted once."""
         if rows.rows.height:
             self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
 

@@ -162,7 +162,7 @@ def _packs(
 def _is_worth_it(file: DataFileMeta, options: WriteOptions, vectors: DeletionMaintainer | None, full: bool) -> bool:
     if file.file_size < small_size(options):
         return True
-    dead = vectors.dead_count(file.file_name) if vectors is not None and file.file_name in vectors else 0
+    dead = vectors.dead_rows(file.file_name) if vectors is not None and file.file_name in vectors else 0
     return dead > (0 if full else file.row_count * options.delete_ratio)
 
 

@@ -123,6 +123,7 @@ class _Sorter:
         return cls(fields, strategy, max(text_bytes, 1), ranges == SIZE)
 
     def key(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The columns that rows are compared by."""
         columns = [rows[field.name] for field in self.fields]
         if self.strategy == ORDER:
             return pl.DataFrame(columns)
@@ -130,12 +131,14 @@ class _Sorter:
         return places.rename(CURVE).to_frame()
 
     def sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows[_order(self.key(rows))]
+        """The rows in order, equal ones as they come."""
+        order = pl.Series(_order(self.key(rows)))
+        return rows.select(pl.all().gather(order))
 
 
 def _order(key: pl.DataFrame) -> Numbers:
     """The rows in the order of their keys, equal ones as they come."""
-    order = key.select(pl.arg_sort_by(pl.all(), maintain_order=True)).to_series()
+    order = key.select(pl.arg_sort_by(key.columns, maintain_order=True)).to_series()
     return order.cast(pl.Int64).to_numpy()
 
 
@@ -191,7 +194,8 @@ def _bounds(sample: pl.DataFrame, sorter: _Sorter, ranges: int) -> pl.DataFrame:
     weights = _row_bytes(sample) if sorter.by_size else np.ones(sample.height)
     done = np.cumsum(weights[order])
     ends = np.searchsorted(done, done[-1] * np.arange(1, ranges) / ranges)
-    return key[order[np.unique(ends)]]
+    chosen = pl.Series(order[np.unique(ends)])
+    return key.select(pl.all().gather(chosen))
 
 
 def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
@@ -232,11 +236,12 @@ def _apart(rows: pl.DataFrame, sorter: _Sorter, bounds: pl.DataFrame) -> Iterato
         return
     key = sorter.key(rows)
     # Rows come before the bound that they equal, so a row lies in the range of as many bounds as are sorted before it.
-    order = _order(pl.concat([key, bounds.cast(dict(key.schema))]))
+    order = _order(pl.concat([key, bounds]))
     is_bound = order >= rows.height
     range_of = np.empty(rows.height, np.int64)
     range_of[order[~is_bound]] = np.cumsum(is_bound)[~is_bound]
     by_range = np.argsort(range_of, kind="stable")
     numbers, starts = np.unique(range_of[by_range], return_index=True)
     for number, start, stop in zip(numbers.tolist(), starts, [*starts[1:], rows.height]):
-        yield number, rows[by_range[start:stop]]
+        chosen = pl.Series(by_range[start:stop])
+        yield number, rows.select(pl.all().gather(chosen))

@@ -1,8 +1,8 @@
 """Cross-partition upsert: the primary key lacks a partition key, so a key may turn up in another partition.
 
-A key is in one partition only. What happens when a row brings it with another one is up to the merge engine: deduplicate
-deletes the old row and inserts the new one, engines that fold write into the old partition, first-row keeps the old row.
-Where every key is has to be read from the whole table when writing begins.
+A key is in one partition only. What happens when a row brings it with another one is up to the merge engine:
+deduplicate deletes the old row and inserts the new one, engines that fold write into the old partition, first-row keeps
+the old row. Where every key is has to be read from the whole table when writing begins.
 """
 
 from __future__ import annotations

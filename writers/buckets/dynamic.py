@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.format.binary_row import ARITY_WIDTH
 from morrow.engine.format.binary_row_encode import EncodedRows, hash_rows
+from morrow.engine.format.binary_row_slots import ARITY_WIDTH
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.entry_frames import index_entries_of
 from morrow.engine.format.hash_index import INDEX_TYPE, HashCodes, decode_hash_index, encode_hash_index

@@ -118,14 +118,10 @@ class KeyPlaces:
             keys = execute.to_polars(replace(plan, sections=tuple(sections)), target.store)
             code = self._code_of_values(values)
             self._counts.setdefault(code, {})[bucket] = keys.height
-            yield keys.with_columns(
-                pl.lit(code, pl.Int64).alias(PARTITION), pl.lit(bucket, pl.Int64).alias(AT)
-            )
+            yield keys.with_columns(pl.lit(code, pl.Int64).alias(PARTITION), pl.lit(bucket, pl.Int64).alias(AT))
 
     def _code_of_values(self, values: tuple[Value | None, ...]) -> int:
-        row = pl.DataFrame(
-            [pl.Series(f.name, [value], polars_dtype(f.type)) for f, value in zip(self._fields, values)]
-        )
+        row = pl.DataFrame([pl.Series(f.name, [value], polars_dtype(f.type)) for f, value in zip(self._fields, values)])
         return self.partition_code(partition_row(row, self._fields), row)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import polars as pl
 
-from morrow.engine.errors import CommitConflict, FileMissing
+from morrow.engine.errors import CommitConflict, FileMissing, MorrowError, UnclearOutcome
 from morrow.engine.format.entry_frames import entries_frame, index_frame
 from morrow.engine.format.json_file import parse_object
 from morrow.engine.format.manifest import ADD
@@ -105,7 +105,14 @@ class Committer:
             self._manifests.discard(written)
             raise
         # From here on nothing is removed unless it is known that the snapshot is not there.
-        if not self.log.add(snapshot):
+        try:
+            added = self.log.add(snapshot)
+        except UnclearOutcome:
+            raise
+        except MorrowError:
+            self._manifests.discard(written)
+            raise
+        if not added:
             self._manifests.discard(written)
             return None
         self._base.committed(snapshot, latest, delta)

@@ -21,20 +21,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.arrow_buffers import fixed_values
-from morrow.engine.options.parsing import memory, number
+from morrow.engine.options.parsing import number
 from morrow.readers.dtypes import conform
+from morrow.writers.files.blocks import MOST_BLOCK_ROWS
 from morrow.writers.files.encoders import Block, EncoderOptions
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.orc_footer import MAGIC, merge_tails, split
+from morrow.writers.files.orc_timestamps import early_times, holds_timestamps, with_times
 from morrow.writers.files.orc_types import type_tree
 
 CODECS: Mapping[str, str] = {
@@ -47,9 +46,9 @@ MOST_FAST_LEVEL = 1
 """Arrow knows two levels of zstd: fast, and the default of zstd."""
 DICTIONARY_THRESHOLD = 0.8
 """Java's: text with fewer distinct values than that share of its rows is stored by dictionary."""
-NANOS_PER_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-NANOS_PER_MILLI = 1_000_000
-NANOS_PER_SECOND = 1_000_000_000
+STRIPE_BYTES = 1 << 40
+"""More than a block has: a block is one stripe."""
+ONE_ENTRY = 4 * MOST_BLOCK_ROWS
 
 
 def encoder(layout: FileLayout, options: EncoderOptions) -> OrcEncoder:
@@ -67,15 +66,19 @@ class OrcEncoder:
         self._types = type_tree(layout.fields, options.where)
         self._schema = pa.schema([pa.field(field.name, _stored(field.type)) for field in layout.fields])
         self._properties = _properties(options)
+        if any(map(holds_timestamps, self._schema.types)):
+            # Then streams may be replaced: the one entry of a row index points at their beginnings, however long.
+            self._properties["row_index_stride"] = ONE_ENTRY
 
     def block(self, frame: pl.DataFrame) -> Block:
         columns = [
             self._column(series, field) for series, field in zip(frame.iter_columns(), self._fields, strict=True)
         ]
+        early = early_times(columns, self._schema.names)
         sink = pa.BufferOutputStream()
         with orc.ORCWriter(sink, **self._properties) as writer:
             writer.write(pa.Table.from_arrays(columns, schema=self._schema))
-        body, tail = split(sink.getvalue())
+        body, tail = with_times(sink.getvalue(), early) if early else split(sink.getvalue())
         return Block(frame.height, len(body), body, tail)
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
@@ -85,11 +88,9 @@ class OrcEncoder:
         stored, level = self._schema.field(field.name).type, pl.CompatLevel.oldest()
         try:
             chunks = [conform(c.to_arrow(compat_level=level), field.type.arrow()) for c in series.get_chunks()]
-            chunks = [chunk if chunk.type.equals(stored) else chunk.cast(stored) for chunk in chunks]
+            chunks = [_compact(chunk if chunk.type.equals(stored) else chunk.cast(stored)) for chunk in chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidArgument(f"column {field.name!r} of {series.dtype} is not {field.type}: {error}") from error
-        for chunk in chunks:
-            _check_timestamps(chunk, field)
         return pa.chunked_array(chunks, stored)
 
 
@@ -99,14 +100,13 @@ def _properties(options: EncoderOptions) -> dict[str, Any]:
     if name not in CODECS:
         hint = f"choose one of {', '.join(CODECS)}"
         raise Unsupported(f"the codec {name!r} in ORC files", where=where, hint=hint)
-    properties = {
+    return {
         "compression": CODECS[name],
         "compression_strategy": "speed" if options.write.zstd_level <= MOST_FAST_LEVEL else "compression",
         "batch_size": BATCH_ROWS,
         "dictionary_key_size_threshold": number(raw, "orc.dictionary.key.threshold", DICTIONARY_THRESHOLD, where),
+        "stripe_size": STRIPE_BYTES,
     }
-    stripe = memory(raw, "orc.stripe.size", options.write.block_size, where)
-    return properties | ({"stripe_size": stripe} if stripe else {})
 
 
 def _stored(type_: t.DataType) -> pa.DataType:
@@ -124,23 +124,6 @@ def _stored(type_: t.DataType) -> pa.DataType:
     return type_.arrow()
 
 
-def _check_timestamps(array: pa.Array, field: t.DataField) -> None:
-    """ORC keeps seconds and fractions apart and cuts seconds towards zero: half a second before 1970 is half a second
-    after it. Java stores such a value a second late; it is refused here.
-
-    Raises:
-        InvalidArgument: a time in the last second before 1970 with milliseconds.
-    """
-    if pa.types.is_timestamp(array.type):
-        nanos = fixed_values(array, "<i8") if len(array) else np.zeros(0, np.int64)
-        unit = NANOS_PER_UNIT[array.type.unit]
-        late = (nanos < 0) & (nanos > -(NANOS_PER_SECOND // unit))
-        lost = late & ((nanos + NANOS_PER_SECOND // unit) * unit >= NANOS_PER_MILLI)
-        if lost.any():
-            raise InvalidArgument(
-                f"column {field.name!r} holds {pc.min(array.filter(pa.array(lost)))}: ORC has no fractions of the last "
-                "second before 1970; choose Parquet for the table"
-            )
-    elif pa.types.is_nested(array.type):
-        for part in array.flatten() if pa.types.is_struct(array.type) else [array.values]:
-            _check_timestamps(part, field)
+def _compact(array: pa.Array) -> pa.Array:
+    """Nested arrays without offsets: Arrow's writer takes the nulls of a part of a struct from its beginning."""
+    return pa.concat_arrays([array, array[:0]]) if pa.types.is_nested(array.type) else array

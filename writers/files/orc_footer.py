@@ -59,13 +59,30 @@ def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> by
         types: the nodes of the type tree, in place of those of the files.
     """
     first = parts[0][1]
-    codec = _integer(first.postscript, COMPRESSION)
-    block = _integer(first.postscript, COMPRESSION_BLOCK) if codec else 0
-    metadata = _stored(b"".join(tail.metadata for _, tail in parts), block)
-    footer = _stored(message(_footer(parts, types)), block)
+    block = block_size(first)
+    metadata = stored(b"".join(tail.metadata for _, tail in parts), block)
+    footer = stored(message(_footer(parts, types)), block)
     lengths = {FOOTER_LENGTH: len(footer), METADATA_LENGTH: len(metadata)}
     postscript = message((n, wire, lengths.get(n, value)) for n, wire, value in fields(first.postscript))
     return b"".join([metadata, footer, postscript, bytes([len(postscript)])])
+
+
+def block_size(tail: Tail) -> int:
+    """Bytes that fit in a chunk; 0 where nothing is compressed."""
+    return integer(tail.postscript, COMPRESSION_BLOCK) if integer(tail.postscript, COMPRESSION) else 0
+
+
+def stored(data: bytes, block: int) -> bytes:
+    """The bytes in chunks of at most `block` bytes, not compressed; as they are if that is 0."""
+    if not block:
+        return data
+    pieces = [data[at : at + block] for at in range(0, len(data), block)]
+    return b"".join((len(p) << 1 | 1).to_bytes(CHUNK_HEADER_BYTES, "little") + p for p in pieces)
+
+
+def integer(data: bytes, number: int) -> int:
+    """The integer of that number in a message, 0 where there is none."""
+    return next((value for n, _, value in fields(data) if n == number and isinstance(value, int)), 0)
 
 
 def _footer(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> list[Field]:
@@ -81,7 +98,7 @@ def _footer(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> list[F
         numbered(CONTENT_LENGTH, len(MAGIC) + shift),
         *stripes,
         *(numbered(TYPES, node) for node in types),
-        numbered(ROWS, sum(_integer(tail.footer, ROWS) for _, tail in parts)),
+        numbered(ROWS, sum(integer(tail.footer, ROWS) for _, tail in parts)),
         *_statistics(footers),
         *(field for field in footers[0] if field[0] not in replaced),
     ]
@@ -102,18 +119,6 @@ def _statistics(footers: Sequence[Sequence[Field]]) -> list[Field]:
 
 
 def _counts(parts: Sequence[bytes]) -> bytes:
-    totals = {number: sum(_integer(part, number) for part in parts) for number in (VALUES, HAS_NULL, BYTES_ON_DISK)}
+    totals = {number: sum(integer(part, number) for part in parts) for number in (VALUES, HAS_NULL, BYTES_ON_DISK)}
     totals[HAS_NULL] = min(totals[HAS_NULL], 1)
     return message(numbered(number, value) for number, value in totals.items())
-
-
-def _integer(data: bytes, number: int) -> int:
-    return next((value for n, _, value in fields(data) if n == number and isinstance(value, int)), 0)
-
-
-def _stored(data: bytes, block: int) -> bytes:
-    """The bytes as chunks of at most `block` bytes; as they are where nothing is compressed (0)."""
-    if not block:
-        return data
-    pieces = [data[at : at + block] for at in range(0, len(data), block)]
-    return b"".join((len(p) << 1 | 1).to_bytes(CHUNK_HEADER_BYTES, "little") + p for p in pieces)

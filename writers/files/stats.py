@@ -48,7 +48,7 @@ def collect(frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: Abstrac
     minima = frame.select(pl.col(names).min()) if names else pl.DataFrame()
     maxima = frame.select(pl.col(names).max()) if names else pl.DataFrame()
     floats = [name for name in names if frame.schema[name].is_float()]
-    exact = [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
+    exact = [] if format_ == "orc" else [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
     return Collected(
         minima.with_columns(low for low, _ in exact),
         maxima.with_columns(high for _, high in exact),
@@ -62,11 +62,11 @@ def combine(parts: Sequence[Collected]) -> Collected:
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
     highs = pl.concat([part.maxima for part in parts])
-    names = parts[0].nulls
+    floats = [name for name, dtype in lows.schema.items() if dtype.is_float()]
     return Collected(
-        pl.DataFrame([_lowest(column) for column in lows]),
-        pl.DataFrame([_highest(column) for column in highs]),
-        {name: sum(part.nulls[name] for part in parts) for name in names},
+        lows.min().with_columns(_lowest(lows[name]) for name in floats),
+        highs.max().with_columns(_highest(highs[name]) for name in floats),
+        {name: sum(part.nulls[name] for part in parts) for name in parts[0].nulls},
     )
 
 
@@ -147,7 +147,7 @@ def _row(columns: Sequence[pa.Array], kinds: Sequence[t.DataType]) -> bytes:
     return struct.pack(">i", len(kinds)) + encode_columns(columns, kinds).row(0)
 
 
-# --- floats: NaN above everything, -0.0 below 0.0, as Java compares them ---
+# --- floats: NaN above everything, -0.0 below 0.0, as Java compares them; ORC leaves NaN out ---
 
 
 def _float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -158,21 +158,19 @@ def _float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[p
 
 
 def _lowest(column: pl.Series) -> pl.Series:
-    return (
-        _extreme(column, np.argmin) if column.dtype.is_float() else pl.Series(column.name, [column.min()], column.dtype)
-    )
+    return _at_rank(column, 0)
 
 
 def _highest(column: pl.Series) -> pl.Series:
-    return (
-        _extreme(column, np.argmax) if column.dtype.is_float() else pl.Series(column.name, [column.max()], column.dtype)
-    )
+    return _at_rank(column, -1)
 
 
-def _extreme(column: pl.Series, position: object) -> pl.Series:
+def _at_rank(column: pl.Series, rank: int) -> pl.Series:
+    """The first or last value in Java's order, as a column of one."""
     values = column.drop_nulls()
     if not len(values):
         return column.clear(1)
-    bits = values.to_numpy().view(np.int32 if column.dtype == pl.Float32 else np.int64)
+    bits = values.to_numpy().view("<i4" if column.dtype == pl.Float32 else "<i8")
     ordered = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
-    return values[int(position(ordered)) :][:1]  # type: ignore[operator]
+    position = int(ordered.argmax() if rank else ordered.argmin())
+    return values[position : position + 1]

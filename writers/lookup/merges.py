@@ -16,10 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.readers.changelog import NO_ROW, Comparison, Rows, changelog
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.schema import SEQUENCE_NUMBER
+from morrow.readers.changelog import NO_ROW, Comparison, Rows, changelog, rows_at
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.rounds import Rounds, by_falling
+from morrow.readers.merges.versions import Versions
 from morrow.writers.lookup.keys import KEY_ROW, PLACES
 from morrow.writers.merge_tree.keys import sorted_rows, trimmed_key
-from morrow.writers.merge_tree.merging import merge_versions
+from morrow.writers.merge_tree.merging import RETRACTS, merge_versions
 from morrow.writers.merge_tree.stored_runs import LEVEL
 from morrow.writers.target import WriteTarget
 
@@ -141,7 +146,7 @@ def merged_with_lookup(
         before[keys] = versions.height + np.arange(len(keys))
         values = found.drop(PLACES).with_columns(pl.Series(KEY_NUMBER, keys))
         versions = pl.concat([versions, values.select(versions.columns)])
-    merged = merge_versions(target, versions)
+    merged = _merged(target, versions)
     changes = merged[:0].drop(KEY_NUMBER)
     if told:
         after = groups.places(merged)
@@ -153,7 +158,7 @@ def merged_with_lookup(
 
 def merged_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -> Merged:
     """The first row of every key, without the keys that are above the compaction; new keys are the changelog."""
-    groups = KeyGroups(target, rows)
+    groups = KeyGroups(target, _insertions(target, rows))
     absent = np.flatnonzero(groups.old < 0)
     known = absent[lookup(groups.keys(absent))[KEY_ROW].to_numpy()]
     merged = merge_versions(target, groups.versions())
@@ -164,6 +169,43 @@ def merged_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -
     gone[known] = True
     merged = merged.drop(KEY_NUMBER)
     return Merged(merged.filter(pl.Series(~gone[numbers])), merged.filter(pl.Series(is_new[numbers])))
+
+
+def _merged(target: WriteTarget, versions: pl.DataFrame) -> pl.DataFrame:
+    """`merge_versions`, in which single versions go through the merge as well.
+
+    Alone, too, partial-update leaves out what its sequence group is not set for, and a retraction takes values back.
+    """
+    spec = target.merge
+    assert spec is not None
+    if not spec.folds:
+        counting = versions.filter(~RETRACTS) if spec.ignore_delete else versions
+        return merge_versions(target, counting)
+    age = [*spec.sequence, SEQUENCE_NUMBER]
+    descending = [*[spec.descending] * len(spec.sequence), False]
+    order, starts = sorted_rows(trimmed_key(target), versions, age, descending)
+    counts = np.diff(np.append(starts, len(order)))
+    all_of_them = Versions(np.zeros(versions.height, bool), Rounds.of_sorted(order, counts))
+    fields = [target.schema.by_name[column.name] for column in spec.columns]
+    folded = fold(spec, fields, versions, all_of_them, where=target.where).select(versions.columns)
+    places = np.empty(len(counts), np.int64)
+    places[by_falling(counts)] = np.arange(len(counts))
+    return rows_at(folded, places)
+
+
+def _insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a first-row table, which knows no retractions."""
+    spec = target.merge
+    assert spec is not None
+    if not rows.select(RETRACTS.any()).item():
+        return rows
+    if not spec.ignore_delete:
+        raise Unsupported(
+            "a retraction (-U or -D) in the merge engine first-row",
+            where=target.where,
+            hint="'ignore-delete' = 'true' leaves retractions out",
+        )
+    return rows.filter(~RETRACTS)
 
 
 def merged_fully(target: WriteTarget, rows: pl.DataFrame, bottom: int, *, comparison: Comparison | None) -> Merged:

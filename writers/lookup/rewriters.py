@@ -1,7 +1,7 @@
 """Compactions that do more than merge: changelogs and deletion vectors of the keys that leave level 0.
 
-`rewriter_for` picks the one of a table. What they do to the rows of a key, and when a file may be moved instead of
-rewritten, is what Java's rewriters of the same purpose do, so that both write the same files from the same history.
+What they do to the rows of a key, and when a file may be moved instead of rewritten, is what Java's rewriters of the
+same purpose do, so that both write the same files from the same history.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.options.writing import ChangelogProducer
 from morrow.readers.file_frames import POSITION
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, delete_files, write_files
@@ -36,20 +35,6 @@ from morrow.writers.merge_tree.rewriter import CompactResult, Rewriter
 from morrow.writers.merge_tree.sorted_merge import versions_by_range
 from morrow.writers.merge_tree.stored_runs import StoredFiles
 from morrow.writers.target import WriteTarget
-
-
-def rewriter_for(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> Rewriter:
-    """What compacts the files of a bucket, by the table's options.
-
-    Args:
-        vectors: the deletion vectors of the bucket, where the table has them.
-    """
-    strategy = LookupStrategy.of(target)
-    if target.write.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-        return FullCompactionRewriter(target, place, vectors)
-    if strategy.first_row:
-        return FirstRowRewriter(target, place, vectors)
-    return LookupRewriter(target, place, vectors) if strategy.needed else Rewriter(target, place, vectors)
 
 
 class Upgrade(Enum):
@@ -135,7 +120,7 @@ class ChangelogRewriter(Rewriter):
 
     def _changelog(self, level: int) -> SideOutput:
         def write(frames: Iterator[pl.DataFrame]) -> list[DataFileMeta]:
-            return write_files(self.target, self.place, frames, level=level, source=FileSource.COMPACT, changelog=True)
+            return write_files(self.target, self.place, frames, level=level, source=FileSource.APPEND, changelog=True)
 
         return SideOutput(write)
 

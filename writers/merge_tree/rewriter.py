@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement, write_files
 from morrow.writers.merge_tree.levels import Levels, Section, files_of
 from morrow.writers.merge_tree.sorted_merge import sorted_merge
 from morrow.writers.target import WriteTarget
-
-if TYPE_CHECKING:
-    from morrow.writers.files import Placement
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,6 @@ class Rewriter:
         Args:
             drop_deletes: whether retractions are left out, because nothing below can hold their keys.
         """
-        from morrow.writers.files import write_files
-
         before = files_of(sections)
         frames = sorted_merge(self.target, self.place, sections, vectors=self.vectors, drop_deletes=drop_deletes)
         after = write_files(self.target, self.place, frames, level=output_level, source=FileSource.COMPACT)

@@ -45,7 +45,7 @@ class SpillFolder:
         options = pa.ipc.IpcWriteOptions(compression=CODEC)
         with pa.OSFile(str(path), "wb") as sink:
             for frame in batches:
-                for batch in frame.to_arrow(compat_level=pl.CompatLevel.newest()).to_batches():
+                for batch in frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches():
                     if writer is None:
                         writer = pa.ipc.new_file(sink, batch.schema, options=options)
                     writer.write_batch(batch)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.options.parsing import flag
@@ -15,10 +15,11 @@ from morrow.engine.options.writing import ChangelogProducer
 from morrow.readers.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, delete_files, write_files
+from morrow.writers.lookup import LookupStrategy
 from morrow.writers.merge_tree.buffer import SortBuffer
 from morrow.writers.merge_tree.compaction import Compactor
 from morrow.writers.merge_tree.rewriter import CompactResult
-from morrow.writers.merge_tree.rewriters import looks_up, rewriter_for
+from morrow.writers.merge_tree.rewriters import rewriter_for
 from morrow.writers.merge_tree.strategy import strategy_of
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState
@@ -36,6 +37,8 @@ class MergeTreeWriter:
     def __init__(
         self, target: WriteTarget, place: Placement, state: BucketState, *, ignore_previous: bool = False
     ) -> None:
+        if flag(target.write.raw, "pk-clustering-override", False, target.where):
+            raise Unsupported("writing with the option 'pk-clustering-override'", where=target.where)
         self._target = target
         self._place = place
         files = () if ignore_previous else state.files
@@ -51,7 +54,7 @@ class MergeTreeWriter:
     def _new_compactor(self, files: Iterable[DataFileMeta]) -> Compactor:
         target = self._target
         rewriter = rewriter_for(target, self._place, self._vectors)
-        strategy = strategy_of(target.write, lookup=looks_up(target), where=target.where)
+        strategy = strategy_of(target.write, lookup=LookupStrategy.of(target).needed, where=target.where)
         return Compactor(target, files, rewriter, strategy)
 
     @property

@@ -8,18 +8,16 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import flag
 from morrow.engine.options.writing import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
-from morrow.readers.expressions import polars as expressions
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.commit import TableCommit
-from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.rules import check_deletable
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
 from morrow.writers.operations.session import WriteSession, commit_once
@@ -132,16 +130,7 @@ def _of_partitions(target: WriteTarget, filter: Filter) -> bool:
 
 def _drop_matching(target: WriteTarget, filter: Filter) -> Snapshot | None:
     snapshot = target.metadata.latest_snapshot()
-    if snapshot is None:
-        return None
-    stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
-    fields = target.partition_fields
-    columns = decode_columns(stored, [f.type for f in fields], where=target.where)
-    frame = pl.DataFrame([c.alias(f.name) for c, f in zip(columns, fields)]).with_columns(stored).lazy()
-    matching = frame.filter(expressions.compile(filter.predicate, fields))
-    for residual in filter.residuals:
-        matching = expressions.residual(residual, fields)(matching)
-    partitions = matching.collect()["_PARTITION"].to_list()
+    partitions = [] if snapshot is None else matching_partitions(target, snapshot, filter)
     return TableCommit(target).overwrite((), partitions=partitions) if partitions else None
 
 

@@ -32,15 +32,23 @@ if TYPE_CHECKING:
 Value: TypeAlias = object
 """SQL text, a Polars expression, or a Python value that stands for itself."""
 
+Columns: TypeAlias = Mapping[str, Sequence[str] | None]
+"""The columns that an expression may read: of a row, or of each side of a join."""
+
+LEAST_PATH = 2
+"""A column of a side of a join is named with its side."""
+
 NUMBERS = (
     *(t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType),
     *(t.FloatType, t.DoubleType, t.DecimalType),
 )
 TIMES = (t.DateType, t.TimestampType, t.LocalZonedTimestampType, t.TimeType)
 DUCKDB_NUMBERS = frozenset(
-    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
-    + ("FLOAT", "DOUBLE", "DECIMAL")
+    ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"]
+    + ["FLOAT", "DOUBLE", "DECIMAL"]
 )
+JOIN = {b"morrow": b"join"}
+"""The metadata of tables whose columns are the sides of a join, as structs."""
 CASTS = ((NUMBERS, DUCKDB_NUMBERS), (TIMES, frozenset(("DATE", "VARCHAR"))))
 """Types of columns, and the types of SQL values that are cast to them."""
 
@@ -58,8 +66,8 @@ class Expression:
         return isinstance(self.value, str)
 
 
-def checked(what: str, value: Value, columns: Mapping[str, object]) -> Expression:
-    """An expression over columns of these names; the value of a name says the names below it (or None: any).
+def checked(what: str, value: Value, columns: Columns) -> Expression:
+    """An expression over these columns.
 
     Raises:
         InvalidArgument: SQL that does not parse or is more than a value per row.
@@ -69,7 +77,7 @@ def checked(what: str, value: Value, columns: Mapping[str, object]) -> Expressio
         for path in _paths(what, value):
             _check_path(what, path, columns)
     elif isinstance(value, pl.Expr):
-        known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}  # type: ignore[attr-defined]  # names or None
+        known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}
         for name in value.meta.root_names():
             if name not in known:
                 raise ColumnNotFound(f"{what}: there is no column {name!r}; the columns are {', '.join(sorted(known))}")
@@ -83,6 +91,7 @@ def _paths(what: str, text: str) -> list[tuple[str, ...]]:
         raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse: {error}") from None
     if isinstance(tree, (exp.Query, exp.DDL, exp.DML, exp.Command)):
         raise InvalidArgument(f"{what}: a statement is no expression: {text!r}")
+    node: exp.Expression
     for node in tree.find_all(*FORBIDDEN):
         name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
         raise InvalidArgument(f"{what}: {name} cannot be used here: {text!r}")
@@ -91,17 +100,16 @@ def _paths(what: str, text: str) -> list[tuple[str, ...]]:
     return [path for path in paths if path[0] not in bound]
 
 
-def _check_path(what: str, path: tuple[str, ...], columns: Mapping[str, object]) -> None:
+def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
     names = {name.casefold(): below for name, below in columns.items()}
     if path[0].casefold() not in names:
-        quoted = f'"\'{path[0]}\'"'
         raise ColumnNotFound(
-            f"{what}: there is no column {'.'.join(path)!r}; the columns are {', '.join(columns)} (text is SQL here: for a text "
-            f"value write {quoted} or polars.lit)"
+            f"{what}: there is no column {'.'.join(path)!r}; the columns are {', '.join(columns)}. Text is SQL here: a "
+            f"text value is written with quotes inside, or as polars.lit({path[0]!r})"
         )
     below = names[path[0].casefold()]
-    if below is not None and (len(path) < 2 or path[1].casefold() not in {n.casefold() for n in below}):  # type: ignore[attr-defined]
-        raise ColumnNotFound(f"{what}: there is no column {'.'.join(path)!r} in {path[0]}: {', '.join(below)}")  # type: ignore[call-overload]
+    if below is not None and (len(path) < LEAST_PATH or path[1].casefold() not in {n.casefold() for n in below}):
+        raise ColumnNotFound(f"{what}: there is no column {'.'.join(path)!r}; {path[0]} has {', '.join(below)}")
 
 
 def condition(expression: Expression, rows: pa.Table) -> pl.Series:
@@ -119,7 +127,9 @@ def condition(expression: Expression, rows: pa.Table) -> pl.Series:
     )
 
 
-def values(expressions: Mapping[str, Expression], fields: Mapping[str, t.DataField], rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+def values(
+    expressions: Mapping[str, Expression], fields: Mapping[str, t.DataField], rows: pa.Table
+) -> dict[str, pa.ChunkedArray]:
     """The value of each expression for each row, in the Arrow type of the column it is for.
 
     Raises:
@@ -164,24 +174,24 @@ def _assigned(
 
 
 def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[str]:
-    cursor = _session().cursor()
+    cursor = session().cursor()
     try:
         cursor.register("rows", rows.schema.empty_table())
         relation = cursor.sql(f"SELECT {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))} FROM rows")
         return [str(kind).partition("(")[0] for kind in relation.types]
-    except _duckdb_error() as error:
+    except duckdb_error() as error:
         raise _unusable(expressions, error) from error
     finally:
         cursor.close()
 
 
 def _run(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
-    cursor = _session().cursor()
+    cursor = session().cursor()
     try:
         cursor.register("rows", rows)
         selected = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
         return list(cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table().columns)
-    except _duckdb_error() as error:
+    except duckdb_error() as error:
         raise _unusable(expressions, error) from error
     finally:
         cursor.close()
@@ -206,20 +216,18 @@ def _polars(expression: Expression, rows: pa.Table) -> pl.Series:
 def _flat(rows: pa.Table) -> pl.DataFrame:
     """Rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
     columns = []
+    is_join = rows.schema.metadata == JOIN
     for name in rows.column_names:
         series = pl.Series(name, pl.from_arrow(rows.column(name)))
-        if name in SIDES and rows.num_columns == len(SIDES) and isinstance(series.dtype, pl.Struct):
+        if is_join:
             columns += [inner.rename(f"{name}.{inner.name}") for inner in series.struct.unnest()]
         else:
             columns.append(series)
     return pl.DataFrame(columns)
 
 
-SIDES = ("target", "source")
-
-
 @cache
-def _session() -> duckdb.DuckDBPyConnection:
+def session() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect(":memory:", config=SESSION)
@@ -228,7 +236,7 @@ def _session() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _duckdb_error() -> type[Exception]:
+def duckdb_error() -> type[Exception]:
     import duckdb
 
     return duckdb.Error

@@ -15,7 +15,7 @@ UPDATABLE = ("deduplicate", "partial-update")
 
 
 def check_deletable(target: WriteTarget) -> None:
-    """Raises `Unsupported` when a ``-D`` row would not remove the row of its key."""
+    """Refuse deletes. Raises `Unsupported` when a ``-D`` row would not remove the row of its key."""
     if not target.keyed:
         return
     engine, raw = target.options.merge_engine, target.options.raw
@@ -37,7 +37,11 @@ def check_deletable(target: WriteTarget) -> None:
 
 
 def check_updatable(target: WriteTarget, columns: Iterable[str], operation: str) -> None:
-    """Raises `Unsupported` when a new version of a row would not replace its values, `InvalidArgument` for key columns."""
+    """Refuse updates of these columns.
+
+    Raises:
+        Unsupported: a new version of a row would not replace its values. InvalidArgument: a column of the primary key.
+    """
     if target.options.data_evolution:
         raise Unsupported(f"{operation} of a table with data-evolution.enabled", where=target.where)
     if not target.keyed:

@@ -26,6 +26,7 @@ class WriteSession:
         self._writer = TableWriter(target)
         self._repeats = repeats
         self._prepared: list[CommitMessage] = []
+        self._unclear: dict[int, list[CommitMessage]] = {}
         self._known: int | None = None
 
     def write(self, data: object, kinds: Kinds = None) -> int:
@@ -41,29 +42,33 @@ class WriteSession:
         return messages
 
     def commit(
-        self, identifier: int | None = None, *, watermark: int | None = None, properties: Mapping[str, str] | None = None
+        self,
+        identifier: int | None = None,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
         """Commit what was written and not prepared yet."""
-        with self._cleaned_up():
-            messages = self._writer.prepare_commit()
-        base = self._writer.base
         number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
+        with self._cleaned_up():
+            messages = [*self._unclear.get(number, ()), *self._writer.prepare_commit()]
+        repeats = number in self._unclear or (self._repeats and identifier is not None)
+        base = self._known if self._known is not None else self._writer.base.id if self._writer.base else 0
         try:
             done = commit_once(
-                self.commits,
-                messages,
-                number,
-                watermark=watermark,
-                properties=properties,
-                repeats=self._repeats and identifier is not None,
+                self.commits, messages, number, watermark=watermark, properties=properties, repeats=repeats
             )
         except UnclearOutcome:
-            raise  # the files may be the table's
+            self._unclear[number] = messages
+            raise
         except BaseException:
-            self._writer.close()
+            self._writer.forget()
             raise
         if done is not None:
-            self._go_on(messages, done, self._known if self._known is not None else base.id if base else 0)
+            self._go_on(messages, done, base)
+        elif messages:
+            self._was_committed(number, messages)
+        self._unclear.pop(number, None)
         return done
 
     def abort(self) -> None:
@@ -77,6 +82,12 @@ class WriteSession:
         except BaseException:
             self._writer.close()
             raise
+
+    def _was_committed(self, identifier: int, messages: Sequence[CommitMessage]) -> None:
+        """This identifier was committed before: by this very call, whose answer was unclear, or with other files."""
+        if identifier not in self._unclear:
+            self.commits.abort(messages)
+        self._writer.forget()
 
     def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, known: int) -> None:
         """Buckets stay as this session knows them if all snapshots since are its own."""
@@ -108,7 +119,11 @@ def commit_once(
         CommitConflict: somebody else was faster in a way that cannot be reconciled; the files are deleted.
         UnclearOutcome: repeat with the same user and identifier.
     """
-    if isinstance(identifier, bool) or not isinstance(identifier, int) or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER:
+    if (
+        isinstance(identifier, bool)
+        or not isinstance(identifier, int)
+        or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER
+    ):
         raise InvalidArgument(f"a commit identifier is an integer from 0 to 2**63 - 1, not {identifier!r}")
     named: Mapping[str, str] = properties or {}
     with cleaned_up(commits, messages, identifier):

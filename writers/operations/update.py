@@ -50,7 +50,9 @@ def update(target: WriteTarget, assignments: Mapping[str, Value], condition: Fil
     return commit_once(TableCommit(target), messages, BATCH_COMMIT_IDENTIFIER)
 
 
-def _upsert(target: WriteTarget, expressions: Mapping[str, Expression], snapshot: Snapshot | None, filter: Filter) -> Snapshot | None:
+def _upsert(
+    target: WriteTarget, expressions: Mapping[str, Expression], snapshot: Snapshot | None, filter: Filter
+) -> Snapshot | None:
     session = WriteSession(target)
     try:
         for rows in rows_where(target, snapshot, filter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import polars as pl
 import pyarrow as pa
@@ -64,9 +65,7 @@ def _check_names(target: WriteTarget, source: Source, fields: Sequence[t.DataFie
             f"{target.where}: the data has columns that the table does not have: {', '.join(map(repr, extra))}; {hint}"
             f"the table's columns are {', '.join(target.schema.by_name)}"
         )
-    missing = [
-        f for f in fields if f.name not in source.names and not f.type.nullable and f.default_value is None
-    ]
+    missing = [f for f in fields if f.name not in source.names and not f.type.nullable and f.default_value is None]
     if missing:
         raise InvalidArgument(
             f"{target.where}: the data lacks columns that are NOT NULL and have no default: "
@@ -84,7 +83,7 @@ def _frames(
         height = len(piece)
         columns = [_column(piece, f, defaults.get(f.name), f.name in source.names, row) for f in fields]
         rows = pl.DataFrame(columns)
-        kinds = row_kinds.of(lambda name, piece=piece: _as_series(piece, name), height)
+        kinds = row_kinds.of(partial(_as_series, piece), height)
         if rowkind_field is not None and rowkind_field in rows.columns:
             kinds = kinds_of_field(rows, rowkind_field, row)
         rows, kinds = without_ignored(target, rows, kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -88,11 +88,12 @@ def codes(kinds: pl.Series) -> pl.Series:
     return result
 
 
-def _series(kinds: object) -> pl.Series:
+def _series(kinds: Any) -> pl.Series:
     if isinstance(kinds, pl.Series):
         return kinds
     try:
-        made = pl.Series(kinds if hasattr(kinds, "__array__") or hasattr(kinds, "__arrow_c_stream__") else list(kinds))  # type: ignore[call-overload]  # what is no sequence raises
+        columnar = hasattr(kinds, "__array__") or hasattr(kinds, "__arrow_c_stream__")
+        made = pl.Series(kinds if columnar else list(kinds))
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"kinds: a {type(kinds).__name__} holds no row kinds ({error})") from error
     return made.cast(pl.Int8) if not len(made) else made

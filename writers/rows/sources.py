@@ -119,8 +119,8 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
         yield pa.Table.from_batches(held, schema)
 
 
-def _rows_of_piece(rows: int, size: int) -> int:
-    return max(1, min(PIECE_ROWS, rows * PIECE_BYTES // max(size, 1)))
+def _rows_of_piece(rows: int, size: float) -> int:
+    return max(1, min(PIECE_ROWS, int(rows * PIECE_BYTES // max(size, 1))))
 
 
 def _sliced(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:

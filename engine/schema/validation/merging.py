@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.merge.field_options import AGGREGATE_FUNCTION, PREFIX, check_field_names
+from morrow.engine.merge.field_options import AGGREGATE_FUNCTION, PREFIX, check_field_names, split_names
+from morrow.engine.merge.partial_update import GROUP_SUFFIX
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.schema.validation.proposal import Proposal
 
@@ -50,6 +51,24 @@ def merge_engine(proposal: Proposal) -> None:
                 )
 
 
+def sequence_groups(proposal: Proposal) -> None:
+    """No group of partial-update lists what orders another group: which of the two moved it would be left to chance."""
+    if not proposal.keyed or proposal.options.merge_engine != "partial-update":
+        return
+    groups = {
+        split_names(key[len(PREFIX) : -len(GROUP_SUFFIX)]): split_names(value)
+        for key, value in proposal.raw.items()
+        if key.startswith(PREFIX) and key.endswith(GROUP_SUFFIX)
+    }
+    for sequence, listed in groups.items():
+        for other in groups.keys() - {sequence}:
+            both = sorted(set(listed) & set(other))
+            proposal.require(
+                not both,
+                f"the sequence group of ({', '.join(sequence)}) lists {', '.join(both)}, which orders another group",
+            )
+
+
 def changelog(proposal: Proposal) -> None:
     """Only tables with a primary key produce changelogs; first-row by lookup at most."""
     producer = proposal.changelog_producer
@@ -82,4 +101,4 @@ def row_kind(proposal: Proposal) -> None:
         proposal.require_columns([proposal.raw["rowkind.field"]], "rowkind field")
 
 
-RULES = (field_options, sequence_field, merge_engine, changelog, deletion_vectors, row_kind)
+RULES = (field_options, sequence_field, merge_engine, sequence_groups, changelog, deletion_vectors, row_kind)

@@ -42,7 +42,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
         return EntryPoints(installed).select(**wanted)
 
     monkeypatch.setattr("morrow.engine.merge.plugins.entry_points", entry_points)
-    monkeypatch.setattr("morrow.engine.options.entry_points", entry_points)
+    monkeypatch.setattr("morrow.engine.options.reading.entry_points", entry_points)
     return lambda group, name, value: installed.append(EntryPoint(name, value, group))
 
 

@@ -1,0 +1,71 @@
+"""Which type a column may change to: Paimon's casts, told by a table.
+
+Source: the casting rules of Paimon 1.4.2 where both a rule allows the cast and code for it exists. Nested types change
+by their members only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from morrow.engine.format.types import DataType, VarCharType, same_values
+
+TEXTS = "CHAR VARCHAR"
+BYTES = "BINARY VARBINARY"
+INTEGERS = "TINYINT SMALLINT INT BIGINT"
+NUMBERS = f"{INTEGERS} DECIMAL FLOAT DOUBLE"
+NESTED = "ARRAY MAP ROW"
+
+WIDENING: Mapping[str, str] = {
+    "CHAR": "CHAR",
+    "VARCHAR": TEXTS,
+    "BINARY": "BINARY",
+    "VARBINARY": BYTES,
+    "DECIMAL": NUMBERS,
+    "TINYINT": "TINYINT",
+    "SMALLINT": "TINYINT SMALLINT",
+    "INT": "TINYINT SMALLINT INT",
+    "BIGINT": INTEGERS,
+    "FLOAT": f"{INTEGERS} DECIMAL FLOAT",
+    "DOUBLE": NUMBERS,
+    "DATE": "TIMESTAMP",
+    "TIME": "TIMESTAMP",
+    "TIMESTAMP": "TIMESTAMP TIMESTAMP_LTZ",
+    "TIMESTAMP_LTZ": "TIMESTAMP TIMESTAMP_LTZ",
+}
+"""Target -> sources, always allowed."""
+
+EXPLICIT: Mapping[str, str] = {
+    "CHAR": f"{TEXTS} BOOLEAN {BYTES} {NUMBERS} {NESTED}",
+    "VARCHAR": f"BOOLEAN {BYTES} {NUMBERS} {NESTED}",
+    "BOOLEAN": f"{TEXTS} {INTEGERS}",
+    "BINARY": f"{TEXTS} {BYTES}",
+    "VARBINARY": TEXTS,
+    "DECIMAL": f"{TEXTS} BOOLEAN",
+    "TINYINT": f"{TEXTS} BOOLEAN {NUMBERS}",
+    "SMALLINT": f"{TEXTS} BOOLEAN {NUMBERS}",
+    "INT": f"{TEXTS} BOOLEAN {NUMBERS} TIMESTAMP TIMESTAMP_LTZ",
+    "BIGINT": f"{TEXTS} BOOLEAN {NUMBERS} TIMESTAMP TIMESTAMP_LTZ",
+    "FLOAT": f"{TEXTS} BOOLEAN {NUMBERS}",
+    "DOUBLE": f"{TEXTS} BOOLEAN",
+    "DATE": f"{TEXTS} TIMESTAMP_LTZ",
+    "TIME": f"{TEXTS} TIMESTAMP_LTZ",
+    "TIMESTAMP": f"{TEXTS} INT BIGINT DATE TIME",
+    "TIMESTAMP_LTZ": f"{TEXTS} INT BIGINT DATE TIME",
+}
+"""Target -> sources, allowed unless the option ``disable-explicit-type-casting`` is on."""
+
+TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
+"""What becomes text in a STRING only, which has no length that could cut it off."""
+
+
+def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
+    """Whether a column of type `source` may become `target`; nullability is another question."""
+    if same_values(source, target):
+        return True
+    if explicit and source.keyword in TO_STRING.split() and target.keyword == VarCharType.keyword:
+        return target.with_nullable(True) == VarCharType()
+    allowed = WIDENING.get(target.keyword, "").split()
+    if explicit:
+        allowed += EXPLICIT.get(target.keyword, "").split()
+    return source.keyword in allowed

@@ -1,0 +1,50 @@
+"""What must hold of a table after whatever has befallen it."""
+
+from __future__ import annotations
+
+import morrow
+from tests.durability.operations import LATER_ROWS, Operation, State, at
+from tests.support.table_files import orphans
+
+LATER = frozenset(LATER_ROWS.rows())
+
+
+def read(path: str, snapshot: int | None = None) -> State:
+    return frozenset(morrow.open(path).scan(snapshot=snapshot).to_polars().rows())
+
+
+def check_table(operation: Operation, path: str, *, past: int) -> State:
+    """The table is in one of its two states, its past is whole, and it can be written.
+
+    Args:
+        past: the newest snapshot before the operation.
+
+    Returns: the state it was found in.
+    """
+    found = read(path)
+    assert found in (operation.before, operation.after), f"half of it: {len(found)} rows"
+    ids = [snapshot.id for snapshot in morrow.open(path).snapshots()]
+    assert ids == list(range(1, len(ids) + 1))
+    assert len(ids) >= past
+    for snapshot in ids:
+        read(path, snapshot)
+
+    morrow.open(path).append(LATER_ROWS)
+    later = read(path)
+    assert {row[:3] for row in later} in (
+        {row[:3] for row in found | LATER},
+        {row[:3] for row in operation.after | LATER},  # committed rows of level 0 that a compaction made visible
+    )
+    return found
+
+
+def newest(path: str) -> tuple[int, int]:
+    """The newest snapshot and schema: what has been committed."""
+    metadata = at(path)
+    snapshot = metadata.latest_snapshot()
+    assert snapshot is not None
+    return snapshot.id, metadata.schema_ids()[-1]
+
+
+def left_behind(path: str) -> set[str]:
+    return orphans(path)

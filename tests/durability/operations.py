@@ -1,0 +1,131 @@
+"""What is interrupted: one operation on a small table that has a past, and what must be read before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+import morrow
+from morrow.engine.format.types import parse_atomic
+from morrow.engine.io.local import LocalStore
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.changes import AddColumn, RemoveOption
+from morrow.engine.schema.committing import commit_changes
+from morrow.table import Table
+from morrow.writers.commit import TableCommit
+from morrow.writers.operations.overwrite import overwrite
+from morrow.writers.restored import restored_partitions
+from morrow.writers.table_writer import TableWriter
+from morrow.writers.target import WriteTarget
+
+ROWS = 300
+OLD, NEW, LATER = range(ROWS), range(ROWS // 2, ROWS * 2), range(ROWS * 3, ROWS * 3 + 5)
+FEW = range(ROWS - 10, ROWS + 5)
+"""Too few to compact them with the old rows: a deletion vector hides those they replace."""
+COLUMNS = "id BIGINT NOT NULL, name STRING, amount DOUBLE"
+KEYED = {"bucket": "2"}
+VECTORS = {"bucket": "1", "deletion-vectors.enabled": "true"}
+
+State = frozenset[tuple[object, ...]]
+
+
+def rows(ids: range, name: str) -> pl.DataFrame:
+    return pl.DataFrame({"id": ids, "name": [f"{name}-{i}" for i in ids], "amount": [i / 4 for i in ids]})
+
+
+def state(*parts: pl.DataFrame) -> State:
+    """What a table with the primary key ``id`` holds after upserts of these rows, one after the other."""
+    return frozenset({row[0]: row for part in parts for row in part.rows()}.values())
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`make` writes the table and its past; `run` is what gets interrupted."""
+
+    make: Callable[[str], Table]
+    run: Callable[[TableMetadata], object]
+    before: State
+    after: State
+    new_column: bool = False
+    """Whether the state after has one column more."""
+
+
+def at(path: str, store: FileStore | None = None) -> TableMetadata:
+    return TableMetadata(store or LocalStore(), path)
+
+
+def _made(primary_keys: list[str], options: dict[str, str], *parts: pl.DataFrame) -> Callable[[str], Table]:
+    def make(path: str) -> Table:
+        warehouse, database, name = Path(path).parents[1], Path(path).parent.stem, Path(path).name
+        table = morrow.Catalog(warehouse).create_table(
+            f"{database}.{name}", schema=COLUMNS, primary_keys=primary_keys, options=options
+        )
+        for part in parts:
+            table.append(part)
+        return table
+
+    return make
+
+
+def _level_0(path: str) -> Table:
+    """A table with runs that nobody has compacted."""
+    table = _made(["id"], {**KEYED, "write-only": "true"}, OLD_ROWS, NEW_ROWS)(path)
+    commit_changes(at(path), [RemoveOption("write-only")])
+    return table
+
+
+def _append(table: TableMetadata) -> None:
+    Table(table).append(NEW_ROWS)
+
+
+def _upsert(table: TableMetadata) -> None:
+    Table(table).upsert(FEW_ROWS)
+
+
+def _compact(table: TableMetadata) -> None:
+    target = WriteTarget.of(table)
+    writer = TableWriter(target)
+    try:
+        writer.compact(list(restored_partitions(target, table.latest_snapshot(), None)), full=True)
+        messages = writer.prepare_commit()
+    finally:
+        writer.close()
+    TableCommit(target).commit(messages)
+
+
+def _overwrite(table: TableMetadata) -> None:
+    overwrite(WriteTarget.of(table), NEW_ROWS, None, None)
+
+
+def _alter(table: TableMetadata) -> None:
+    commit_changes(table, [AddColumn(("note",), parse_atomic("STRING"))])
+
+
+OLD_ROWS, NEW_ROWS, LATER_ROWS = rows(OLD, "old"), rows(NEW, "new"), rows(LATER, "later")
+FEW_ROWS = rows(FEW, "few")
+UPSERTED = state(OLD_ROWS, NEW_ROWS)
+
+OPERATIONS: dict[str, Operation] = {
+    "append": Operation(
+        _made([], {"bucket": "-1"}, OLD_ROWS),
+        _append,
+        before=frozenset(OLD_ROWS.rows()),
+        after=frozenset([*OLD_ROWS.rows(), *NEW_ROWS.rows()]),
+    ),
+    "upsert with deletion vectors": Operation(
+        _made(["id"], VECTORS, OLD_ROWS), _upsert, before=state(OLD_ROWS), after=state(OLD_ROWS, FEW_ROWS)
+    ),
+    "compact": Operation(_level_0, _compact, before=UPSERTED, after=UPSERTED),
+    "overwrite": Operation(_made(["id"], KEYED, OLD_ROWS), _overwrite, before=state(OLD_ROWS), after=state(NEW_ROWS)),
+    "schema change": Operation(
+        _made(["id"], KEYED, OLD_ROWS),
+        _alter,
+        before=state(OLD_ROWS),
+        after=frozenset((*row, None) for row in OLD_ROWS.rows()),
+        new_column=True,
+    ),
+}

@@ -1,0 +1,66 @@
+"""A store that fails at any one operation: a typed error or success, and nothing in between.
+
+What has failed leaves no files, unless the fault was the last word of the store about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from morrow.engine.errors import MorrowError, UnclearOutcome
+from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import LocalStore
+from tests.durability.checks import check_table, left_behind, newest
+from tests.durability.operations import OPERATIONS, at
+from tests.support.faulty_store import ANSWERED, ERRORS, Fault, FaultKind, FaultyStore
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_failure_at_every_file_operation(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
+    for number in range(1_000):
+        path = copy(name)
+        if not fails(name, path, Fault(number, kind)):
+            break
+    assert number > 1
+
+
+@pytest.mark.parametrize("kind", [FaultKind.BAD_DISK, FaultKind.NO_SPACE], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_disk_that_fails_from_an_operation_on(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
+    for number in range(1_000):
+        path = copy(name)
+        if not fails(name, path, Fault(number, kind, lasting=True)):
+            break
+    assert number > 1
+
+
+def fails(name: str, path: str, fault: Fault) -> bool:
+    """Run the operation with the fault and check the table; False: it came to its end before the fault did."""
+    operation, store = OPERATIONS[name], FaultyStore(LocalStore(), fault)
+    committed = newest(path)
+    error: MorrowError | None = None
+    with fsync_disabled():
+        try:
+            operation.run(at(path, store))
+        except MorrowError as caught:
+            error = caught
+        context = f"{store.failed[:1]} of {store.asked}: {error!r}"
+        unchanged = newest(path) == committed
+        orphans = left_behind(path)
+        found = check_table(operation, path, past=committed[0])
+
+    if error is None:
+        assert found == operation.after, f"acknowledged and not there: {context}"
+    elif unchanged:
+        assert found == operation.before, context
+    may_remain = (
+        isinstance(error, UnclearOutcome)
+        or any(asked.startswith("delete") for asked in store.failed)
+        or (fault.lasting and fault.kind is FaultKind.BAD_DISK)
+        or (fault.kind not in ANSWERED)
+    )
+    assert may_remain or not orphans, f"left {orphans}: {context}"
+    return bool(store.failed)

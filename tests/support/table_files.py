@@ -1,0 +1,40 @@
+"""Which files of a table belong to it, and which nobody will ever read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from morrow.engine.format.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.metadata import TableMetadata
+
+
+def orphans(table: str) -> set[str]:
+    """Files below the folder that no schema, snapshot, hint or list in the table names."""
+    return {path.name for path in Path(table).rglob("*") if path.is_file()} - set(_named(table))
+
+
+def _named(table: str) -> Iterator[str]:
+    metadata = TableMetadata(LocalStore(), table)
+    yield from ("LATEST", "EARLIEST")
+    yield from (f"schema-{i}" for i in metadata.schema_ids())
+    for snapshot in metadata.snapshots():
+        yield f"snapshot-{snapshot.id}"
+        yield from _named_by(snapshot, Path(table) / "manifest")
+
+
+def _named_by(snapshot: Snapshot, folder: Path) -> Iterator[str]:
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+    for name in filter(None, lists):
+        yield name
+        for manifest in decode_manifest_list((folder / name).read_bytes(), name)["_FILE_NAME"]:
+            yield manifest
+            entries = decode_manifest((folder / manifest).read_bytes(), manifest)
+            yield from entries["_FILE_NAME"]
+            yield from entries["_EXTRA_FILES"].explode().drop_nulls()
+    if snapshot.index_manifest:
+        yield snapshot.index_manifest
+        index = decode_index_manifest((folder / snapshot.index_manifest).read_bytes(), snapshot.index_manifest)
+        yield from index["_FILE_NAME"]

@@ -1,0 +1,144 @@
+"""Which neighbours in a fixed bucket become one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.options import WriteOptions
+from morrow.writers.append.bucket_compaction import pick_full, pick_window, small_size
+from morrow.writers.append.writer import AppendWriter
+from morrow.writers.files import Placement
+from morrow.writers.restored import BucketState, restored
+from morrow.writers.target import WriteTarget
+from tests.writers.append.tables import append_table, commit, data_files, file, ids, rows
+
+OPTIONS = WriteOptions(target_file_size=1000, append_min_files=4)
+PLACE = Placement(bytes(12), 0)
+
+
+def files(*sizes: int) -> list[DataFileMeta]:
+    return [file(f"f{number}", size, first=number) for number, size in enumerate(sizes)]
+
+
+def names(picked: tuple[DataFileMeta, ...]) -> list[str]:
+    return [each.file_name for each in picked]
+
+
+def test_small_files_are_below_70_percent_of_the_target_size() -> None:
+    assert small_size(OPTIONS) == 700
+    assert small_size(WriteOptions(target_file_size=1009)) == 700
+
+
+@pytest.mark.parametrize(
+    ("sizes", "picked", "waiting"),
+    [
+        ((10, 10, 10), [], ["f0", "f1", "f2"]),
+        ((10, 10, 10, 10), ["f0", "f1", "f2", "f3"], []),
+        ((10, 10, 10, 10, 10), ["f0", "f1", "f2", "f3"], ["f4"]),
+        ((1900, 200, 10, 10, 10), ["f1", "f2", "f3", "f4"], []),  # twice the target size: the first drops out
+        ((1900, 200, 10), [], ["f1", "f2"]),
+        ((2000, 2000, 2000), [], []),
+        ((), [], []),
+    ],
+)
+def test_a_window_of_enough_files(sizes: tuple[int, ...], picked: list[str], waiting: list[str]) -> None:
+    result = pick_window(files(*sizes), OPTIONS)
+
+    assert (names(result.files), names(result.waiting)) == (picked, waiting)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "picked"),
+    [
+        ((10, 10), []),  # two files are too few
+        ((10, 10, 10), ["f0", "f1", "f2"]),
+        ((900, 900, 10, 10, 10), ["f2", "f3", "f4"]),  # large ones at the beginning stay
+        ((10, 900, 900, 10), []),  # as many large ones as small ones
+        ((10, 900, 10, 10), ["f0", "f1", "f2", "f3"]),
+    ],
+)
+def test_a_requested_compaction(sizes: tuple[int, ...], picked: list[str]) -> None:
+    assert names(pick_full(files(*sizes), OPTIONS, None)) == picked
+
+
+def test_force_rewrite_all_files() -> None:
+    options = WriteOptions(target_file_size=1000, force_rewrite_all=True)
+
+    assert names(pick_full(files(5000, 5000), options, None)) == ["f0", "f1"]
+
+
+@given(st.lists(st.integers(1, 2500), max_size=20))
+def test_a_window_never_has_more_files_than_asked_for(sizes: list[int]) -> None:
+    candidates = files(*sizes)
+
+    result = pick_window(candidates, OPTIONS)
+
+    assert len(result.files) in (0, OPTIONS.append_min_files)
+    assert not set(names(result.files)) & set(names(result.waiting))
+    if result.files:
+        start = candidates.index(result.files[0])
+        assert list(result.files) == candidates[start : start + OPTIONS.append_min_files], "neighbours"
+
+
+def write(target: WriteTarget, *numbers: int) -> AppendWriter:
+    state = restored(target, target.metadata.latest_snapshot(), [PLACE])[PLACE]
+    writer = AppendWriter(target, PLACE, state)
+    writer.write(rows(*numbers))
+    return writer
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> WriteTarget:
+    options = {"bucket": "1", "bucket-key": "id", "compaction.min.file-num": "3"}
+    return append_table(tmp_path, options)
+
+
+def test_the_third_file_of_a_bucket_is_compacted_with_the_others(target: WriteTarget) -> None:
+    for numbers in ((1, 2), (3,)):
+        message = write(target, *numbers).prepare_commit()
+        assert not message.compact_before
+        commit(target, [message])
+
+    message = write(target, 4, 5).prepare_commit()
+
+    assert [(f.min_sequence_number, f.max_sequence_number) for f in message.compact_before] == [(0, 1), (2, 2), (3, 4)]
+    (after,) = message.compact_after
+    assert (after.min_sequence_number, after.max_sequence_number, after.row_count) == (0, 4, 5)
+    assert (after.level, after.file_source) == (0, 1)
+    snapshot = commit(target, [message])
+    assert snapshot is not None
+    assert (snapshot.id, snapshot.commit_kind, snapshot.total_record_count) == (4, "COMPACT", 5)
+    assert ids(target) == [1, 2, 3, 4, 5]
+
+
+def test_a_file_that_was_compacted_twice_between_two_commits_is_not_in_the_message(target: WriteTarget) -> None:
+    writer = AppendWriter(target, PLACE, BucketState())
+    for number in range(5):
+        writer.write(rows(number))
+        writer.compact(full=False)
+    message = writer.prepare_commit()
+
+    assert len(message.new_files) == 5
+    assert {f.file_name for f in message.compact_before} == {f.file_name for f in message.new_files}
+    assert [f.row_count for f in message.compact_after] == [5]
+    named = {f.file_name for f in (*message.new_files, *message.compact_after)}
+    assert data_files(target) == named, "the file in between is gone"
+
+
+def test_write_only_does_not_compact(tmp_path: Path) -> None:
+    options = {"bucket": "1", "bucket-key": "id", "compaction.min.file-num": "2", "write-only": "true"}
+    target = append_table(tmp_path, options)
+    for number in range(3):
+        message = write(target, number).prepare_commit()
+        assert not message.compact_before
+        commit(target, [message])
+
+    writer = write(target, 4)
+    writer.compact(full=True)
+
+    assert not writer.prepare_commit().compact_before

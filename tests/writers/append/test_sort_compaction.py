@@ -1,0 +1,162 @@
+"""Sorting whole partitions of append tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
+from morrow.engine.plan.filter import parse_filter
+from morrow.writers.append import sort_compaction
+from morrow.writers.append.row_level import delete_where
+from morrow.writers.append.sort_compaction import sort_compact
+from morrow.writers.messages import CommitMessage
+from morrow.writers.target import WriteTarget
+from tests.writers.append.tables import append, append_table, commit, ids, read, rows
+
+SCHEMA = "x INT, y DOUBLE, text STRING, region INT"
+SMALL_FILES = {"target-file-size": "30 kb"}
+
+
+def points(count: int, seed: int, region: int = 0) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    x, y = random.integers(-1000, 1000, count), random.random(count)
+    text = [f"row {number}" if number % 10 else None for number in range(count)]
+    data = {"x": x, "y": y, "text": text, "region": [region] * count}
+    return pl.DataFrame(data, schema={"x": pl.Int32, "y": pl.Float64, "text": pl.String, "region": pl.Int32})
+
+
+def sort(target: WriteTarget, *order_by: str, strategy: str = "order") -> list[CommitMessage]:
+    return sort_compact(target, target.metadata.latest_snapshot(), order_by, strategy)
+
+
+def stored(target: WriteTarget, messages: list[CommitMessage]) -> pl.DataFrame:
+    """The rows of the new files, file by file."""
+    paths = [next(Path(target.metadata.root).rglob(f.file_name)) for m in messages for f in m.new_files]
+    return pl.concat([pl.read_parquet(path) for path in paths])
+
+
+def everything(target: WriteTarget) -> pl.DataFrame:
+    return morrow.open(target.metadata.root).scan().to_polars().sort(pl.all())
+
+
+def test_order(tmp_path: Path) -> None:
+    target = append_table(tmp_path, schema=SCHEMA)
+    append(target, points(500, 1), points(500, 2))
+    before = everything(target)
+
+    (message,) = messages = sort(target, "x", "y")
+    snapshot = commit(target, messages)
+
+    assert len(message.deleted_files) == 2
+    assert [(f.row_count, f.min_sequence_number, f.file_source) for f in message.new_files] == [(1000, 0, 0)]
+    assert snapshot is not None
+    assert (snapshot.commit_kind, snapshot.total_record_count) == ("OVERWRITE", 1000)
+    assert everything(target).equals(before)
+    found = stored(target, messages)
+    assert found.equals(found.sort("x", "y"))
+
+
+@pytest.mark.parametrize("memory", ["256 mb", "600 kb"])
+@pytest.mark.parametrize("strategy", ["order", "zorder", "hilbert"])
+@pytest.mark.parametrize("ranges", ["size", "quantity"])
+def test_the_rows_stay_and_files_become_narrow(tmp_path: Path, strategy: str, memory: str, ranges: str) -> None:
+    options = {**SMALL_FILES, "write-buffer-size": memory, "sort-compaction.range-strategy": ranges}
+    target = append_table(tmp_path, options, schema=SCHEMA)
+    append(target, points(10_000, 1), points(10_000, 2))
+    before = everything(target)
+    condition = "x between 0 and 100 and y < 0.1"
+    unsorted = morrow.open(target.metadata.root).scan(filter=condition)
+
+    commit(target, sort(target, "x", "y", strategy=strategy))
+
+    assert everything(target).equals(before)
+    found = morrow.open(target.metadata.root).scan(filter=condition)
+    assert found.to_polars().height == unsorted.to_polars().height > 0
+    assert len(found.plan.files) < len(unsorted.plan.files)
+    assert len(found.plan.files) <= 3
+
+
+@pytest.mark.parametrize("by_ranges", [False, True])
+def test_both_ways_give_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ranges: bool) -> None:
+    monkeypatch.setattr(sort_compaction, "BATCH_ROWS", 300)
+    monkeypatch.setattr(sort_compaction, "SAMPLE_ROWS", 10)
+    target = append_table(tmp_path, {"write-buffer-size": "20 kb"} if by_ranges else {}, schema=SCHEMA)
+    append(target, points(2_000, 1), points(10, 2))
+
+    found = stored(target, sort(target, "text", "x"))
+
+    assert found.height == 2_010
+    assert found.equals(found.sort("text", "x", maintain_order=True, nulls_last=False))
+
+
+def test_only_the_partitions_asked_for(tmp_path: Path) -> None:
+    target = append_table(tmp_path, partitioned=True)
+    append(target, rows(3, 1, region=1), rows(4, 2, region=2))
+    chosen = next(m for m in sort(target, "id") if target.partition_values(m.partition) == (2,))
+
+    (message,) = sort_compact(target, target.metadata.latest_snapshot(), ["id"], partitions=[chosen.partition])
+
+    assert target.partition_values(message.partition) == (2,)
+
+
+def test_dead_rows_are_left_out(tmp_path: Path) -> None:
+    target = append_table(tmp_path, {"deletion-vectors.enabled": "true"})
+    append(target, rows(3, 1, 2))
+    filter = parse_filter("id = 1", target.schema.fields)
+    commit(target, delete_where(target, target.metadata.latest_snapshot(), filter))
+
+    (message,) = messages = sort(target, "id")
+    commit(target, messages)
+
+    assert len(message.deleted_index_files) == 1
+    assert read(target)["id"].to_list() == [2, 3]
+
+
+def test_rows_that_come_meanwhile_stay(tmp_path: Path) -> None:
+    target = append_table(tmp_path)
+    append(target, rows(2, 1))
+    messages = sort(target, "id")
+    append(target, rows(3))
+    commit(target, messages)
+
+    assert ids(target) == [1, 2, 3]
+
+
+def test_files_that_change_meanwhile_are_a_conflict(tmp_path: Path) -> None:
+    target = append_table(tmp_path)
+    append(target, rows(2, 1))
+    first, second = sort(target, "id"), sort(target, "id")
+    commit(target, first)
+
+    with pytest.raises(CommitConflict):
+        commit(target, second)
+    assert ids(target) == [1, 2]
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    assert sort(append_table(tmp_path), "id") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "order_by", "strategy", "error", "says"),
+    [
+        ({}, ["id"], "peano", InvalidArgument, "order, zorder, hilbert"),
+        ({}, [], "order", InvalidArgument, "at least 1 column"),
+        ({}, ["id"], "hilbert", InvalidArgument, "at least 2 column"),
+        ({}, ["nothing"], "order", ColumnNotFound, "'nothing'"),
+        ({}, ["region"], "order", InvalidArgument, "partition key"),
+        ({"bucket": "1", "bucket-key": "id"}, ["id"], "order", Unsupported, "fixed buckets"),
+    ],
+)
+def test_refusals(
+    tmp_path: Path, options: dict[str, str], order_by: list[str], strategy: str, error: type, says: str
+) -> None:
+    target = append_table(tmp_path, options, partitioned=True)
+
+    with pytest.raises(error, match=says):
+        sort_compact(target, None, order_by, strategy)

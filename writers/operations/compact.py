@@ -1,0 +1,90 @@
+"""Compaction on request: of what writers left, in one commit, also for tables that are ``write-only``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.writers.append.small_files import compact_append
+from morrow.writers.append.sort_compaction import sort_compact
+from morrow.writers.commit import TableCommit
+from morrow.writers.files import Placement
+from morrow.writers.merge_tree.postpone import compact_postponed
+from morrow.writers.merge_tree.writer import compact_bucket
+from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.partitions import is_in, matching_partitions, partition_spec
+from morrow.writers.operations.session import commit_once
+from morrow.writers.restored import BucketState, restored_partitions
+from morrow.writers.target import WriteTarget
+
+
+def compact(
+    target: WriteTarget,
+    *,
+    full: bool = False,
+    partition: Mapping[str, object] | None = None,
+    where: FilterLike = None,
+    order_by: str | Sequence[str] | None = None,
+    strategy: str | None = None,
+) -> Snapshot | None:
+    """Compact a table; see `Table.compact`."""
+    if strategy is not None and order_by is None:
+        raise InvalidArgument(f"compact: strategy={strategy!r} says how to sort; give order_by=[...] too")
+    snapshot = target.metadata.latest_snapshot()
+    partitions = _chosen(target, snapshot, partition, where)
+    if snapshot is None or partitions == []:
+        return None
+    commits = TableCommit(target)
+    if order_by is not None:
+        columns = [order_by] if isinstance(order_by, str) else list(order_by)
+        messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)
+    elif target.keyed:
+        messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
+    else:
+        messages = compact_append(target, snapshot, full=full, partitions=partitions)
+    return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
+
+
+def _chosen(
+    target: WriteTarget, snapshot: Snapshot | None, partition: Mapping[str, object] | None, where: FilterLike
+) -> list[bytes] | None:
+    """The partitions to compact, None for all."""
+    if partition is None and where is None:
+        return None
+    spec = partition_spec(target, partition or {})
+    filter = parse_filter(where, target.schema.fields)
+    others = sorted(filter.columns - set(target.schema.partition_keys))
+    if others:
+        raise InvalidArgument(
+            f"compact: {others[0]!r} is no partition column; whole partitions are compacted, so `where` can only be "
+            f"about {', '.join(target.schema.partition_keys) or 'partition columns, and there are none'}"
+        )
+    if snapshot is None:
+        return []
+    chosen = matching_partitions(target, snapshot, filter)
+    return [one for one in chosen if is_in(target, one, spec)]
+
+
+def _keyed(
+    target: WriteTarget, commits: TableCommit, states: Mapping[Placement, BucketState], full: bool
+) -> list[CommitMessage]:
+    messages: list[CommitMessage] = []
+    try:
+        for message in _compacted(target, states, full):
+            messages.append(message)  # noqa: PERF402 - an error half way has to know the ones before it
+    except BaseException:
+        commits.abort(messages)
+        raise
+    return [message for message in messages if not message.is_empty]
+
+
+def _compacted(target: WriteTarget, states: Mapping[Placement, BucketState], full: bool) -> Iterator[CommitMessage]:
+    if target.options.bucket == POSTPONE_BUCKET:
+        yield from compact_postponed(target, states)
+        return
+    for place, state in states.items():
+        if state.files:
+            yield compact_bucket(target, place, state, full=full)

@@ -1,0 +1,285 @@
+"""MERGE INTO: rows of a source are matched with those of the table, and clauses say what becomes of them.
+
+The table is read in batches; each is joined with the source, which is held in memory. For every matched pair, and for
+every row of either side without a partner, the first clause whose condition is true counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import NO_FILTER, Filter
+from morrow.engine.plan.predicate import ALWAYS, conjunction
+from morrow.writers.operations.delete import bounds_of
+from morrow.writers.operations.expressions import JOIN, Expression, Value, checked, condition, values
+from morrow.writers.operations.joining import matches
+from morrow.writers.operations.merge_sink import MergeSink, sink_for
+from morrow.writers.operations.rules import check_deletable, check_updatable
+from morrow.writers.rows.sources import source_of
+from morrow.writers.target import WriteTarget
+
+MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+TARGET, SOURCE = "target", "source"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """``WHEN <when> [AND <condition>] THEN <action>``; `assignments` None: every column that the source has."""
+
+    when: str
+    action: str
+    assignments: Mapping[str, Value] | None = None
+    condition: Value | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A MERGE INTO that is being written down; nothing happens before `execute`.
+
+        (t.merge(changes, on="id")
+          .when_matched_delete("source.gone")
+          .when_matched_update({"amount": "target.amount + source.amount"})
+          .when_not_matched_insert()
+          .execute())
+
+    Clauses are tried in the order in which they were added. In SQL the columns are ``target.x`` and ``source.x``, in
+    Polars expressions ``pl.col("target.x")``. Values as in `Table.update`. Make one with `Table.merge`.
+    """
+
+    target: WriteTarget
+    source: object
+    on: str | Sequence[str]
+    clauses: tuple[Clause, ...] = field(default=())
+
+    def when_matched_update(self, set: Mapping[str, Value] | None = None, condition: Value | None = None) -> Merge:
+        """Update a row of the table that a row of the source matches; `set` None: all columns that the source has."""
+        return self._with(Clause(MATCHED, UPDATE, set, condition))
+
+    def when_matched_delete(self, condition: Value | None = None) -> Merge:
+        """Delete a row of the table that a row of the source matches."""
+        return self._with(Clause(MATCHED, DELETE, None, condition))
+
+    def when_not_matched_insert(
+        self, values: Mapping[str, Value] | None = None, condition: Value | None = None
+    ) -> Merge:
+        """Insert a row of the source that matches none; `values` None: all its columns. The others are defaults."""
+        return self._with(Clause(UNMATCHED, INSERT, values, condition))
+
+    def when_not_matched_by_source_update(self, set: Mapping[str, Value], condition: Value | None = None) -> Merge:
+        """Update a row of the table that no row of the source matches; values can read ``target`` only."""
+        return self._with(Clause(UNMATCHED_BY_SOURCE, UPDATE, set, condition))
+
+    def when_not_matched_by_source_delete(self, condition: Value | None = None) -> Merge:
+        """Delete a row of the table that no row of the source matches."""
+        return self._with(Clause(UNMATCHED_BY_SOURCE, DELETE, None, condition))
+
+    def _with(self, clause: Clause) -> Merge:
+        return replace(self, clauses=(*self.clauses, clause))
+
+    def execute(self) -> Snapshot | None:
+        """Run it in one commit.
+
+        Returns: the last snapshot created, None when nothing changed.
+
+        Raises:
+            InvalidArgument: no clause, a row of the table that several rows of the source match (when there is a clause
+                for matched rows), expressions that cannot be computed, values that do not fit their column.
+            ColumnNotFound: a column that is not there.
+            Unsupported: what the table's merge engine does not do.
+            CommitConflict: somebody else changed the table at the same time; nothing was changed.
+        """
+        return _run(_prepared(self))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A clause, compiled: its condition, and the value of each column that it sets."""
+
+    when: str
+    action: str
+    condition: Expression | None
+    values: Mapping[str, Expression]
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    target: WriteTarget
+    source: pa.Table
+    on: str | tuple[str, ...]
+    steps: tuple[_Step, ...]
+
+    def of(self, when: str) -> list[_Step]:
+        return [step for step in self.steps if step.when == when]
+
+
+def _prepared(merge: Merge) -> _Prepared:
+    if not merge.clauses:
+        raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
+    target = merge.target
+    source = _source_table(merge.source)
+    sides = {TARGET: list(target.schema.by_name), SOURCE: source.column_names}
+    on: str | tuple[str, ...]
+    if isinstance(merge.on, str) and merge.on not in target.schema.by_name:
+        checked("merge on", merge.on, sides)
+        on = merge.on
+    else:
+        on = (merge.on,) if isinstance(merge.on, str) else tuple(merge.on)
+        for name in on:
+            target.schema.column(name)
+            if name not in source.column_names:
+                raise ColumnNotFound(f"merge on {name!r}: the source has only {', '.join(source.column_names)}")
+        if not on:
+            raise InvalidArgument("merge: give the columns or the condition to match on")
+    return _Prepared(target, source, on, tuple(_step(target, clause, sides, on) for clause in merge.clauses))
+
+
+def _source_table(data: object) -> pa.Table:
+    source = source_of(data)
+    pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
+    if not pieces:
+        return pa.table({name: pa.nulls(0) for name in source.names})
+    return pa.concat_tables(pieces)
+
+
+def _step(target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]], on: str | tuple[str, ...]) -> _Step:
+    visible = {
+        MATCHED: sides,
+        UNMATCHED: {SOURCE: sides[SOURCE]},
+        UNMATCHED_BY_SOURCE: {TARGET: sides[TARGET]},
+    }[clause.when]
+    what = f"when {clause.when} {clause.action}"
+    only_if = None if clause.condition is None else checked(what, clause.condition, visible)
+    if clause.action == DELETE:
+        check_deletable(target)
+        return _Step(clause.when, clause.action, only_if, {})
+    assignments = clause.assignments
+    if assignments is None:
+        assignments = {name: pl.col(f"{SOURCE}.{name}") for name in sides[SOURCE]}
+        if clause.action == UPDATE and not isinstance(on, str):
+            assignments = {name: value for name, value in assignments.items() if name not in on}
+    for name in assignments:
+        target.schema.column(name)
+    compiled = {name: checked(f"{what}, {name}", value, visible) for name, value in assignments.items()}
+    if clause.action == UPDATE:
+        check_updatable(target, compiled, "a merge that updates")
+    return _Step(clause.when, clause.action, only_if, compiled)
+
+
+def _run(merge: _Prepared) -> Snapshot | None:
+    target, source = merge.target, merge.source
+    snapshot = target.metadata.latest_snapshot()
+    if target.keyed:
+        check_updatable(target, (), "a merge")
+    matched = np.zeros(source.num_rows, bool)
+    with sink_for(target, snapshot) as sink:
+        for rows, take in sink.read(_reading(merge)):
+            _of_batch(merge, rows, take, matched, sink)
+        fresh = source.filter(pa.array(~matched))
+        for step, chosen in _chosen(merge.of(UNMATCHED), {SOURCE: fresh}):
+            new = _new_rows(target, step, {SOURCE: fresh.take(chosen)}, None)
+            sink.insert(new)
+        return sink.commit()
+
+
+def _reading(merge: _Prepared) -> Filter:
+    """What has to be read of the table: rows that cannot match need not, unless a clause is about them."""
+    if merge.of(UNMATCHED_BY_SOURCE) or isinstance(merge.on, str):
+        return NO_FILTER
+    columns = (_key_column(merge, name) for name in merge.on)
+    bounds = conjunction(*(part for column in columns if column is not None for part in bounds_of(column)))
+    return NO_FILTER if bounds == ALWAYS else Filter(bounds, (), frozenset(merge.on), str(bounds))
+
+
+def _key_column(merge: _Prepared, name: str) -> pl.Series | None:
+    column = pl.Series(name, pl.from_arrow(merge.source.column(name)))
+    wanted = pl.Series(pa.array([], merge.target.schema.by_name[name].type.arrow())).dtype
+    return column if column.dtype == wanted else None
+
+
+Take = Callable[["npt.NDArray[np.int64]"], object]
+
+
+def _of_batch(
+    merge: _Prepared,
+    rows: pa.Table,
+    take: Callable[[pa.Array], object],
+    matched: npt.NDArray[np.bool_],
+    sink: MergeSink,
+) -> None:
+    """What becomes of a batch of the table's rows."""
+    here, there = matches(rows, merge.source, merge.on)
+    matched[there] = True
+    steps = merge.of(MATCHED)
+    if steps and len(np.unique(here)) < len(here):
+        twice = int(here[np.flatnonzero(np.bincount(here)[here] > 1)[0]])
+        shown = rows.slice(twice, 1).to_pylist()[0]
+        raise InvalidArgument(
+            f"merge: several rows of the source match one row of the table ({shown}); make the source unique in what "
+            "it is matched on"
+        )
+    if steps and len(here):
+        sides = {TARGET: rows.take(pa.array(here)), SOURCE: merge.source.take(pa.array(there))}
+        _act(merge, steps, sides, here, take, sink)
+    steps = merge.of(UNMATCHED_BY_SOURCE)
+    if steps:
+        alone = np.setdiff1d(np.arange(rows.num_rows), here)
+        _act(merge, steps, {TARGET: rows.take(pa.array(alone))}, alone, take, sink)
+
+
+def _act(
+    merge: _Prepared,
+    steps: Sequence[_Step],
+    sides: Mapping[str, pa.Table],
+    numbers: npt.NDArray[np.int64],
+    take: Callable[[pa.Array], object],
+    sink: MergeSink,
+) -> None:
+    for step, chosen in _chosen(steps, sides):
+        part = {side: table.take(chosen) for side, table in sides.items()}
+        found = take(pa.array(numbers[chosen.to_numpy()]))
+        if step.action == DELETE:
+            sink.delete(part[TARGET], found)
+        else:
+            sink.update(_new_rows(merge.target, step, part, part[TARGET]), found)
+
+
+def _chosen(steps: Sequence[_Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[_Step, pa.Array]]:
+    """The rows (numbers) that each clause is the first to take."""
+    height = next(iter(sides.values())).num_rows
+    left = np.ones(height, bool)
+    joined = _joined(sides) if any(step.condition is not None for step in steps) else None
+    for step in steps:
+        mine = left.copy()
+        if step.condition is not None and joined is not None and height:
+            mine &= condition(step.condition, joined).to_numpy()
+        left &= ~mine
+        if mine.any():
+            yield step, pa.array(np.flatnonzero(mine))
+
+
+def _new_rows(target: WriteTarget, step: _Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
+    """The rows that a clause makes: columns that it sets, and those of the old row."""
+    made = values(step.values, target.schema.by_name, _joined(sides))
+    if old is None:
+        return pa.table(made)
+    names = old.column_names
+    return pa.Table.from_arrays([made.get(name, old.column(name)) for name in names], names=names)
+
+
+def _joined(sides: Mapping[str, pa.Table]) -> pa.Table:
+    """Rows of a join: a struct for each side."""
+    return pa.table({side: _struct(table) for side, table in sides.items()}).replace_schema_metadata(JOIN)
+
+
+def _struct(table: pa.Table) -> pa.Array:
+    arrays = [pa.concat_arrays(c.chunks) if c.num_chunks else pa.array([], c.type) for c in table.columns]
+    return pa.StructArray.from_arrays(arrays, names=table.column_names)

@@ -1,0 +1,70 @@
+"""The partitions of a table, chosen by conditions or values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format import types as t
+from morrow.engine.format.binary_row import Value, decode_columns, decode_row
+from morrow.engine.format.binary_row_encode import encode_row
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import Filter
+from morrow.readers.casts import arrow_cast
+from morrow.readers.expressions import polars as expressions
+from morrow.writers.commit.base_entries import live_in_partitions
+from morrow.writers.operations.expressions import Expression, constant
+from morrow.writers.target import WriteTarget
+
+PARTITION = "__partition"
+
+PartitionSpec = Mapping[str, "Value | None"]
+"""Values of some partition columns, in the form in which metadata decodes them."""
+
+
+def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
+    """The partitions (BinaryRows) that hold files and for which a filter on partition columns is true."""
+    stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
+    fields = target.partition_fields
+    if not fields:
+        return stored.to_list()
+    columns = decode_columns(stored, [f.type for f in fields], where=target.where)
+    frame = pl.DataFrame([*(c.alias(f.name) for c, f in zip(columns, fields)), stored.alias(PARTITION)]).lazy()
+    matching = frame.filter(expressions.compile(filter.predicate, fields))
+    for residual in filter.residuals:
+        matching = expressions.residual(residual, fields)(matching)
+    return matching.collect()[PARTITION].to_list()
+
+
+def partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> PartitionSpec:
+    """Values of partition columns in the form in which metadata decodes them. Text may spell a value of another type.
+
+    Raises:
+        InvalidArgument: a column that is no partition key, a value that does not fit its type.
+    """
+    keys = target.schema.partition_keys
+    unknown = [name for name in partition if name not in keys]
+    if unknown:
+        raise InvalidArgument(
+            f"{target.where}: {unknown[0]!r} is no partition column; they are: {', '.join(keys) or 'none'}"
+        )
+    return {name: _value(target, target.schema.by_name[name], value) for name, value in partition.items()}
+
+
+def is_in(target: WriteTarget, partition: bytes, spec: PartitionSpec) -> bool:
+    """Whether a partition has these values."""
+    values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
+    return all(values[name] == value for name, value in spec.items())
+
+
+def _value(target: WriteTarget, field: t.DataField, given: object) -> Value | None:
+    if given is None:
+        return None
+    if isinstance(given, str) and not isinstance(field.type, (t.CharType, t.VarCharType)):
+        where = f"{target.where}, partition column {field.name!r}"
+        given = arrow_cast(pa.array([given]), t.VarCharType(), field.type, where=where)[0].as_py()
+    value = constant(Expression(f"partition {field.name}", given), field).as_py()
+    return decode_row(encode_row([value], [field.type]), [field.type], where=target.where)[0]

@@ -15,6 +15,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.bucket_writer import BucketWriter
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
+from morrow.writers.commit import TableCommit
 from morrow.writers.files import Placement
 from morrow.writers.merge_tree.writer import MergeTreeWriter
 from morrow.writers.messages import CommitMessage
@@ -70,14 +71,20 @@ class TableWriter:
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
         """What was written since the last call, as messages for `TableCommit`; buckets without news have none."""
-        messages = []
-        indexes = dict(self._base.router.index_files()) if self._base is not None else {}
-        for place, writer in self._writers.items():
-            message = writer.prepare_commit(wait_compaction=wait_compaction)
-            message = _complete(message, self._totals[place], indexes.pop(place, None))
-            if not message.is_empty:
-                messages.append(message)
-        return messages
+        messages: list[CommitMessage] = []
+        try:
+            for writer in self._writers.values():
+                messages.append(writer.prepare_commit(wait_compaction=wait_compaction))  # noqa: PERF401 - see below
+            indexes = self._base.router.index_files() if self._base is not None else {}
+        except BaseException:
+            # The writers that have handed over their files do not know them any more.
+            TableCommit(self.target).abort(messages)
+            raise
+        completed = (
+            _complete(message, self._totals[place], indexes.get(place))
+            for place, message in zip(self._writers, messages)
+        )
+        return [message for message in completed if not message.is_empty]
 
     @property
     def base(self) -> Snapshot | None:

@@ -89,6 +89,8 @@ class FilesystemCatalog:
             if not ignore_if_exists:
                 raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {name!r} already")
             return
+        if self.root:
+            self.store.make_folder(self.root)
         self.store.make_folder(folder)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
@@ -136,6 +138,7 @@ class FilesystemCatalog:
             AlreadyExists: there is a table of this name. InvalidArgument: a name that no table can have.
         """
         place = self.place_of(name)
+        self.create_database(_split(name)[0], ignore_if_exists=True)
         create_first_schema(place, schema)
         return place
 

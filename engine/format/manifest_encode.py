@@ -31,11 +31,12 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
         Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
         InvalidArgument: a column is missing, or null where the format has no null.
     """
-    table = entries.to_arrow()
-    members = [table.column_names.index(name) for name in FILE_COLUMNS]
-    file = pa.StructArray.from_arrays([_one(table.column(i)) for i in members], list(FILE_COLUMNS))
-    kept = table.drop_columns([table.column_names[i] for i in members])
-    return _encode(kept.append_column(FILE, file), MANIFEST, format, codec)
+    columns = {column.name: column.to_arrow() for column in entries.iter_columns()}
+    missing = [name for name in FILE_COLUMNS if name not in columns]
+    if missing:
+        raise InvalidArgument(f"the column {missing[0]!r} of the manifest is missing")
+    file = pa.StructArray.from_arrays([columns.pop(name) for name in FILE_COLUMNS], list(FILE_COLUMNS))
+    return _encode(pa.table({**columns, FILE: file}), MANIFEST, format, codec)
 
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:

@@ -22,16 +22,17 @@ MEMORY_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
 DURATION = re.compile(r"([0-9]+)\s*([a-zµ]*)")
-DURATION_UNITS: Mapping[str, timedelta] = {
-    **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
-    **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
-    **dict.fromkeys(("m", "min", "minute", "minutes"), timedelta(minutes=1)),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), timedelta(seconds=1)),
-    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
-    **dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), timedelta(microseconds=1)),
-    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), timedelta(microseconds=1) / 1000),
+DURATION_UNITS: Mapping[str, int] = {
+    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1),
+    **dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000),
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1_000_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000_000_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60 * 1_000_000_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600 * 1_000_000_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
-"""Without a unit a number is milliseconds. Nanoseconds are rounded to Python's microseconds."""
+"""Unit -> nanoseconds. Without a unit a number is milliseconds."""
+NANOS_PER_MICRO = 1_000
 
 QUOTES = ("'", '"')
 """Paimon lets parts of pairs stand in quotes; no option that has pairs needs it."""
@@ -86,14 +87,18 @@ def memory(raw: Mapping[str, str], key: str, default: int | None, where: str) ->
 
 
 def duration(raw: Mapping[str, str], key: str, default: timedelta | None, where: str) -> timedelta | None:
-    """A time span such as ``10 s``; what is longer than Python's longest is the longest. Raises `InvalidArgument`."""
+    """A time span such as ``10 s``, in whole microseconds and no longer than Python's longest.
+
+    Raises `InvalidArgument`.
+    """
     if key not in raw:
         return default
     match = DURATION.fullmatch(raw[key].strip().lower())
     if match is None or match[2] not in DURATION_UNITS or int(match[1]) > MOST_LONG:
         raise refused_value(raw, key, where, "it must be a time span such as 10 s (units ns, µs, ms, s, min, h, d)")
+    nanos = int(match[1]) * DURATION_UNITS[match[2]]
     try:
-        return int(match[1]) * DURATION_UNITS[match[2]]
+        return timedelta(microseconds=nanos // NANOS_PER_MICRO)
     except OverflowError:
         return timedelta.max
 

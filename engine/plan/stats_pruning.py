@@ -116,6 +116,8 @@ def _surely(condition: pl.Series) -> Mask:
 
 def _typed(value: Value, like: pl.Series) -> pl.Series:
     """The literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
+    if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime does not have: by their count
+        return pl.Series([int(value.astype("datetime64[ns]").astype(np.int64))], dtype=pl.Int64).cast(like.dtype)
     return pl.Series([value], dtype=like.dtype)
 
 

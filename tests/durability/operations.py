@@ -13,13 +13,11 @@ from morrow.engine.format.types import parse_atomic
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.changes import AddColumn, RemoveOption
+from morrow.engine.schema.changes import AddColumn
 from morrow.engine.schema.committing import commit_changes
 from morrow.table import Table
-from morrow.writers.commit import TableCommit
+from morrow.writers.operations.compact import compact
 from morrow.writers.operations.overwrite import overwrite
-from morrow.writers.restored import restored_partitions
-from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 ROWS = 300
@@ -71,13 +69,6 @@ def _made(primary_keys: list[str], options: dict[str, str], *parts: pl.DataFrame
     return make
 
 
-def _level_0(path: str) -> Table:
-    """A table with runs that nobody has compacted."""
-    table = _made(["id"], {**KEYED, "write-only": "true"}, OLD_ROWS, NEW_ROWS)(path)
-    commit_changes(at(path), [RemoveOption("write-only")])
-    return table
-
-
 def _append(table: TableMetadata) -> None:
     Table(table).append(NEW_ROWS)
 
@@ -87,14 +78,7 @@ def _upsert(table: TableMetadata) -> None:
 
 
 def _compact(table: TableMetadata) -> None:
-    target = WriteTarget.of(table)
-    writer = TableWriter(target)
-    try:
-        writer.compact(list(restored_partitions(target, table.latest_snapshot(), None)), full=True)
-        messages = writer.prepare_commit()
-    finally:
-        writer.close()
-    TableCommit(target).commit(messages)
+    compact(WriteTarget.of(table), full=True)
 
 
 def _overwrite(table: TableMetadata) -> None:
@@ -119,7 +103,9 @@ OPERATIONS: dict[str, Operation] = {
     "upsert with deletion vectors": Operation(
         _made(["id"], VECTORS, OLD_ROWS), _upsert, before=state(OLD_ROWS), after=state(OLD_ROWS, FEW_ROWS)
     ),
-    "compact": Operation(_level_0, _compact, before=UPSERTED, after=UPSERTED),
+    "compact": Operation(
+        _made(["id"], {**KEYED, "write-only": "true"}, OLD_ROWS, NEW_ROWS), _compact, before=UPSERTED, after=UPSERTED
+    ),
     "overwrite": Operation(_made(["id"], KEYED, OLD_ROWS), _overwrite, before=state(OLD_ROWS), after=state(NEW_ROWS)),
     "schema change": Operation(
         _made(["id"], KEYED, OLD_ROWS),

@@ -149,6 +149,12 @@ class FaultyStore:
     def delete_folder(self, folder: str) -> None:
         self._do("delete folder", folder, lambda: self.inner.delete_folder(folder))
 
+    def make_folder(self, folder: str) -> None:
+        self._do("make folder", folder, lambda: self.inner.make_folder(folder))
+
+    def move_folder(self, source: str, target: str) -> None:
+        self._do("move folder", source, lambda: self.inner.move_folder(source, target))
+
     # Faults
 
     def _do(self, what: str, path: str, effect: Callable[[], T], half: Callable[[], object] | None = None) -> T:

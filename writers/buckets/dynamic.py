@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.errors import StorageError
 from morrow.engine.format.binary_row_encode import EncodedRows, hash_rows
 from morrow.engine.format.binary_row_slots import ARITY_WIDTH
 from morrow.engine.format.data_file_meta import IndexFileMeta
@@ -50,12 +52,17 @@ class DynamicRouter:
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
         """New index files of the buckets that got new keys. They hold all keys of their bucket."""
         made: dict[Placement, tuple[IndexFileMeta, IndexFileMeta | None]] = {}
-        for partition, codes in self._partitions.items():
-            for bucket, hashes in codes.take_changed().items():
-                place = Placement(partition, bucket)
-                file = _write(self._target, place, hashes)
-                made[place] = (file, self._files.get(place))
-                self._files[place] = file
+        try:
+            for partition, codes in self._partitions.items():
+                for bucket, hashes in codes.take_changed().items():
+                    place = Placement(partition, bucket)
+                    made[place] = (_write(self._target, place, hashes), self._files.get(place))
+        except BaseException:
+            for place, (file, _) in made.items():
+                with suppress(StorageError):
+                    IndexFiles(self._target, place.partition, place.bucket).delete(file)
+            raise
+        self._files.update((place, new) for place, (new, _) in made.items())
         return made
 
     def _greatest(self) -> int:

@@ -32,7 +32,8 @@ def combined(previous: pl.DataFrame | None, changes: Sequence[IndexEntry], *, un
         unaware: whether the table has no buckets (an append table with ``bucket = -1``).
 
     Raises:
-        CommitConflict: an index file to delete is gone, or a data file would get a second deletion vector.
+        CommitConflict: an index file to delete is gone, a data file would get a second deletion vector, or a bucket
+            has an index file that the commit does not name: somebody else's, made of what this one has not seen.
         InvalidArgument: two index files for one bucket, of which Java would keep one.
     """
     changed = index_frame(changes)
@@ -43,6 +44,7 @@ def combined(previous: pl.DataFrame | None, changes: Sequence[IndexEntry], *, un
     _check_single(added.filter(_by_bucket(added, unaware)))
     per_bucket = _by_bucket(previous, unaware)
     touched = changed.filter(_by_bucket(changed, unaware)).select(BUCKET)
+    _check_replaced(previous.filter(per_bucket).join(touched, on=BUCKET, how="semi", maintain_order="left"), removed)
     buckets = previous.filter(per_bucket).join(touched, on=BUCKET, how="anti", maintain_order="left")
     named = previous.filter(~per_bucket).join(removed.select(NAME), on=NAME, how="anti", maintain_order="left")
     if unaware:
@@ -59,6 +61,14 @@ def _check_single(added: pl.DataFrame) -> None:
     if twice.any():
         names = ", ".join(added["_FILE_NAME"].filter(twice).head(2))
         raise InvalidArgument(f"two index files for one bucket ({names}); a bucket has one of each kind")
+
+
+def _check_replaced(replaced: pl.DataFrame, removed: pl.DataFrame) -> None:
+    unseen = replaced.join(removed.select(NAME), on=NAME, how="anti", maintain_order="left")
+    if unseen.height:
+        raise CommitConflict(
+            f"the index file {unseen['_FILE_NAME'][0]} was written by somebody else meanwhile; read again and retry"
+        )
 
 
 def _check_vectors(previous: pl.DataFrame, named: pl.DataFrame, added: pl.DataFrame, removed: pl.DataFrame) -> None:

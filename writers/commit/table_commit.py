@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError
+from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
@@ -202,6 +202,16 @@ class TableCommit:
             log.warning("the rows were committed; their compaction was not, and is left to a later one: %s", conflict)
             self._drop_compaction(messages)
             return written
+        except UnclearOutcome:
+            raise
+        except StorageError as failure:
+            if written is None:
+                raise
+            self._drop_compaction(messages)
+            raise StorageError(
+                f"{self.target.where}: the rows were committed in snapshot {written.id}, their compaction was not "
+                f"({failure}); do not write them again, compact the table"
+            ) from failure
 
     def _drop_compaction(self, messages: Sequence[CommitMessage]) -> None:
         for message in messages:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import CorruptFile, StorageError
 from morrow.engine.format.data_file_meta import DeletionRange, IndexFileMeta
 from morrow.engine.format.deletion_vector import INDEX_TYPE, DeletionVector, read_entry, write_index_file
 from morrow.engine.format.paths import external_path, segment
@@ -76,11 +77,23 @@ class IndexFiles:
         """New index files, each closed by the vector that takes it above ``deletion-vector.index-file.target-size``."""
         files: list[IndexFileMeta] = []
         left = dict(vectors)
-        while left:
-            files.append(self.write(self._one_file(left)))
-            for entry in files[-1].deletion_ranges or ():
-                del left[entry.data_file]
+        with self.together(files):
+            while left:
+                files.append(self.write(self._one_file(left)))
+                for entry in files[-1].deletion_ranges or ():
+                    del left[entry.data_file]
         return tuple(files)
+
+    @contextmanager
+    def together(self, written: Sequence[IndexFileMeta]) -> Iterator[None]:
+        """Around the writing of several files, which are removed again when one cannot be written."""
+        try:
+            yield
+        except BaseException:
+            for file in written:
+                with suppress(StorageError):
+                    self.delete(file)
+            raise
 
     def delete(self, file: IndexFileMeta) -> None:
         """Remove an index file that no snapshot will name."""

@@ -139,13 +139,17 @@ class DeletionMaintainer:
         touched = dict.fromkeys(self._holder[name].file_name for name in sorted(self._changed & self._holder.keys()))
         replaced = tuple(file for file in self._stored if file.file_name in touched)
         new: list[IndexFileMeta] = []
-        for file in replaced:
-            names = [entry.data_file for entry in file.deletion_ranges or () if entry.data_file not in self._changed]
-            for name in names:
-                self._read(name)
-            new += self._files.write_rolling({name: self._vectors[name] for name in names})
-        changed = {name: self._vectors[name] for name in sorted(self._changed) if name in self._vectors}
-        return IndexChanges((*new, *self._files.write_rolling(changed)), replaced)
+        with self._files.together(new):
+            for file in replaced:
+                names = [
+                    entry.data_file for entry in file.deletion_ranges or () if entry.data_file not in self._changed
+                ]
+                for name in names:
+                    self._read(name)
+                new += self._files.write_rolling({name: self._vectors[name] for name in names})
+            changed = {name: self._vectors[name] for name in sorted(self._changed) if name in self._vectors}
+            new += self._files.write_rolling(changed)
+        return IndexChanges(tuple(new), replaced)
 
     def _read(self, data_file: str) -> None:
         """Take the vectors of the index file that holds this one from the store."""

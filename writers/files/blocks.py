@@ -21,7 +21,8 @@ T = TypeVar("T")
 def pieces(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.DataFrame]:
     """The same rows in frames that make a block each; small ones wait for more."""
     waiting: list[pl.DataFrame] = []
-    rows = waiting_bytes = 0
+    rows = 0
+    waiting_bytes: float = 0
     for frame in frames:
         if not frame.height:
             continue
@@ -31,7 +32,7 @@ def pieces(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.Data
         if rows < MOST_BLOCK_ROWS and waiting_bytes < block_bytes:
             continue
         joined = pl.concat(waiting) if len(waiting) > 1 else frame
-        size = min(max(rows * block_bytes // max(waiting_bytes, 1), LEAST_BLOCK_ROWS), MOST_BLOCK_ROWS)
+        size = min(max(int(rows * block_bytes / max(waiting_bytes, 1)), LEAST_BLOCK_ROWS), MOST_BLOCK_ROWS)
         whole = rows // size * size
         yield from (joined[start : start + size] for start in range(0, whole, size))
         rest = joined[whole:]

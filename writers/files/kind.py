@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS
+from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.options.parsing import flag
 from morrow.readers.row_kinds import RETRACT_BIT
@@ -23,11 +24,15 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class Described:
-    """A block and what metadata says about its rows; `ends` are the keys of the first and the last row."""
+    """A block and what metadata says about its rows.
+
+    `ends` are the keys of the first and the last row, `indexed` the columns of which the file has indexes.
+    """
 
     block: Block
     collected: stats.Collected
     ends: tuple[pl.DataFrame, pl.DataFrame]
+    indexed: pl.DataFrame
     sequences: tuple[int, int] = (0, 0)
     retractions: int = 0
 
@@ -46,6 +51,7 @@ class FileKind:
     encoder: Encoder
     modes: tuple[StatsMode, ...]
     dense: bool
+    indexes: tuple[WantedIndex, ...]
     prefix: str
     suffix: str
     block_bytes: int
@@ -65,6 +71,7 @@ class FileKind:
             encoder(format_, layout, EncoderOptions(codec, write, where)),
             stats_modes(layout, write, mode, avro=format_ == "avro", where=where),
             write.stats_dense_store,
+            wanted_indexes(write.raw, layout.columns),
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
             f"{named_codec}.{format_}",
             min(write.block_size or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
@@ -77,12 +84,17 @@ class FileKind:
             self.encoder.block(self.layout.stored(frame)),
             stats.collect(frame, self.layout.columns, self._bounded, self.format),
             (frame[:1].select(keys), frame[-1:].select(keys)),
+            frame.select(dict.fromkeys(index.column for index in self.indexes).keys()),
         )
         if not keys:
             return found
-        low, high = frame[SEQUENCE_NUMBER].min(), frame[SEQUENCE_NUMBER].max()
+        numbers = frame.select(pl.col(SEQUENCE_NUMBER).min().alias("low"), pl.col(SEQUENCE_NUMBER).max().alias("high"))
         retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
-        return replace(found, sequences=(low, high), retractions=retractions)
+        return replace(found, sequences=numbers.row(0), retractions=retractions)
+
+    def index(self, blocks: Sequence[Described]) -> bytes | None:
+        """The container with the indexes of a file; None where the table wants none."""
+        return build_container(pl.concat([b.indexed for b in blocks]), self.indexes) if self.indexes else None
 
     def metadata(self, blocks: Sequence[Described], first_sequence: int) -> dict[str, Any]:
         """Members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""

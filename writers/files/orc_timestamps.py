@@ -127,9 +127,8 @@ def _times(column: int, ticks: Ints, per_second: int, name: str) -> Times:
     last = cut & (seconds == -1)
     lost = last & (nanos % NANOS_PER_MILLI != 0)
     if lost.any():
-        unit = {1: "s", 1_000: "ms", 1_000_000: "us"}.get(per_second, "ns")
         raise InvalidArgument(
-            f"column {name!r} holds {np.datetime64(int(ticks[lost][0]), unit)}: of the last second before 1970 ORC "
+            f"column {name!r} holds one with {int(nanos[lost][0])} nanoseconds: of the last second before 1970 ORC "
             "files hold whole milliseconds only; choose Parquet for the table"
         )
     return Times(column, seconds + cut - ORC_EPOCH, np.where(last, nanos - NANOS_PER_SECOND, nanos))

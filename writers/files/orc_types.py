@@ -9,6 +9,7 @@ Every node but the root has its field id as the attribute ``paimon.id``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from morrow.engine.errors import Unsupported
@@ -58,14 +59,14 @@ def _add(nodes: list[bytes], type_: t.DataType, node_id: int, at: Place) -> None
         _add_struct(nodes, type_.fields, at, attributes)
     elif type(type_) in _CHILDREN:
         kind, children = _CHILDREN[type(type_)](type_, at.inside)
-        _add_parent(nodes, kind, [lambda c=c: _add(nodes, c[0], c[1], at.inside) for c in children], attributes)
+        _add_parent(nodes, kind, [partial(_add, nodes, child, id_, at.inside) for child, id_ in children], attributes)
     else:
         nodes.append(message([*_atomic(type_, at.where), *attributes]))
 
 
 def _add_struct(nodes: list[bytes], members: Sequence[t.DataField], at: Place, rest: list[Field]) -> None:
     names = [numbered(FIELD_NAMES, member.name.encode()) for member in members]
-    add = [lambda f=f: _add(nodes, f.type, f.id, at.member(f.id)) for f in members]
+    add = [partial(_add, nodes, f.type, f.id, at.member(f.id)) for f in members]
     _add_parent(nodes, STRUCT, add, [*names, *rest])
 
 

@@ -19,8 +19,9 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.parsing import flag, integer, memory
 from morrow.writers.files.encoders import Block, EncoderOptions
 from morrow.writers.files.layout import FileLayout
+from morrow.writers.files.parquet_encodings import choose, leaf_paths
 from morrow.writers.files.parquet_footer import merge_footers
-from morrow.writers.files.parquet_types import INT96_WIDTH, has_nanos, stored_array, stored_field
+from morrow.writers.files.parquet_types import has_nanos, stored_array, stored_field
 
 MAGIC = b"PAR1"
 TAIL = struct.Struct("<I4s")
@@ -48,6 +49,7 @@ class ParquetEncoder:
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
         self._schema = pa.schema([stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
+        self._dictionaries = flag(options.write.raw, "parquet.enable.dictionary", True, options.where)
         self._properties = _properties(options) | {"write_statistics": self._columns_with_statistics()}
 
     def block(self, frame: pl.DataFrame) -> Block:
@@ -57,7 +59,8 @@ class ParquetEncoder:
         ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=max(frame.height, 1), **self._properties)
+        encodings = choose(frame, self._schema, dictionaries=self._dictionaries)
+        pq.write_table(table, sink, row_group_size=max(frame.height, 1), **encodings.properties, **self._properties)
         data = memoryview(sink.getvalue())
         length, _ = TAIL.unpack(data[-TAIL.size :])
         end = len(data) - TAIL.size - length
@@ -77,14 +80,10 @@ class ParquetEncoder:
         return pa.chunked_array(arrays, field.type)
 
     def _columns_with_statistics(self) -> bool | list[str]:
-        """All but INT96, whose order nobody defines; Arrow takes the names of leaves."""
+        """All but INT96, whose order nobody defines."""
         if not any(self._nanos):
             return True
-        sink = pa.BufferOutputStream()
-        pq.write_table(self._schema.empty_table(), sink)
-        leaves = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-        columns = (leaves.column(i) for i in range(len(leaves)))
-        return [leaf.path for leaf in columns if leaf.length != INT96_WIDTH or leaf.logical_type.type != "NONE"]
+        return [path for stored in self._schema for path in leaf_paths(stored, without_int96=True)]
 
 
 def _properties(options: EncoderOptions) -> dict[str, Any]:
@@ -97,7 +96,6 @@ def _properties(options: EncoderOptions) -> dict[str, Any]:
     return {
         "compression": CODECS[name],
         "compression_level": level if name == "zstd" else None,
-        "use_dictionary": flag(raw, "parquet.enable.dictionary", True, where),
         "data_page_size": memory(raw, "parquet.page.size", None, where),
         "store_schema": False,
         "store_decimal_as_integer": True,

@@ -45,7 +45,8 @@ def merge_footers(parts: Sequence[tuple[int, bytes]], *, int96: bool) -> bytes:
     if len(parts) == 1 and not int96:
         return parts[0][1]
     footers = [decode(footer) for _, footer in parts]
-    merged, groups, rows, shift = footers[0], [], 0, 0
+    merged, rows, shift = footers[0], 0, 0
+    groups: list[Struct] = []
     for footer, (length, _) in zip(footers, parts, strict=True):
         for group in footer[ROW_GROUPS][1]:
             _move(group, shift, len(groups))

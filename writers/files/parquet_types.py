@@ -129,7 +129,7 @@ def stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.Arra
 
 def _arrow_of(type_: pa.DataType) -> pa.DataType:
     """The type with timestamps where `type_` has INT96."""
-    if _is_int96(type_):
+    if is_int96(type_):
         return pa.timestamp("ns")
     if pa.types.is_map(type_):
         return pa.map_(_plain(type_.key_field), _plain(type_.item_field))
@@ -144,13 +144,14 @@ def _plain(field: pa.Field) -> pa.Field:
     return field.with_type(_arrow_of(field.type))
 
 
-def _is_int96(type_: pa.DataType) -> bool:
+def is_int96(type_: pa.DataType) -> bool:
+    """Whether this type of a stored field stands for INT96."""
     return bool(pa.types.is_fixed_size_binary(type_)) and type_.byte_width == INT96_WIDTH
 
 
 def _finished(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """INT96 in place of timestamps, and something in place of nulls in required members of null rows."""
-    if _is_int96(type_):
+    if is_int96(type_):
         return _int96(array)
     if pa.types.is_map(type_):
         key, value = _finished(array.keys, type_.key_type), _finished(array.items, type_.item_type)

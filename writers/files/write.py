@@ -16,6 +16,7 @@ import polars as pl
 
 from morrow.engine.errors import StorageError
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.paths import INDEX_SUFFIX
 from morrow.writers.files.blocks import in_threads, pieces
 from morrow.writers.files.kind import Described, FileKind
 from morrow.writers.files.placement import Placement, delete_files, file_path
@@ -76,20 +77,29 @@ def _write_file(
     source: FileSource,
     first_sequence: int,
 ) -> DataFileMeta:
-    """Write blocks to one file until it is large enough."""
-    written: list[Described] = []
-    with target.store.output(file_path(target, place, name)) as stream:
-        stream.write(kind.encoder.head)
-        size = len(kind.encoder.head)
-        for block in blocks:
-            stream.write(block.block.body)
-            size += block.block.size
-            written.append(block.without_body())
-            if size >= target.write.target_file_size:
-                break
-        foot = kind.encoder.foot([block.block for block in written])
-        stream.write(foot)
-    part = kind.metadata(written, first_sequence)
+    """Write blocks to one file until it is large enough, and its index beside it if it is too large for metadata."""
+    path, written, beside = file_path(target, place, name), list[Described](), False
+    try:
+        with target.store.output(path) as stream:
+            stream.write(kind.encoder.head)
+            size = len(kind.encoder.head)
+            for block in blocks:
+                stream.write(block.block.body)
+                size += block.block.size
+                written.append(block.without_body())
+                if size >= target.write.target_file_size:
+                    break
+            foot = kind.encoder.foot([block.block for block in written])
+            stream.write(foot)
+            index = kind.index(written)
+            beside = index is not None and len(index) > target.write.file_index_in_manifest
+            if index is not None and beside:
+                target.store.write(path + INDEX_SUFFIX, index)
+    except BaseException:
+        if beside:
+            with suppress(StorageError):
+                target.store.delete(path + INDEX_SUFFIX)
+        raise
     return DataFileMeta(
         file_name=name,
         file_size=size + len(foot),
@@ -97,7 +107,9 @@ def _write_file(
         level=kind.level,
         creation_time=_local_millis(),
         file_source=source,
-        **part,
+        extra_files=(name + INDEX_SUFFIX,) if beside else (),
+        embedded_file_index=None if beside else index,
+        **kind.metadata(written, first_sequence),
     )
 
 

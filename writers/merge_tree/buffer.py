@@ -15,7 +15,11 @@ from morrow.writers.target import WriteTarget
 RUN_BYTES = 64 << 20
 """A spilled run has rows of so many bytes: while it is sorted, it is in memory twice."""
 BATCH_BYTES = 1 << 20
-"""A batch of a spilled run, of which one of each run is in memory while they are merged."""
+"""A batch of a spilled run: at least one of every run is in memory while they are merged."""
+AHEAD_BYTES = 32 << 20
+"""What all runs together have in memory then, at least."""
+MOST_RUNS = 64
+"""So many runs are merged into one."""
 SLICE_ROWS = 1 << 18
 """Rows of a sorted buffer that are copied at once."""
 
@@ -34,6 +38,7 @@ class SortBuffer:
         self._frames: list[pl.DataFrame] = []
         self._runs: list[SpilledRun] = []
         self._folder: SpillFolder | None = None
+        self._widest = 1.0  # bytes of a row, of the run that has the widest
         self.bytes = 0
 
     @property
@@ -54,10 +59,25 @@ class SortBuffer:
     def spill(self) -> None:
         """Move the rows in memory to temporary files, as sorted runs."""
         for rows in self._pieces(RUN_BYTES):
-            if self._folder is None:
-                self._folder = SpillFolder()
-            step = max(int(rows.height * BATCH_BYTES // max(rows.estimated_size(), 1)), 1)
-            self._runs.append(self._folder.write(sorted_slices(self._target, rows, step)))
+            width = max(rows.estimated_size() / rows.height, 1)
+            self._widest = max(self._widest, width)
+            self._runs.append(self._spilled(sorted_slices(self._target, rows, max(int(BATCH_BYTES / width), 1))))
+            if len(self._runs) >= MOST_RUNS:
+                self._merge_runs()
+
+    def _spilled(self, batches: Iterator[pl.DataFrame]) -> SpilledRun:
+        if self._folder is None:
+            self._folder = SpillFolder()
+        return self._folder.write(batches)
+
+    def _merge_runs(self) -> None:
+        """Make one run of all, which still has every version."""
+        rows = max(int(BATCH_BYTES / self._widest), 1)
+        ranges = map(pl.concat, self._ranges())
+        merged = self._spilled(batch for part in ranges for batch in sorted_slices(self._target, part, rows))
+        for run in self._runs:
+            run.path.unlink()
+        self._runs = [merged]
 
     def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows in memory, some at a time in the order of their arrival; they are let go of one by one."""
@@ -80,6 +100,7 @@ class SortBuffer:
         if not self._runs:
             yield from sorted_slices(self._target, self._in_memory(), SLICE_ROWS)
             return
+        self.spill()
         for parts in self._ranges():
             yield from sorted_slices(self._target, pl.concat(parts), SLICE_ROWS)
 
@@ -88,6 +109,7 @@ class SortBuffer:
         if not self._runs:
             yield from merged_slices(self._target, self._in_memory(), SLICE_ROWS, in_order=True)
             return
+        self.spill()
         for parts in self._ranges():
             yield merge_versions(self._target, pl.concat(parts), in_order=True)
 
@@ -96,9 +118,10 @@ class SortBuffer:
         return self._frames[0]
 
     def _ranges(self) -> Iterator[list[pl.DataFrame]]:
-        if self._frames:
-            self.spill()
-        return key_ranges_of([run.batches() for run in self._runs], self._target.schema.trimmed_primary_keys)
+        """What each run has of a range of keys."""
+        ahead = max(int(AHEAD_BYTES / self._widest / len(self._runs)), 1)
+        batches = [run.batches() for run in self._runs]
+        return key_ranges_of(batches, self._target.schema.trimmed_primary_keys, [ahead] * len(batches))
 
     def clear(self) -> None:
         """Forget all rows and remove the temporary files."""

@@ -15,18 +15,18 @@ from morrow.writers.merge_tree.keys import below
 
 
 class RunCursor:
-    """The rows of one sorted run from the first that was not taken yet."""
+    """The rows of one sorted run from the first that was not taken yet, at least `ahead` of them."""
 
-    def __init__(self, batches: Iterator[pl.DataFrame], key: Sequence[str]) -> None:
+    def __init__(self, batches: Iterator[pl.DataFrame], key: Sequence[str], ahead: int) -> None:
         self._batches = batches
         self._key = key
-        self._head: pl.DataFrame | None = None
+        self._ahead = ahead
+        self._head = pl.DataFrame()
         self.finished = False
         self._fill()
 
     def _fill(self) -> None:
-        """Read until there is a row, or no more."""
-        while not self.finished and not self.rows:
+        while not self.finished and self.rows < self._ahead:
             self.extend()
 
     def extend(self) -> None:
@@ -34,25 +34,21 @@ class RunCursor:
         batch = next(self._batches, None)
         if batch is None:
             self.finished = True
-        elif self._head is None or not self._head.height:
-            self._head = batch
-        else:
-            self._head = pl.concat([self._head, batch])
+            return
+        self._head = pl.concat([self._head, batch]) if self.rows else batch
 
     @property
     def rows(self) -> int:
-        return 0 if self._head is None else self._head.height
+        return self._head.height
 
     @property
     def last_row(self) -> pl.DataFrame:
         """The key of the last row in memory."""
-        assert self._head is not None
         return self._head.tail(1).select(self._key)
 
     def take(self, bound: tuple[Any, ...] | None) -> pl.DataFrame:
         """The rows with keys below `bound`; all rows if it is None."""
         head = self._head
-        assert head is not None
         count = head.height
         if bound is not None:
             count = head.select(below(self._key, bound, head.schema).sum()).item()
@@ -61,13 +57,16 @@ class RunCursor:
         return head[:count]
 
 
-def key_ranges_of(runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str]) -> Iterator[list[pl.DataFrame]]:
+def key_ranges_of(
+    runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str], ahead: Sequence[int]
+) -> Iterator[list[pl.DataFrame]]:
     """The rows of sorted runs by ascending ranges of their keys: what each run has of a range, in the order of `runs`.
 
     Args:
         runs: batches of version frames sorted by `key`, of which a run may hold one several times.
+        ahead: how many rows of each run are in memory, at least: the more, the larger are the ranges.
     """
-    cursors = [RunCursor(run, key) for run in runs]
+    cursors = [RunCursor(run, key, rows) for run, rows in zip(runs, ahead, strict=True)]
     while any(cursor.rows for cursor in cursors):
         unfinished = [cursor for cursor in cursors if not cursor.finished]
         bound, least = _least_end(unfinished, key)

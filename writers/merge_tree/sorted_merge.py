@@ -29,6 +29,8 @@ MOST_BATCH = 1 << 20
 """Rows of a run that are read at once: powers of two, so that they end where the row groups of a file do."""
 VALUE_BYTES = 12
 """A value takes so many in memory, about, if it is not long."""
+REFILLED = 4
+"""A run is read on when less than one in so many rows of a batch are left."""
 SLICE_ROWS = 1 << 18
 """Merged rows that are copied at once."""
 
@@ -138,8 +140,10 @@ def _key_ranges(
         return
     # Runs of very different lengths have equal shares: the longest then decides how far a range reaches.
     share = RANGE_BYTES // len(runs)
-    batches = [files.batches(run, _batch_rows(run, share, len(files.fields))) for run in runs]
-    yield from key_ranges_of(batches, files.target.schema.trimmed_primary_keys)
+    rows = [_batch_rows(run, share, len(files.fields)) for run in runs]
+    batches = [files.batches(run, most) for run, most in zip(runs, rows)]
+    ahead = [most // REFILLED for most in rows]
+    yield from key_ranges_of(batches, files.target.schema.trimmed_primary_keys, ahead)
 
 
 def _batch_rows(run: SortedRun, most_bytes: int, columns: int) -> int:

@@ -98,8 +98,8 @@ class MergeTreeWriter:
         self._flush()
         if wait_compaction or self._target.write.force_compact or self._is_crowded:
             self._compact(full=False)
-        done, self._done = self._done, _Done()
         changes = None if self._vectors is None else self._vectors.write()
+        done, self._done = self._done, _Done()  # nothing may fail from here on: `close` would not know these files
         return CommitMessage(
             partition=self._place.partition,
             bucket=self._place.bucket,

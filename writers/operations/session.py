@@ -138,8 +138,9 @@ def cleaned_up(
     commits: TableCommit, messages: Sequence[CommitMessage], identifier: int = BATCH_COMMIT_IDENTIFIER
 ) -> Iterator[None]:
     """Around a commit: the files of messages are deleted when it is sure that none of them was committed."""
-    before = commits.latest_snapshot()
+    before: Snapshot | None = None
     try:
+        before = commits.latest_snapshot()
         yield
     except UnclearOutcome:
         raise

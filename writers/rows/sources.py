@@ -90,7 +90,8 @@ def _built(make: Any, data: object) -> pa.Table:
 
 
 def _of_table(table: pa.Table) -> Source:
-    table = table.select([name for name in table.column_names if not _is_index(table.schema, name)])
+    index = [name for name in table.column_names if _is_index(table.schema, name)]
+    table = table.drop_columns(index) if index else table
     return Source(tuple(table.column_names), _sliced_table(table))
 
 

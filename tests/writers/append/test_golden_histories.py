@@ -1,14 +1,14 @@
 """Histories of Java's append tables written over again: the same rows leave the same files behind.
 
-Each write and compaction of a golden table is repeated by Morrow on top of a copy of its schema, and the entries of
-every snapshot are compared: kinds, places, row counts, sequence numbers, levels, sources, statistics.
+Every snapshot of a golden table is repeated by Morrow on a copy of its schema: the rows of its new files are routed and
+written, compactions run, rows that Java has marked as dead are deleted. Then the entries of both must be the same:
+places, row counts, sequence numbers, levels, sources, statistics, deletion vectors.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -16,17 +16,169 @@ from typing import Any
 import polars as pl
 import pytest
 
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, FileSource, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of
-from morrow.engine.format.manifest import decode_manifest, decode_manifest_list
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.entries import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.readers.file_frames import POSITION
+from morrow.writers.append.row_level import Found, RowChanges
 from morrow.writers.append.small_files import compact_append
+from morrow.writers.append.stored import AppendFiles
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.buckets import router_for
 from morrow.writers.commit import TableCommit
+from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
-from morrow.writers.restored import restored
+from morrow.writers.restored import restored, restored_partitions
 from morrow.writers.target import WriteTarget
-from tests.support.golden import jsonl
-from tests.support.golden_values import polars_column
+
+pytestmark = pytest.mark.golden
+
+Dead = dict[str, list[int]]
+"""The dead positions of data files by their name."""
+
+
+def opened(folder: Path) -> WriteTarget:
+    return WriteTarget.of(TableMetadata(LocalStore(), str(folder)))
+
+
+def delta(target: WriteTarget, snapshot: Snapshot) -> list[ManifestEntry]:
+    frames = manifest_entries(target.metadata, delta_manifests_of(target.metadata, snapshot))
+    return [entry for frame in frames for entry in entries_of(frame)]
+
+
+def dead(target: WriteTarget, snapshot: Snapshot) -> Dead:
+    found: Dead = {}
+    for place, state in restored_partitions(target, snapshot, None).items():
+        vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files)
+        for name in vectors:
+            vector = vectors.vector(name)
+            assert vector is not None
+            found[name] = vector.positions().tolist()
+    return found
+
+
+MOST_WRITERS = 10
+"""With more buckets than this (``write-max-writers-to-spill``) Java rewrites what it wrote before, and goes on counting."""
+
+
+def described(entry: ManifestEntry, *, counted: bool) -> tuple[Any, ...]:
+    """What both must have alike, the sequence numbers where they are `counted` from the first row on."""
+    file = entry.file
+    return (
+        *(entry.partition, entry.bucket, entry.total_buckets, entry.kind),
+        *((file.min_sequence_number, file.max_sequence_number) if counted else ()),
+        *(file.row_count, file.file_source, file.level),
+        *(file.delete_row_count, file.min_key, file.max_key, file.key_stats),
+        *(file.value_stats, file.value_stats_cols, file.schema_id),
+    )
+
+
+@dataclass
+class History:
+    """Java's table, and Morrow's, which follows it; `names` are Morrow's files by the names of Java's."""
+
+    java: WriteTarget
+    morrow: WriteTarget
+    names: dict[str, str] = field(default_factory=dict)
+    dead: Dead = field(default_factory=dict)
+
+    def repeat(self, snapshot: Snapshot) -> None:
+        """One snapshot of Java's."""
+        entries = delta(self.java, snapshot)
+        if snapshot.commit_kind == "APPEND":
+            messages = list(self._written([e for e in entries if e.file.file_source == FileSource.APPEND]))
+        elif snapshot.commit_kind == "COMPACT":
+            messages = self._compacted()
+        else:
+            messages = self._deleted(dead(self.java, snapshot))
+        if messages:
+            TableCommit(self.morrow).commit(messages)
+
+    def compare(self, snapshot: Snapshot) -> None:
+        """The snapshot of the same number."""
+        mine = self.morrow.metadata.snapshot(snapshot.id)
+        of_java, of_morrow = delta(self.java, snapshot), delta(self.morrow, mine)
+
+        assert mine.commit_kind == snapshot.commit_kind
+        assert mine.total_record_count == snapshot.total_record_count
+        assert mine.delta_record_count == snapshot.delta_record_count
+        pairs = list(zip(sorted(of_java, key=_sorting), sorted(of_morrow, key=_sorting), strict=True))
+        counted = len({(entry.partition, entry.bucket) for entry in of_java}) <= MOST_WRITERS
+        for java, morrow in pairs:
+            assert described(morrow, counted=counted) == described(java, counted=counted)
+        self.names |= {java.file.file_name: morrow.file.file_name for java, morrow in pairs}
+        self.dead = dead(self.java, snapshot)
+        assert {self.names[name]: rows for name, rows in self.dead.items()} == dead(self.morrow, mine)
+
+    def _written(self, entries: Sequence[ManifestEntry]) -> Iterator[CommitMessage]:
+        """The rows of these files, routed and written."""
+        parts = [
+            AppendFiles(self.java, Placement(entry.partition, entry.bucket), (entry.file,)).frames()
+            for entry in entries
+        ]
+        rows = pl.concat([frame for part in parts for frame in part])
+        latest = self.morrow.metadata.latest_snapshot()
+        for place, part in router_for(self.morrow, latest).route(rows):
+            writer = AppendWriter(self.morrow, place, restored(self.morrow, latest, [place])[place])
+            writer.write(part)
+            yield writer.prepare_commit()
+
+    def _compacted(self) -> list[CommitMessage]:
+        """The golden tables without buckets were compacted with this option; fixed buckets compact as they write."""
+        target = replace(self.morrow, write=replace(self.morrow.write, append_min_files=2))
+        unaware = target.options.bucket == -1
+        return compact_append(target, target.metadata.latest_snapshot()) if unaware else []
+
+    def _deleted(self, now: Dead) -> list[CommitMessage]:
+        latest = self.morrow.metadata.latest_snapshot()
+        states = restored_partitions(self.morrow, latest, None)
+        files: dict[str, tuple[Placement, DataFileMeta]] = {
+            file.file_name: (place, file) for place, state in states.items() for file in state.files
+        }
+        with RowChanges(self.morrow, latest) as changes:
+            for name, positions in now.items():
+                new = sorted(set(positions) - set(self.dead.get(name, ())))
+                place, file = files[self.names[name]]
+                changes.delete(Found(place, file, pl.DataFrame({POSITION: new}, schema={POSITION: pl.Int64})))
+            return changes.messages()
+
+
+def _sorting(entry: ManifestEntry) -> tuple[Any, ...]:
+    file = entry.file
+    added = entry.kind == EntryKind.ADD
+    return entry.partition, entry.bucket, added, file.row_count, file.value_stats.min_values
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "append_fixed_bucket",
+        "append_fixed_bucket_compacted",
+        "append_partitioned",
+        "append_partitioned_types",
+        "append_stream",
+        "append_unaware",
+        "append_unaware_compacted",
+        "bucket_hash_types",
+        "dv_append",
+        "dv_append_bitmap64",
+        "dv_append_fixed_bucket",
+        "dv_append_partitioned_compacted",
+        "dv_append_rolling",
+    ],
+)
+def test_the_same_files(golden_root: Path, tmp_path: Path, case: str) -> None:
+    source = golden_root / "public" / case / "warehouse/db.db/t"
+    copytree(source / "schema", tmp_path / "t/schema")
+    history = History(opened(source), opened(tmp_path / "t"))
+    latest = history.java.metadata.latest_snapshot()
+    assert latest is not None
+
+    for number in range(1, latest.id + 1):
+        snapshot = history.java.metadata.snapshot(number)
+        history.repeat(snapshot)
+        history.compare(snapshot)

@@ -163,7 +163,7 @@ def test_any_history(kind: str, data: st.DataObject) -> None:
             assert sorted(read(target).rows()) == sorted(model), step
 
 
-@pytest.mark.parametrize("options", [{}, BY_VECTORS, FIXED])
+@KIND
 def test_two_changes_of_the_same_rows(tmp_path: Path, options: dict[str, str]) -> None:
     target = append_table(tmp_path, options)
     append(target, rows(1, 2))

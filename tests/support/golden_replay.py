@@ -1,0 +1,145 @@
+"""The operations of a golden case, done over again by Morrow, and what both left in the metadata."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.format import types as t
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.entries import delta_manifests_of, index_entries, manifest_entries
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.operations.compact import compact
+from morrow.writers.operations.overwrite import overwrite
+from morrow.writers.operations.session import WriteSession
+from morrow.writers.target import WriteTarget
+from tests.support.golden import jsonl
+from tests.support.golden_values import parsed
+
+TEMPORAL = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
+OVERWRITE = re.compile(r"overwrite \{(.*)\}")
+
+
+class GoldenReplay:
+    """Does the operations of the case in `folder` again, on a table of the same schemas in `root`."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.folder = folder
+        self.case: Mapping[str, Any] = json.loads((folder / "case.json").read_text())
+        self.of_java = TableMetadata(LocalStore(), str(folder / self.case["table_path"]))
+        self.of_morrow = TableMetadata(LocalStore(), str(root / "t"))
+        self._take_schema(0)
+
+    def run(self) -> None:
+        for operation in self.case["inputs"]:
+            name = operation["op"]
+            if name == "alter":
+                self._take_schema(operation["schema_id"])
+            else:
+                self._do(name, operation)
+
+    def _do(self, name: str, operation: Mapping[str, Any]) -> None:
+        target = WriteTarget.of(self.of_morrow)
+        if name.startswith("write"):
+            self._write(target, operation, write_only="write-only" in name)
+        elif name.startswith("overwrite"):
+            (spec,) = OVERWRITE.fullmatch(name).groups()  # type: ignore[union-attr]  # all are of this form
+            partition = dict(pair.split("=") for pair in spec.split(", ") if pair)
+            rows, _ = self._rows(target, operation)
+            overwrite(target, rows, partition=partition or None)
+        else:
+            compact(target, full="full" in name)
+
+    def _write(self, target: WriteTarget, operation: Mapping[str, Any], *, write_only: bool) -> None:
+        if write_only:
+            target = replace(target, write=replace(target.write, write_only=True))
+        rows, kinds = self._rows(target, operation)
+        session = WriteSession(target)
+        session.write(rows, kinds)
+        session.commit()
+
+    def _rows(self, target: WriteTarget, operation: Mapping[str, Any]) -> tuple[pa.Table, list[str]]:
+        rows = jsonl(self.folder / operation["file"])
+        fields = target.schema.fields
+        assert [f.name for f in fields] == operation["fields"]
+        columns = [column([row[i + 1] for row in rows], f.type) for i, f in enumerate(fields)]
+        return pa.table(columns, schema=t.arrow_schema(fields)), [row[0] for row in rows]
+
+    def _take_schema(self, schema_id: int) -> None:
+        path = Path(self.of_morrow.paths.schema(schema_id))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.of_java.paths.schema(schema_id), path)
+
+
+def column(values: Sequence[Any], kind: t.DataType) -> pa.Array:
+    """Canonical values as an Arrow column of their type."""
+    if not isinstance(kind, TEMPORAL):
+        return pa.array([parsed(value, kind) for value in values], kind.arrow())
+    if isinstance(kind, t.TimeType):
+        values = [None if value is None else f"1970-01-01T{value}" for value in values]
+    unit = {"date32[day]": "D", "time32[ms]": "ms"}.get(str(kind.arrow())) or kind.arrow().unit
+    ticks = [None if v is None else np.datetime64(v.removesuffix("Z"), unit).astype(np.int64).item() for v in values]
+    storage = pa.int32() if kind.arrow().bit_width == 32 else pa.int64()
+    return pa.array(ticks, storage).cast(kind.arrow())
+
+
+# What is compared
+
+
+SNAPSHOT = ("id", "schema_id", "commit_kind", "watermark", "next_row_id")
+COUNTS = ("total_record_count", "delta_record_count", "changelog_record_count")
+DROPPED = ("_FILE_NAME", "_FILE_SIZE", "_CREATION_TIME", "_EXTRA_FILES", "_EXTERNAL_PATH", "_VERSION")
+"""What hangs on names, clocks and encoders."""
+
+
+def described(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, Any]:
+    """The logical metadata of one snapshot: its changes, sorted, and the index files that it leaves."""
+    changelog = snapshot.changelog_manifest_list
+    return {
+        **{name: getattr(snapshot, name) for name in (*SNAPSHOT, *COUNTS)},
+        "files": _entries(metadata, snapshot),
+        "changelog": None
+        if changelog is None
+        else _entries(
+            metadata,
+            replace(
+                snapshot,
+                delta_manifest_list=changelog,
+                delta_manifest_list_size=snapshot.changelog_manifest_list_size,
+            ),
+        ),
+        "indexes": _indexes(metadata, snapshot),
+    }
+
+
+def _entries(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]]:
+    frames = manifest_entries(metadata, delta_manifests_of(metadata, snapshot))
+    if not frames:
+        return []
+    frame = pl.concat(frames).with_columns(pl.col("_EXTRA_FILES").list.len().alias("extra"))
+    return _sorted(frame.drop(DROPPED).to_dicts())
+
+
+def _indexes(metadata: TableMetadata, snapshot: Snapshot) -> list[dict[str, Any]]:
+    frame = index_entries(metadata, snapshot)
+    if frame is None:
+        return []
+    ranges = pl.col("_DELETIONS_VECTORS_RANGES").list.eval(pl.element().struct.field("_CARDINALITY")).list.sort()
+    return _sorted(
+        frame.select("_KIND", "_PARTITION", "_BUCKET", "_INDEX_TYPE", "_ROW_COUNT", "_FILE_SIZE", ranges).to_dicts()
+    )
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    key: Callable[[dict[str, Any]], str] = repr
+    return sorted(rows, key=key)

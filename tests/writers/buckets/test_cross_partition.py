@@ -1,0 +1,71 @@
+"""A key that turns up in another partition: the merge engine says which of its rows stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import morrow
+from tests.support.written import new_table, rows
+
+
+def new(folder: Path, engine: str, **options: Any) -> morrow.Table:
+    chosen = {"bucket": -1, "merge-engine": engine, **{name.replace("_", "-"): value for name, value in options.items()}}
+    return new_table(folder, "id INT, p STRING, v INT", keys=["id"], by=["p"], options=chosen)
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("deduplicate", [(1, "b", 10), (2, "a", 20), (3, "b", 31)]),
+        ("partial-update", [(1, "a", 10), (2, "a", 20), (3, "b", 31)]),
+        ("aggregation", [(1, "a", 10), (2, "a", 20), (3, "b", 31)]),
+        ("first-row", [(1, "a", 1), (2, "a", 2), (3, "b", 30)]),
+    ],
+)
+def test_where_a_key_is_kept(tmp_path: Path, engine: str, expected: list[tuple[Any, ...]]) -> None:
+    table = new(tmp_path, engine)
+    table.upsert({"id": [1, 2], "p": ["a", "a"], "v": [1, 2]})
+    table.upsert({"id": [1, 2, 3, 3], "p": ["b", "a", "b", "b"], "v": [10, 20, 30, 31]})
+    assert rows(table) == expected
+
+
+def test_a_key_that_moves_within_one_write(tmp_path: Path) -> None:
+    table = new(tmp_path, "deduplicate")
+    table.upsert({"id": [1, 1, 1, 1], "p": ["a", "b", "b", "a"], "v": [1, 2, 3, 4]})
+    assert rows(table) == [(1, "a", 4)]
+
+
+def test_buckets_fill_up_and_give_room_back(tmp_path: Path) -> None:
+    table = new(tmp_path, "deduplicate", **{"dynamic-bucket.target-row-num": 2})
+    table.upsert({"id": [1, 2, 3], "p": ["a"] * 3, "v": [0] * 3})
+    table.upsert({"id": [1, 2], "p": ["b"] * 2, "v": [0] * 2})
+    table.upsert({"id": [4, 5], "p": ["a"] * 2, "v": [0] * 2})
+    table.compact(full=True)
+    where = {(s.partition[0], s.bucket): s.row_count for s in table.scan().plan.sections}
+    assert where == {("a", 0): 2, ("a", 1): 1, ("b", 0): 2}
+
+
+step = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=6)
+
+
+@given(steps=st.lists(step, min_size=1, max_size=4), room=st.integers(1, 3), one_writer=st.booleans())
+def test_a_key_is_in_one_partition(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[int, str, int]]], room: int, one_writer: bool
+) -> None:
+    table = new(tmp_path_factory.mktemp("w"), "deduplicate", **{"dynamic-bucket.target-row-num": room})
+    newest = {row[0]: row for rows_ in steps for row in rows_}
+    frames = [pl.DataFrame(rows_, ["id", "p", "v"], orient="row") for rows_ in steps]
+    if one_writer:
+        with table.writer() as writer:
+            for frame in frames:
+                writer.write(frame)
+    else:
+        for frame in frames:
+            table.upsert(frame)
+    assert rows(table) == sorted(newest.values())

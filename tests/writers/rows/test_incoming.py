@@ -1,0 +1,153 @@
+"""What may be written: anything that looks like a table, matched by column names and checked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from tests.support.written import data_files, new_table, rows
+
+THREE = [(1, "a"), (2, "b"), (3, None)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pl.DataFrame({"id": [1, 2, 3], "v": ["a", "b", None]}),
+        pl.LazyFrame({"id": [1, 2, 3], "v": ["a", "b", None]}),
+        pa.table({"id": [1, 2, 3], "v": ["a", "b", None]}),
+        pa.record_batch({"id": [1, 2, 3], "v": ["a", "b", None]}),
+        pa.table({"id": [1, 2, 3], "v": pa.array(["a", "b", None]).dictionary_encode()}),
+        ds.dataset(pa.table({"id": [1, 2, 3], "v": ["a", "b", None]})),
+        pd.DataFrame({"id": [1, 2, 3], "v": ["a", "b", None]}),
+        pd.DataFrame({"id": [1, 2, 3], "v": ["a", "b", None]}, index=[7, 8, 9]),
+        [{"id": 1, "v": "a"}, {"v": "b", "id": 2}, {"id": 3}],
+        {"id": [1, 2, 3], "v": ["a", "b", None]},
+        duckdb.sql("SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (3, NULL)) AS r(id, v)"),
+    ],
+    ids=lambda data: f"{type(data).__module__}.{type(data).__name__}",
+)
+def test_whatever_is_a_table(tmp_path: Path, data: object) -> None:
+    table = new_table(tmp_path, "id BIGINT, v STRING")
+    table.append(data)
+    assert rows(table) == THREE
+
+
+def test_a_stream_is_read_batch_by_batch(tmp_path: Path) -> None:
+    batches = [pa.record_batch({"id": [n], "v": [None]}, pa.schema({"id": pa.int64(), "v": pa.string()})) for n in (1, 2)]
+    table = new_table(tmp_path, "id BIGINT, v STRING")
+    table.append(pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches)))
+    assert rows(table) == [(1, None), (2, None)]
+
+
+def test_another_table_of_morrow(tmp_path: Path) -> None:
+    source = new_table(tmp_path, "id BIGINT, v STRING", name="source")
+    source.append({"id": [1, 2], "v": ["a", "b"]})
+    table = new_table(tmp_path, "id BIGINT, v STRING")
+    table.append(source.scan(filter="id = 2"))
+    assert rows(table) == [(2, "b")]
+
+
+def test_columns_in_any_order_and_missing_ones_are_null(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, v STRING, n INT")
+    table.append(pl.DataFrame({"n": [5], "id": [1]}))
+    assert rows(table) == [(1, None, 5)]
+
+
+def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, v STRING DEFAULT 'none', n INT NOT NULL DEFAULT '7'")
+    table.append({"id": [1]})
+    table.append({"id": [2, 3], "v": [None, "x"], "n": [1, 2]})
+    assert rows(table) == [(1, "none", 7), (2, "none", 1), (3, "x", 2)]
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        ({"id": [1], "w": [1]}, ColumnNotFound, r"columns that the table does not have: 'w'; .*are id, v, n"),
+        ({"v": ["a"]}, InvalidArgument, r"lacks columns that are NOT NULL .*: `id` BIGINT NOT NULL; its columns are v"),
+        ({"id": [1, None, 2]}, InvalidArgument, r"'id' is BIGINT NOT NULL .* 1 nulls in it, the first in row 1"),
+        ({"id": ["1"]}, InvalidArgument, r"'id': string where BIGINT NOT NULL is needed"),
+        ({"id": [1.0]}, InvalidArgument, r"'id': double where BIGINT NOT NULL is needed"),
+        ({"id": [1, 2], "n": [3, 2**31]}, InvalidArgument, r"'n', row 1: 2147483648 does not fit INT"),
+        (pa.table([[1], [2]], ["id", "id"]), InvalidArgument, r"several columns 'id'"),
+        ({"id": [1], "v": [{"a": 1}]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
+        (5, InvalidArgument, r"a int is no table"),
+        ("rows.csv", InvalidArgument, r"a str is no table"),
+        ([{"id": 1}, {"id": "x"}], InvalidArgument, r"does not make a table"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_writes_nothing(tmp_path: Path, data: object, error: type[Exception], message: str) -> None:
+    table = new_table(tmp_path, "id BIGINT NOT NULL, v STRING, n INT")
+    with pytest.raises(error, match=message):
+        table.append(data)
+    assert table.scan().snapshot_id is None
+    assert data_files(Path(table.path)) == set()
+
+
+def test_an_error_in_a_later_batch_undoes_the_first(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT", options={"write-buffer-size": "1 kb", "target-file-size": "1 kb"})
+    good = pa.table({"id": pa.array(range(200_000), pa.int64())})
+    bad = pa.table({"id": pa.array([2**40], pa.int64())})
+    stream = pa.RecordBatchReader.from_batches(good.schema, [*good.to_batches(), *bad.to_batches()])
+    with pytest.raises(InvalidArgument, match="row 200000: 1099511627776 does not fit INT"):
+        table.append(stream)
+    assert data_files(Path(table.path)) == set()
+
+
+def test_types_that_hold_the_same_values(tmp_path: Path) -> None:
+    table = new_table(
+        tmp_path,
+        "i BIGINT, f DOUBLE, m DECIMAL(10, 2), d DATE, c TIME, t TIMESTAMP(6), z TIMESTAMP_LTZ(3), s STRING, b BYTES, "
+        "l ARRAY<INT>, r ROW<a INT, b STRING>",
+    )
+    noon = dt.datetime(2024, 5, 14, 12)
+    table.append(
+        pa.table(
+            {
+                "i": pa.array([1], pa.uint8()),
+                "f": pa.array([3], pa.int32()),
+                "m": pa.array([Decimal("1.5")], pa.decimal128(4, 1)),
+                "d": pa.array([noon.date()], pa.date64()),
+                "c": pa.array([dt.time(1, 2, 3)], pa.time64("ns")),
+                "t": pa.array([noon], pa.timestamp("ns")),
+                "z": pa.array([noon], pa.timestamp("us", "Asia/Tokyo")),
+                "s": pa.array(["x"], pa.large_string()),
+                "b": pa.array([b"xy"], pa.binary(2)),
+                "l": pa.array([[1, 2]], pa.large_list(pa.int64())),
+                "r": pa.array([{"b": "x"}]),
+            }
+        )
+    )
+    (row,) = table.scan().to_arrow().to_pylist()
+    assert row == {
+        **{"i": 1, "f": 3.0, "m": Decimal("1.50"), "d": noon.date(), "c": dt.time(1, 2, 3), "t": noon},
+        **{"z": noon.replace(tzinfo=dt.UTC), "s": "x", "b": b"xy", "l": [1, 2], "r": {"a": None, "b": "x"}},
+    }
+
+
+def test_maps_of_arrow_and_entries_of_polars(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, m MAP<STRING, INT>")
+    table.append(pa.table({"id": [1], "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}))
+    table.append(pl.DataFrame({"id": [2], "m": [[{"key": "b", "value": 2}]]}))
+    table.append(table.scan(filter="id = 2").to_polars().with_columns(id=pl.lit(3)))
+    assert [row["m"] for row in table.scan().to_arrow().sort_by("id").to_pylist()] == [[("a", 1)], [("b", 2)], [("b", 2)]]
+
+
+def test_rows_of_no_height_commit_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT")
+    assert table.append(pl.DataFrame({"id": []}, schema={"id": pl.Int64})) is None
+    assert table.append([]) is None
+    assert isinstance(table, morrow.Table)
+    assert list(table.snapshots()) == []

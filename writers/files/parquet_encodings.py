@@ -1,0 +1,89 @@
+"""How the columns of a row group are encoded: by what a sample of their values looks like.
+
+A dictionary pays where values repeat. Arrow would try one everywhere, and of unique numbers (keys, sequence numbers)
+write half a megabyte of dictionary before it gives up: slower to write and to read, and larger. Those are stored as
+differences (DELTA_BINARY_PACKED) if the differences are small, else plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from morrow.writers.files.parquet_types import is_int96
+
+SAMPLE_ROWS = 4096
+REPEATING = 0.9
+"""Where at least that share of a sample is distinct, values hardly repeat."""
+SMALL_DIFFERENCES = 0.75
+"""Differences that take at most that share of the bits of the type are worth storing instead of values."""
+DELTA = "DELTA_BINARY_PACKED"
+
+
+@dataclass(frozen=True)
+class Encodings:
+    """Paths of columns with a dictionary, and the encoding of others; the rest is plain."""
+
+    dictionary: list[str] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """As arguments of Arrow's writer."""
+        return {"use_dictionary": self.dictionary or False, "column_encoding": self.others or None}
+
+
+def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Encodings:
+    """The encodings of a row group with these values; without `dictionaries` none has one.
+
+    `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not looked at.
+    """
+    step = max(frame.height // SAMPLE_ROWS, 1)
+    sample = frame.gather_every(step)[:SAMPLE_ROWS]
+    chosen = Encodings()
+    for column, stored in zip(sample.iter_columns(), schema, strict=True):
+        if pa.types.is_nested(stored.type):
+            chosen.dictionary.extend(leaf_paths(stored) if dictionaries else ())
+        elif dictionaries and column.n_unique() < REPEATING * sample.height:
+            chosen.dictionary.append(stored.name)
+        elif _has_small_differences(frame[stored.name][:SAMPLE_ROWS]):
+            chosen.others[stored.name] = DELTA
+    return chosen
+
+
+def leaf_paths(stored: pa.Field, *, without_int96: bool = False) -> list[str]:
+    """What Arrow calls the leaves of a column."""
+    leaves = _leaves(stored.type)
+    return [".".join([stored.name, *path]) for path, type_ in leaves if not (without_int96 and is_int96(type_))]
+
+
+def _leaves(type_: pa.DataType) -> list[tuple[tuple[str, ...], pa.DataType]]:
+    children: Sequence[tuple[tuple[str, ...], pa.DataType]] = ()
+    if pa.types.is_map(type_):
+        children = [(("key_value", "key"), type_.key_type), (("key_value", "value"), type_.item_type)]
+    elif pa.types.is_list(type_):
+        children = [(("list", "element"), type_.value_type)]
+    elif pa.types.is_struct(type_):
+        children = [((member.name,), member.type) for member in type_]
+    if not children:
+        return [((), type_)]
+    return [((*path, *rest), leaf) for path, child in children for rest, leaf in _leaves(child)]
+
+
+def _has_small_differences(column: pl.Series) -> bool:
+    """Whether these neighbouring values are integers in Parquet, with differences of few bits."""
+    physical = column.to_physical()
+    if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128 or physical.null_count():
+        return False
+    values = physical.to_numpy().astype(np.float64)
+    if len(values) < 2:
+        return False
+    differences = np.diff(values)
+    bits = 64 if physical.dtype == pl.Int64 else 32
+    spread = float(differences.max() - differences.min())
+    return spread < 2.0 ** (SMALL_DIFFERENCES * bits)

@@ -26,7 +26,7 @@ setup: $(READY) help  ## make the environment (.venv), then list the targets
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## read real Paimon tables: merged rows, time travel, a DuckDB query, the plan
+demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the plan), and write one
 	@$(BIN)/python examples/demo.py
 
 test: $(READY)  ## run the tests, the golden tables among them

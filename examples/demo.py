@@ -1,7 +1,7 @@
-"""Reads tables that Java Paimon wrote and shows how: `make demo`.
+"""Reads tables that Java Paimon wrote, writes one of its own, and shows how: `make demo`.
 
 The tables are golden tables of the tests, unpacked into a temporary folder. Every result is compared with the rows that
-Java Paimon reads; the exit code is 1 when one differs.
+Java Paimon reads, what was written (see ingest.py) with its sources; the exit code is 1 when something differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import morrow
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.support import golden  # found through the line above
+from examples import ingest
+from tests.support import golden  # both found through the line above
 from tests.support.canonical import assert_same_rows, rows_of
 
 MERGED, VECTORS, TAGGED = "public/pk_big", "public/dv_append", "public/tags_expired_snapshots"
@@ -51,10 +52,11 @@ def main() -> int:
             time_travel(root)
             duckdb_query(root)
             plan(root)
+            write(root)
         except AssertionError as difference:
-            print(f"\nThe rows differ from those of Java Paimon:\n{difference}", file=sys.stderr)
+            print(f"\nThe rows differ:\n{difference}", file=sys.stderr)
             return 1
-    print("\nAll rows are those that Java Paimon reads.")
+    print("\nAll rows are those that Java Paimon reads, and those that were written.")
     return 0
 
 
@@ -141,6 +143,11 @@ def plan(root: Path) -> None:
         .scan(["id", "name"], "id BETWEEN 100 AND 200 AND name LIKE 'a%'")
         .explain()
     )
+
+
+def write(root: Path) -> None:
+    headline("Writing: two feeds of real earthquakes into one partial-update table with deletion vectors")
+    ingest.ingest(root / "warehouse")
 
 
 def table_path(root: Path, case: str) -> Path:

@@ -37,22 +37,25 @@ def ingest(folder: Path) -> None:
 
     for (day,), events in located.sort("time").group_by(pl.col("time").dt.date(), maintain_order=True):
         table.upsert(events)
-        print(f"{day}: {events.height} events located, the table has {table.scan().count():,}")
+        print(f"{day}: {events.height} events located. {state(table)}")
     table.upsert(felt)
-    # A late copy of an old revision: the sequence group keeps the newer one.
-    table.upsert(located.head(100).with_columns(pl.col("updated").dt.offset_by("-1d"), magnitude=pl.lit(9.9)))
-    print(f"{felt.height} events felt by people; 100 stale revisions came late and changed nothing")
-
-    before = table.scan()
-    dead = sum(file.deletion.cardinality or 0 for file in before.plan.files if file.deletion)
-    print(f"{len(before.plan.files)} data files, {dead} of their {before.plan.stored_rows:,} rows dead", end="; ")
+    print(f"{felt.height} events felt by people. {state(table)}")
     table.compact(full=True)
-    after = table.scan()
-    print(f"after compaction {len(after.plan.files)} file of {after.plan.stored_rows:,} rows\n")
+    print(f"Full compaction. {state(table)}")
+    # Old revisions that come late: the sequence group keeps the newer ones.
+    table.upsert(located.head(20).with_columns(pl.col("updated").dt.offset_by("-1d"), magnitude=pl.lit(9.9)))
+    print(f"20 stale revisions. {state(table)}\n")
 
     strongest = table.scan(["id", "place", "magnitude", "felt", "alert"], "felt > 100").to_polars()
     print(strongest.sort("magnitude", descending=True).head(5))
     check(table, located, felt)
+
+
+def state(table: morrow.Table) -> str:
+    """What the newest snapshot is made of."""
+    scan = table.scan()
+    dead = sum(file.deletion.cardinality or 0 for file in scan.plan.files if file.deletion)
+    return f"{scan.count():,} rows of {scan.plan.stored_rows:,} in {len(scan.plan.files)} files, {dead} dead"
 
 
 def feed(name: str) -> pl.DataFrame:

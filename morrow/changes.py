@@ -262,9 +262,9 @@ class ChangeStream:
 
     def __next__(self) -> Changes:
         if self._full is not None:
-            snapshot, self._full = self._full, None
-            rows = planned.full_rows(self._metadata, self._request, snapshot)
-            return Changes(self._metadata, self._request, [rows], snapshot, is_full=True)
+            newest, self._full = self._full, None
+            rows = planned.full_rows(self._metadata, self._request, newest)
+            return Changes(self._metadata, self._request, [rows], newest, is_full=True)
         deadline = None if self._wait is None else time.monotonic() + self._wait
         while True:
             snapshot = self._snapshot()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import BranchNotFound, DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.errors import AlreadyExists, BranchNotFound, DatabaseNotFound, InvalidArgument, TableNotFound
 from tests.support.table_factory import TableFactory
 
 
@@ -62,3 +62,44 @@ def test_an_empty_warehouse(tmp_path: Path) -> None:
 def test_it_says_where_it_is(catalog: morrow.Catalog, tmp_path: Path) -> None:
     assert catalog.warehouse == str(tmp_path)
     assert repr(catalog) == f"Catalog({str(tmp_path)!r})"
+
+
+def test_a_table_made_and_read(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path / "warehouse")
+    table = catalog.create_table(
+        "shop.orders",
+        schema=pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string(), metadata={"comment": "of whom"})]),
+        primary_keys=["id"],
+        options={"bucket": 4},
+        comment="what was bought",
+        defaults={"name": "nobody"},
+    )
+
+    assert isinstance(table, morrow.Table)
+    assert (table.primary_keys, table.options, table.comment) == (("id",), {"bucket": "4"}, "what was bought")
+    assert table.schema.field("id") == pa.field("id", pa.int64(), nullable=False)
+    assert table.schema.field("name").metadata == {b"comment": b"of whom"}
+    assert catalog.table("shop.orders").scan().to_arrow().num_rows == 0
+
+
+def test_a_table_that_is_there_is_not_made_again(catalog: morrow.Catalog) -> None:
+    with pytest.raises(AlreadyExists, match="there is a table already"):
+        catalog.create_table("a.orders", schema="other STRING")
+    assert catalog.create_table("a.orders", schema="other STRING", ignore_if_exists=True).schema.names == ["id"]
+
+
+def test_nothing_is_made_when_the_schema_is_refused(catalog: morrow.Catalog) -> None:
+    with pytest.raises(InvalidArgument, match="the number of buckets"):
+        catalog.create_table("c.t", schema="id INT", options={"bucket": 0})
+    assert catalog.databases() == ["a", "b"]
+
+
+def test_names_change_and_go(catalog: morrow.Catalog) -> None:
+    assert catalog.rename_table("a.orders", "b.bought").scan().to_arrow().num_rows == 1
+    catalog.rename_database("b", "c")
+    catalog.create_database("d")
+    catalog.drop_table("a.people")
+    catalog.drop_database("a")
+    assert (catalog.databases(), catalog.tables("c")) == (["c", "d"], ["bought"])
+    catalog.drop_database("c", cascade=True)
+    assert catalog.databases() == ["d"]

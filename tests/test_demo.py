@@ -26,6 +26,8 @@ def test_the_demo_shows_rows_time_travel_duckdb_and_the_plan() -> None:
     ):
         assert row in done.stdout  # the sequence groups of the documentation, after the second and the third INSERT
     assert done.stdout.count("equal to Java's") == 10
+    assert "132 events felt by people. 1,707 rows of 1,835 in 5 files, 128 dead" in done.stdout
+    assert "[1,707 events, equal to a join of the two files]" in done.stdout
 
 
 def test_the_demo_fails_when_a_row_differs(

@@ -1,6 +1,6 @@
-"""The documents keep their promises: blocks of the README run, `make` targets exist, links lead somewhere.
+"""The documents keep their promises: blocks of guides run, `make` targets exist, links lead somewhere.
 
-The README's ```python blocks and the `morrow ...` lines of its ```sh blocks run in order, the Python ones in one
+The ```python blocks of a guide and the `morrow ...` lines of its ```sh blocks run in order, the Python ones in one
 namespace, in a folder that holds `warehouse/` with the tables of TABLES. A block that cannot run (an installation,
 a server that is not there) is exempted by a line above it: `<!-- no-test: reason -->`.
 """
@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")
+GUIDES = ("README.md", "docs/writing.md")
+DOCUMENTS = (*GUIDES, "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/java.md")
 
 TABLES = {
     "warehouse/db.db/people": "pk_big",
@@ -83,12 +84,13 @@ def run_command(block: Block, command: str) -> None:
     assert done.returncode == 0, f"{block.document}:{block.line}: {command}\n{done.stdout}{done.stderr}"
 
 
-def test_the_readme_runs(golden_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_run(guide: str, golden_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for table, case in TABLES.items():
         shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", tmp_path / table)
     monkeypatch.chdir(tmp_path)
-    runnable = [block for block in blocks("README.md") if not block.exempt]
-    namespace: dict[str, Any] = {"__name__": "readme"}
+    runnable = [block for block in blocks(guide) if not block.exempt]
+    namespace: dict[str, Any] = {"__name__": "guide"}
 
     for block in runnable:
         if block.language == "python":
@@ -98,7 +100,7 @@ def test_the_readme_runs(golden_root: Path, tmp_path: Path, monkeypatch: pytest.
                 if command.startswith("morrow "):
                     run_command(block, command)
 
-    assert "python" in {block.language for block in runnable}, "the README shows no Python"
+    assert "python" in {block.language for block in runnable}, f"{guide} shows no Python"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -120,7 +122,8 @@ def test_every_make_target_that_a_document_names_exists(document: str) -> None:
 def test_every_relative_link_of_a_document_leads_to_a_file(document: str) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / document).read_text())
 
-    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+    folder = (ROOT / document).parent
+    assert [link for link in links if "://" not in link and not (folder / link).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from dataclasses import replace
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import TableSchema
@@ -20,7 +19,6 @@ from morrow.engine.merge.partial_update import partial_update
 from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import MERGE_ENGINE_PLUGINS, TableOptions
-from morrow.engine.options.parsing import flag
 
 Describe = Callable[[TableSchema, TableOptions, str], MergeSpec]
 
@@ -51,11 +49,4 @@ def merge_spec(schema: TableSchema, options: TableOptions, *, where: str) -> Mer
         return None
     check_field_names(schema, options.raw, where)
     spec: MergeSpec = describe(schema, options, where)
-    return replace(spec, looks_up=True) if spec.folds and _looks_up(options, where) else spec
-
-
-def _looks_up(options: TableOptions, where: str) -> bool:
-    """Whether compactions look keys up in the levels above what they merge."""
-    if options.raw.get("changelog-producer", "none").strip().lower() == "lookup":
-        return True
-    return options.deletion_vectors or flag(options.raw, "force-lookup", False, where)
+    return replace(spec, looks_up=True) if spec.folds and options.looks_up else spec

@@ -105,8 +105,7 @@ class MergeSpec:
 
     Versions are ordered by `sequence` columns (all descending when `descending`; null is the oldest), then by
     ``_SEQUENCE_NUMBER``. `ignore_delete` leaves retractions (``-U``, ``-D``) out before anything else is decided:
-    engines that fold say in `on_delete` what they do instead. `results_above_level_zero`: compactions look up what a key
-    was and store what it became, so of its versions above level 0 only that of the lowest level counts. `columns` has every column outside the primary key, in
+    engines that fold say in `on_delete` what they do instead. `columns` has every column outside the primary key, in
     schema order, when the engine folds, and is empty when it chooses. `looks_up`: compactions fold in what a key was in
     the levels above, so of a key's versions above level 0 only that in the lowest level counts.
     """

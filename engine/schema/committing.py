@@ -10,6 +10,7 @@ from morrow.engine.format.schema import TableSchema, schema_json
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.applying import changed_schema
 from morrow.engine.schema.changes import SchemaChange
+from morrow.engine.schema.conversions import check_conversion
 
 OTHER_BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
 MOST_TRIES = 100
@@ -48,6 +49,7 @@ def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> 
 
     Raises:
         TableNotFound. ColumnNotFound, AlreadyExists, InvalidArgument, Unsupported: as `changed_schema`.
+        InvalidArgument: as `check_conversion`.
         CommitConflict: others change the schema all the time.
     """
     for _ in range(MOST_TRIES):
@@ -57,6 +59,7 @@ def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> 
         if after is before:
             return before
         _check_branches(metadata, after)
+        check_conversion(metadata, before, after)
         if take_schema(metadata, after):
             return after
     raise CommitConflict(f"{metadata.where}: the schema was changed by others {MOST_TRIES} times; try again later")

@@ -19,7 +19,7 @@ from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.merges.versions import Versions, counting, versions_of
+from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import RETRACT_BIT
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
@@ -103,39 +103,6 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
 
     keys.each_range(mark)
     return single, shared
-
-
-@dataclass(frozen=True)
-class Counted:
-    """The versions that count among some rows of files, which are one file's after the other's.
-
-    `rows` says which those are, None that all are; `heights` how many each file has.
-    """
-
-    rows: Rows | None
-    heights: list[int]
-
-    @classmethod
-    def of(cls, keys: SectionKeys, files: Sequence[int], by_key: pl.DataFrame, heights: list[int]) -> Counted:
-        """Args: `files`: numbers of the files; `by_key`: the keys of their rows; `heights`: how many rows each has."""
-        levels = [keys.files[number].level for number in files]
-        if not keys.spec.results_above_level_zero or len({level for level in levels if level}) < 2:
-            return cls(None, heights)
-        rows = counting(by_key, np.repeat(levels, heights))
-        ends = np.cumsum([0, *rows])[np.cumsum([0, *heights])]
-        return cls(rows, [int(height) for height in np.diff(ends)])
-
-    def kept(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows of the frame that count."""
-        return frame if self.rows is None else frame.filter(pl.Series(self.rows))
-
-    def placed(self, mask: Rows) -> Rows:
-        """A mask of the rows that count as one of all rows; others are not in it."""
-        if self.rows is None:
-            return mask
-        whole = np.zeros(len(self.rows), bool)
-        whole[self.rows] = mask
-        return whole
 
 
 def told_apart(rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:

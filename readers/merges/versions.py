@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.readers.masks.ordering import DENSE, key_order, last_of_each_key
+from morrow.readers.masks.ordering import DENSE, key_order
 from morrow.readers.masks.sorted_runs import LongRun, long_run
 from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
 
@@ -73,20 +73,6 @@ def _without_superseded(
     counts = (by_key <= 0) | (by_key == lowest)
     heights = np.add.reduceat(counts, starts, dtype=np.int64)
     return order[counts], np.cumsum(heights) - heights
-
-
-def counting(keys: pl.DataFrame, levels: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Which versions count where those above level 0 are results of merges: all of level 0, and one of the others.
-
-    Args:
-        keys: key columns of the versions.
-        levels: the level of the file that each is in.
-    """
-    counts = levels == 0
-    above = np.flatnonzero(~counts)
-    depth = pl.DataFrame({"level": levels[above]})
-    counts[above[last_of_each_key(keys[above], depth, [True])]] = True
-    return counts
 
 
 def _of_long_run(known: LongRun) -> Versions:

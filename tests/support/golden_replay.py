@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,13 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.entries import delta_manifests_of, index_entries, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.operations.compact import compact
-from morrow.writers.operations.overwrite import overwrite
+from morrow.writers.operations.overwrite import drop_partitions, overwrite, truncate
 from morrow.writers.operations.session import WriteSession
 from morrow.writers.target import WriteTarget
 from tests.support.golden import jsonl
 from tests.support.golden_values import parsed
 
 TEMPORAL = (t.DateType, t.TimeType, t.TimestampType, t.LocalZonedTimestampType)
-OVERWRITE = re.compile(r"overwrite \{(.*)\}")
 
 
 class GoldenReplay:
@@ -38,6 +37,8 @@ class GoldenReplay:
         self.case: Mapping[str, Any] = json.loads((folder / "case.json").read_text())
         self.of_java = TableMetadata(LocalStore(), str(folder / self.case["table_path"]))
         self.of_morrow = TableMetadata(LocalStore(), str(root / "t"))
+        self._session: WriteSession | None = None
+        self._streamed = 0
         self._take_schema(0)
 
     def run(self) -> None:
@@ -45,23 +46,33 @@ class GoldenReplay:
             name = operation["op"]
             if name == "alter":
                 self._take_schema(operation["schema_id"])
-            else:
-                self._do(name, operation)
+            elif name.startswith("stream-write"):
+                self._stream(operation)
+            elif (do := next((do for prefix, do in OPERATIONS.items() if name.startswith(prefix)), None)) is not None:
+                do(self, WriteTarget.of(self.of_morrow), operation)
 
-    def _do(self, name: str, operation: Mapping[str, Any]) -> None:
-        target = WriteTarget.of(self.of_morrow)
-        if name.startswith("write"):
-            self._write(target, operation, write_only="write-only" in name)
-        elif name.startswith("overwrite"):
-            (spec,) = OVERWRITE.fullmatch(name).groups()  # type: ignore[union-attr]  # all are of this form
-            partition = dict(pair.split("=") for pair in spec.split(", ") if pair)
-            rows, _ = self._rows(target, operation)
-            overwrite(target, rows, partition=partition or None)
-        else:
-            compact(target, full="full" in name)
+    def _overwrite(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
+        rows, kinds = self._rows(target, operation)
+        overwrite(target, rows, _partition(operation["op"]), None, kinds)
 
-    def _write(self, target: WriteTarget, operation: Mapping[str, Any], *, write_only: bool) -> None:
-        if write_only:
+    def _truncate(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
+        spec = _partition(operation["op"])
+        drop_partitions(target, [spec]) if spec else truncate(target)
+
+    def _compact(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
+        compact(target, full="full" in operation["op"])
+
+    def _stream(self, operation: Mapping[str, Any]) -> None:
+        """All commits of a stream are those of one session, numbered from 0."""
+        if self._session is None:
+            self._session = WriteSession(WriteTarget.of(self.of_morrow, "stream"))
+        rows, kinds = self._rows(self._session.target, operation)
+        self._session.write(rows, kinds)
+        self._session.commit(self._streamed)
+        self._streamed += 1
+
+    def _write(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
+        if "write-only" in operation["op"]:
             target = replace(target, write=replace(target.write, write_only=True))
         rows, kinds = self._rows(target, operation)
         session = WriteSession(target)
@@ -81,8 +92,36 @@ class GoldenReplay:
         shutil.copyfile(self.of_java.paths.schema(schema_id), path)
 
 
+def _partition(name: str) -> dict[str, str]:
+    """The values in ``overwrite {dt=2024-01-02}``."""
+    inner = name.partition("{")[2].rstrip("}")
+    return dict(pair.split("=", 1) for pair in inner.split(", ") if pair)
+
+
+OPERATIONS: Mapping[str, Callable[[GoldenReplay, WriteTarget, Mapping[str, Any]], None]] = {
+    "write": GoldenReplay._write,
+    "overwrite": GoldenReplay._overwrite,
+    "truncate": GoldenReplay._truncate,
+    "compact full": GoldenReplay._compact,
+    "append compact": GoldenReplay._compact,
+}
+"""By the begin of their names; others (tags, consumers) change no data."""
+
+
 def column(values: Sequence[Any], kind: t.DataType) -> pa.Array:
     """Canonical values as an Arrow column of their type."""
+    if isinstance(kind, t.ArrayType):
+        return _lists(values, column([item for value in values for item in value or ()], kind.element), kind)
+    if isinstance(kind, t.RowType):
+        members = [column([v and v[i] for v in values], f.type.with_nullable(True)) for i, f in enumerate(kind.fields)]
+        missing = pa.array([value is None for value in values])
+        return pa.StructArray.from_arrays(
+            members, fields=[pa.field(f.name, f.type.with_nullable(True).arrow()) for f in kind.fields], mask=missing
+        )
+    if isinstance(kind, t.MapType):
+        entries = [entry for value in values for entry in value or ()]
+        keys, items = column([e[0] for e in entries], kind.key), column([e[1] for e in entries], kind.value)
+        return pa.MapArray.from_arrays(_edges(values), keys, items).cast(kind.arrow())
     if not isinstance(kind, TEMPORAL):
         return pa.array([parsed(value, kind) for value in values], kind.arrow())
     if isinstance(kind, t.TimeType):
@@ -91,6 +130,16 @@ def column(values: Sequence[Any], kind: t.DataType) -> pa.Array:
     ticks = [None if v is None else np.datetime64(v.removesuffix("Z"), unit).astype(np.int64).item() for v in values]
     storage = pa.int32() if kind.arrow().bit_width == 32 else pa.int64()
     return pa.array(ticks, storage).cast(kind.arrow())
+
+
+def _lists(values: Sequence[Any], items: pa.Array, kind: t.DataType) -> pa.Array:
+    return pa.ListArray.from_arrays(_edges(values), items).cast(kind.arrow())
+
+
+def _edges(values: Sequence[Any]) -> pa.Array:
+    """Where lists begin; null for null lists."""
+    edges = list(accumulate((len(value or ()) for value in values), initial=0))
+    return pa.array([None if v is None else e for v, e in zip(values, edges)] + edges[-1:], pa.int32())
 
 
 # What is compared

@@ -32,10 +32,10 @@ from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets import router_for
 from morrow.writers.buckets.router import partition_rows
+from morrow.writers.commit import TableCommit
 from morrow.writers.deletion_vectors import DeletionMaintainer
-from morrow.writers.deletion_vectors.index_files import IndexFiles
 from morrow.writers.deletion_vectors.maintainer import IndexChanges
-from morrow.writers.files import Placement, delete_files
+from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState, restored, restored_partitions
 from morrow.writers.target import WriteTarget
@@ -161,11 +161,7 @@ class RowChanges:
         for writer in self._writers.values():
             with suppress(MorrowError):  # what cannot be deleted is an orphan, the error at hand counts more
                 writer.close()
-        for place, message in self._prepared.items():
-            with suppress(MorrowError):
-                delete_files(self._target, place, message.new_files)
-                for file in message.new_index_files:
-                    IndexFiles(self._target, place.partition, place.bucket).delete(file)
+        TableCommit(self._target).abort(list(self._prepared.values()))
         self._writers.clear()
         self._prepared.clear()
 

@@ -24,6 +24,7 @@ from morrow.engine.options.parsing import flag, memory
 from morrow.writers.append.bucket_compaction import small_size
 from morrow.writers.append.stored import check_rewritable, rewrite
 from morrow.writers.append.writer import UNAWARE, AppendWriter
+from morrow.writers.commit import TableCommit
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.deletion_vectors.maintainer import IndexChanges
 from morrow.writers.files import Placement, delete_files
@@ -62,8 +63,7 @@ def compact_append(
     try:
         messages.extend(tasks(target, states.items(), full))
     except BaseException:
-        for message in messages:
-            delete_files(target, Placement(message.partition, message.bucket), message.compact_after)
+        TableCommit(target).abort(messages)
         raise
     return messages
 

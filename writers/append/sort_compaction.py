@@ -29,8 +29,9 @@ from morrow.engine.options.parsing import choice, integer
 from morrow.writers.append.curves import CURVES, TEXT_BYTES, check_sortable
 from morrow.writers.append.stored import BATCH_ROWS, AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE
+from morrow.writers.commit import TableCommit
 from morrow.writers.deletion_vectors import DeletionMaintainer
-from morrow.writers.files import Placement, delete_files, write_files
+from morrow.writers.files import Placement, write_files
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState, restored_partitions
 from morrow.writers.target import WriteTarget
@@ -80,8 +81,7 @@ def sort_compact(
             if state.files:
                 messages.append(_sorted(target, place, state, sorter))
     except BaseException:
-        for message in messages:
-            delete_files(target, Placement(message.partition, message.bucket), message.new_files)
+        TableCommit(target).abort(messages)
         raise
     return messages
 

@@ -29,6 +29,9 @@ class HashCodeBuckets:
 
     def __init__(self, *, room: int, most: int = -1, first: int = 0, step: int = 1) -> None:
         self._room, self._most, self._first, self._step = room, most, first, step
+        self._lowest = first
+        self.greatest = -1
+        """The greatest bucket with a key, -1 for none."""
         self._hashes = np.zeros(0, np.int32)
         self._buckets = np.zeros(0, np.int16)
         self._counts: dict[int, int] = {}
@@ -38,7 +41,7 @@ class HashCodeBuckets:
     def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
         """Take the codes of an index file; `mine` tells those that this assigner answers for."""
         if bucket % self._step == self._first % self._step and len(hashes):
-            self._counts[bucket] = self._counts.get(bucket, 0) + len(hashes)
+            self._count(bucket, len(hashes))
         self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
 
     def assign(self, hashes: HashCodes, greatest: int) -> Assigned:
@@ -70,11 +73,6 @@ class HashCodeBuckets:
         codes: HashCodes = self._hashes[self._buckets == bucket]
         return codes
 
-    @property
-    def greatest(self) -> int:
-        """The greatest bucket with a key, -1 for none."""
-        return max(self._counts, default=-1)
-
     def _add(self, hashes: HashCodes, buckets: Assigned) -> None:
         joined = np.concatenate([self._hashes, hashes])
         order = np.argsort(joined, kind="stable")
@@ -101,15 +99,20 @@ class HashCodeBuckets:
         return np.concatenate(parts)
 
     def _filled(self, bucket: int, count: int) -> Assigned:
-        self._counts[bucket] = self._counts.get(bucket, 0) + count
+        self._count(bucket, count)
         return np.full(count, bucket, np.int16)
+
+    def _count(self, bucket: int, rows: int) -> None:
+        self._counts[bucket] = self._counts.get(bucket, 0) + rows
+        self.greatest = max(self.greatest, bucket)
 
     def _new_bucket(self, greatest: int) -> int | None:
         last = (MOST_BUCKETS if self._most == -1 else self._most) - 1
         if not self._counts or greatest < last:
-            free = (n for n in range(self._first, last + 1, self._step) if n not in self._counts)
-            if (bucket := next(free, None)) is not None:
-                return bucket
+            while self._lowest in self._counts:
+                self._lowest += self._step
+            if self._lowest <= last:
+                return self._lowest
         if self._most == -1 or not self._counts:
             raise Unsupported(
                 f"more than {last} dynamic buckets in a partition", hint="raise dynamic-bucket.target-row-num"

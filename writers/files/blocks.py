@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
 import polars as pl
@@ -12,8 +13,10 @@ import polars as pl
 MOST_BLOCK_ROWS = 1 << 18
 LEAST_BLOCK_ROWS = 1000
 """Java looks at the size of a file every thousand rows."""
-MOST_BLOCK_BYTES = 64 << 20
+MOST_BLOCK_BYTES = 32 << 20
 """Rows in memory that make one block."""
+MOST_THREADS = 4
+"""Each holds a block, and memory is to stay bounded on machines of any size."""
 
 T = TypeVar("T")
 
@@ -42,23 +45,20 @@ def pieces(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.Data
         yield pl.concat(waiting) if len(waiting) > 1 else waiting[0]
 
 
-def in_threads(encode: Callable[[pl.DataFrame], T], pieces: Iterator[pl.DataFrame]) -> Iterator[T]:
-    """Encoded pieces in their order, as many at a time as there are threads; a single one without any."""
-    first = next(pieces, None)
-    second = next(pieces, None)
-    if first is None:
+def in_threads(encode: Callable[[pl.DataFrame], T], pieces: Iterator[pl.DataFrame]) -> Generator[T]:
+    """Encoded pieces in their order, several at a time; a single one without any thread."""
+    start = list(islice(pieces, 2))
+    if len(start) < 2:
+        yield from map(encode, start)
         return
-    if second is None:
-        yield encode(first)
-        return
-    threads = pl.thread_pool_size()
+    threads = min(pl.thread_pool_size(), MOST_THREADS)
     with ThreadPoolExecutor(threads) as pool:
-        ahead: deque[Future[T]] = deque([pool.submit(encode, first), pool.submit(encode, second)])
+        ahead: deque[Future[T]] = deque()
         try:
-            for piece in pieces:
+            for piece in chain(start, pieces):
+                ahead.append(pool.submit(encode, piece))
                 if len(ahead) > threads:
                     yield ahead.popleft().result()
-                ahead.append(pool.submit(encode, piece))
             while ahead:
                 yield ahead.popleft().result()
         finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -78,11 +79,19 @@ class FileKind:
         )
 
     def describe(self, frame: pl.DataFrame) -> Described:
-        """Encode rows and collect what metadata says about them."""
+        """Encode rows and collect what metadata says about them.
+
+        Raises:
+            InvalidArgument: a null in a NOT NULL column, or a value that the format does not hold.
+        """
+        collected = stats.collect(frame, self.layout.columns, self._bounded, self.format)
+        for column in self.layout.columns:
+            if collected.nulls[column.name] and not column.type.nullable:
+                raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
         keys = [key.name for key in self.layout.keys]
         found = Described(
             self.encoder.block(self.layout.stored(frame)),
-            stats.collect(frame, self.layout.columns, self._bounded, self.format),
+            collected,
             (frame[:1].select(keys), frame[-1:].select(keys)),
             frame.select(dict.fromkeys(index.column for index in self.indexes).keys()),
         )

@@ -60,7 +60,10 @@ class ParquetEncoder:
         table = pa.Table.from_arrays(columns, schema=self._schema)
         sink = pa.BufferOutputStream()
         encodings = choose(frame, self._schema, dictionaries=self._dictionaries)
-        pq.write_table(table, sink, row_group_size=max(frame.height, 1), **encodings.properties, **self._properties)
+        try:
+            pq.write_table(table, sink, row_group_size=max(frame.height, 1), **encodings.properties, **self._properties)
+        except pa.ArrowInvalid as error:
+            raise InvalidArgument(f"the rows do not fit a Parquet file: {error}") from error
         data = memoryview(sink.getvalue())
         length, _ = TAIL.unpack(data[-TAIL.size :])
         end = len(data) - TAIL.size - length

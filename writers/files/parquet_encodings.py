@@ -51,7 +51,7 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
             chosen.dictionary.extend(leaf_paths(stored) if dictionaries else ())
         elif dictionaries and column.n_unique() < REPEATING * sample.height:
             chosen.dictionary.append(stored.name)
-        elif _has_small_differences(frame[stored.name][:SAMPLE_ROWS]):
+        elif not is_int96(stored.type) and _has_small_differences(frame[stored.name][:SAMPLE_ROWS]):
             chosen.others[stored.name] = DELTA
     return chosen
 
@@ -77,13 +77,12 @@ def _leaves(type_: pa.DataType) -> list[tuple[tuple[str, ...], pa.DataType]]:
 
 def _has_small_differences(column: pl.Series) -> bool:
     """Whether these neighbouring values are integers in Parquet, with differences of few bits."""
-    physical = column.to_physical()
-    if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128 or physical.null_count():
+    physical = column.to_physical().drop_nulls()
+    if not physical.dtype.is_signed_integer() or physical.dtype == pl.Int128:
         return False
-    values = physical.to_numpy().astype(np.float64)
-    if len(values) < 2:
+    differences = np.diff(physical.to_numpy().astype(np.float64))
+    if not len(differences):
         return False
-    differences = np.diff(values)
     bits = 64 if physical.dtype == pl.Int64 else 32
     spread = float(differences.max() - differences.min())
-    return spread < 2.0 ** (SMALL_DIFFERENCES * bits)
+    return spread < float(1 << int(SMALL_DIFFERENCES * bits))

@@ -146,7 +146,7 @@ def _plain(field: pa.Field) -> pa.Field:
 
 def is_int96(type_: pa.DataType) -> bool:
     """Whether this type of a stored field stands for INT96."""
-    return bool(pa.types.is_fixed_size_binary(type_)) and type_.byte_width == INT96_WIDTH
+    return bool(pa.types.is_fixed_size_binary(type_) and type_.byte_width == INT96_WIDTH)
 
 
 def _finished(array: pa.Array, type_: pa.DataType) -> pa.Array:

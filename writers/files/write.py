@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import chain, count
 
@@ -53,14 +53,14 @@ def write_files(
     """
     kind = FileKind.of(target, level, changelog=changelog, prefix=prefix)
     unique, numbers = uuid.uuid4(), count()
-    blocks = in_threads(kind.describe, pieces(frames, kind.block_bytes))
     files: list[DataFileMeta] = []
     try:
-        for first in blocks:
-            name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
-            file = _write_file(target, place, kind, name, chain([first], blocks), source, first_sequence)
-            files.append(file)
-            first_sequence += file.row_count
+        with closing(in_threads(kind.describe, pieces(frames, kind.block_bytes))) as blocks:
+            for first in blocks:
+                name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
+                file = _write_file(target, place, kind, name, chain([first], blocks), source, first_sequence)
+                files.append(file)
+                first_sequence += file.row_count
     except BaseException:
         with suppress(StorageError):
             delete_files(target, place, files)

@@ -22,7 +22,7 @@ class SpilledRun:
 
     def batches(self) -> Iterator[pl.DataFrame]:
         """The rows, a batch in memory at a time."""
-        with pa.memory_map(str(self.path)) as source:
+        with pa.OSFile(str(self.path)) as source:
             reader = pa.ipc.open_file(source)
             for number in range(reader.num_record_batches):
                 frame = pl.from_arrow(reader.get_batch(number))

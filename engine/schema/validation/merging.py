@@ -82,9 +82,17 @@ def changelog(proposal: Proposal) -> None:
 
 
 def deletion_vectors(proposal: Proposal) -> None:
-    """Not with full-compaction changelogs, nor with first-row, which deletes nothing."""
+    """Not with full-compaction changelogs, nor with first-row, which deletes nothing; commits wait for lookups.
+
+    The last one Paimon's documents ask for and its validation does not: a commit that did not wait would be invisible.
+    """
     if not proposal.options.deletion_vectors:
         return
+    proposal.require(
+        not proposal.keyed or proposal.flag("lookup-wait", True),
+        "'deletion-vectors.enabled' does not go with 'lookup-wait' = false: rows are read once they were compacted, so "
+        "a commit has to wait for that",
+    )
     proposal.require(
         proposal.changelog_producer != "full-compaction",
         "'deletion-vectors.enabled' does not go with 'changelog-producer' = full-compaction; use none, input or lookup",

@@ -10,7 +10,7 @@ import pytest
 
 from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.schema import TableSchema, key_field, nested_field_ids, parse_schema
+from morrow.engine.format.schema import TableSchema, key_field, nested_field_ids, parse_schema, schema_json
 
 PATH = "t/schema/schema-4"
 NODE: dict[str, Any] = {
@@ -144,3 +144,65 @@ def test_members_of_rows_have_ids_at_every_depth() -> None:
 
     assert nested_field_ids(t.MapType(key=t.IntType(), value=outer)) == (7, 8, 9)
     assert nested_field_ids(t.IntType()) == ()
+
+
+AS_JAVA_PRINTS = """{
+  "version" : 3,
+  "id" : 1,
+  "fields" : [ {
+    "id" : 0,
+    "name" : "id",
+    "type" : "INT NOT NULL"
+  }, {
+    "id" : 1,
+    "name" : "größe",
+    "type" : {
+      "type" : "MAP NOT NULL",
+      "key" : "STRING",
+      "value" : {
+        "type" : "ROW",
+        "fields" : [ {
+          "id" : 2,
+          "name" : "q",
+          "type" : "TIMESTAMP(3)"
+        } ]
+      }
+    },
+    "description" : "a \\"size\\"",
+    "defaultValue" : "5"
+  } ],
+  "highestFieldId" : 3,
+  "partitionKeys" : [ ],
+  "primaryKeys" : [ "id", "größe" ],
+  "options" : {
+    "bucket" : "1"
+  },
+  "comment" : "c",
+  "timeMillis" : 1795218201436
+}"""
+
+
+def test_schemas_are_printed_as_java_prints_them() -> None:
+    schema = parse_schema(AS_JAVA_PRINTS.encode(), PATH)
+    assert schema_json(schema).decode() == AS_JAVA_PRINTS
+
+
+def test_what_is_not_there_is_not_printed() -> None:
+    text = schema_json(TableSchema(0, (), -1)).decode()
+    assert '"options" : { },\n  "timeMillis" : 0\n}' in text
+    assert "comment" not in text
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [
+        t.DecimalType(False, 10, 2),
+        t.ArrayType(False, t.IntType(False)),
+        t.VectorType(element=t.FloatType(), length=3),
+        t.MultisetType(element=t.VarCharType()),
+        t.MapType(key=t.IntType(False), value=t.ArrayType(element=t.DateType())),
+        t.RowType(False, (t.DataField(4, "a", t.IntType(), "x", "1"), t.DataField(2, "b", t.VariantType()))),
+    ],
+)
+def test_types_read_back_from_json(data_type: t.DataType) -> None:
+    assert t.from_json(t.to_json(data_type)) == data_type

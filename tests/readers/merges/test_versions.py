@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -62,3 +63,14 @@ def test_versions_are_those_of_a_dict(runs: list[set[int]], dtype: type[pl.DataT
 def test_any_number_of_files_can_hold_a_key(files: int) -> None:
     versions = versions_of(pl.DataFrame({"k": [7] * files}), NO_AGE, (), [1] * files)
     assert in_order(versions) == [list(range(files))]
+
+
+def test_of_levels_above_zero_only_the_lowest_counts() -> None:
+    """Where compactions fold in what lies above, the row there has been taken into account."""
+    keys = pl.DataFrame({"k": [1, 2, 1, 3, 1, 2]})
+    levels = np.array([5, 5, 4, 4, 0, 3])
+
+    versions = versions_of(keys, NO_AGE, (), [2, 2, 2], levels)
+
+    assert versions.single.tolist() == [False, False, False, True, False, True]
+    assert in_order(versions) == [[2, 4]]

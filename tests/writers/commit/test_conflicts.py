@@ -217,13 +217,33 @@ def test_a_bucket_has_one_index_file_of_a_kind(tmp_path: Path) -> None:
     committer(metadata).commit(
         [message(new_index_files=(vectors("index-0", "a"),)), message(bucket=1, new_index_files=(_hashes("hash-1"),))]
     )
-    committer(metadata).commit([message(new_index_files=(vectors("index-2", "a"), _hashes("hash-2")))])
+    index_2, hash_2 = vectors("index-2", "a"), _hashes("hash-2")
+    replaced = (vectors("index-0", "a"),)
+    committer(metadata).commit([message(new_index_files=(index_2, hash_2), deleted_index_files=replaced)])
     assert _index_names(metadata) == ["hash-1", "hash-2", "index-2"]
 
     committer(metadata).commit([message(deleted_index_files=(vectors("index-2", "a"),))])
     assert _index_names(metadata) == ["hash-1", "hash-2"]
     with pytest.raises(InvalidArgument, match=r"two index files for one bucket \(index-3, index-4\)"):
         committer(metadata).commit([message(new_index_files=(vectors("index-3", "a"), vectors("index-4", "a")))])
+
+
+def test_an_index_file_that_a_writer_has_not_seen(tmp_path: Path) -> None:
+    metadata = table(tmp_path, keyed=True, options=VECTORS)
+    committer(metadata).commit([message(A)])
+    committer(metadata).commit([message(new_index_files=(vectors("index-0", "a"),))])
+
+    for late in (
+        message(new_index_files=(vectors("index-1", "a"),)),
+        message(new_index_files=(vectors("index-1", "a"),), deleted_index_files=(vectors("index-before", "a"),)),
+    ):
+        assert "index-0 was written by somebody else" in _why(metadata, late)
+
+
+def _why(metadata: TableMetadata, late: CommitMessage) -> str:
+    with pytest.raises(CommitConflict) as caught:
+        committer(metadata).commit([late])
+    return str(caught.value)
 
 
 def _hashes(name: str) -> IndexFileMeta:

@@ -1,0 +1,92 @@
+"""One process of a race, in the environment of its engine: commits rows one after the other, and says which went in.
+
+Called with a JSON object: engine, warehouse (of table `db.t`), storage options, number of the process, commits, rows of
+each. Prints ``ready``, waits for a line, then prints one JSON object a commit: the ids and the error, if any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+CONFLICTS_REPEATED = 1_000
+
+
+def morrow(warehouse, storage_options):
+    from morrow import Catalog
+    from morrow.engine.errors import CommitConflict
+
+    table = Catalog(warehouse, storage_options=storage_options).table("db.t")
+
+    def append(rows):
+        for _ in range(CONFLICTS_REPEATED):
+            try:
+                return table.append(rows)
+            except CommitConflict:  # nothing was committed: write again
+                continue
+        raise RuntimeError("always somebody else was faster")
+
+    return append
+
+
+def pypaimon(warehouse, storage_options):
+    from pypaimon import CatalogFactory
+
+    return _written(CatalogFactory.create({"warehouse": warehouse, **_hadoop_names(storage_options)}))
+
+
+def pypaimon_rust(warehouse, storage_options):
+    from pypaimon_rust.datafusion import PaimonCatalog
+
+    names = {key.removeprefix("fs."): value for key, value in _hadoop_names(storage_options).items()}
+    return _written(PaimonCatalog({"warehouse": warehouse, **names}))
+
+
+def _written(catalog):
+    table = catalog.get_table("db.t")
+
+    def append(rows):
+        builder = table.new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        write.write_arrow(rows)
+        commit.commit(write.prepare_commit())
+
+    return append
+
+
+def _hadoop_names(storage_options):
+    names = {
+        "aws_endpoint_url": "fs.s3.endpoint",
+        "aws_region": "fs.s3.region",
+        "aws_access_key_id": "fs.s3.accessKeyId",
+        "aws_secret_access_key": "fs.s3.accessKeySecret",
+    }
+    return {names[key]: value for key, value in storage_options.items()}
+
+
+ENGINES = {"morrow": morrow, "pypaimon": pypaimon, "pypaimon-rust": pypaimon_rust}
+
+
+def main() -> None:
+    import pyarrow as pa
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an engine prints must not mix with the answers
+    task = json.loads(sys.argv[1])
+    append = ENGINES[task["engine"]](task["warehouse"], task["storage_options"])
+    print("ready", file=answers, flush=True)
+    sys.stdin.readline()
+    for number in range(task["commits"]):
+        first = (task["process"] * task["commits"] + number) * task["rows"]
+        ids = list(range(first, first + task["rows"]))
+        error = None
+        try:
+            append(pa.table({"id": pa.array(ids, pa.int64()), "name": [f"row {i}" for i in ids]}))
+        except Exception as failure:  # noqa: BLE001 - of any engine; the race goes on, and the error is counted
+            error = f"{type(failure).__name__}: {failure}"[:300]
+        print(json.dumps({"ids": ids, "error": error}), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

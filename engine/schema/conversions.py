@@ -1,0 +1,61 @@
+"""Tables that begin or cease to have deletion vectors: only when their files read the same in both ways.
+
+With vectors, files above level 0 are read as they are and level 0 is not read at all; without, files are merged and
+vectors are not looked at. A full compaction makes both the same: each bucket is one sorted run, in which nothing is
+dead. Snapshots from before the change should not be travelled to.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.options.parsing import flag
+from morrow.engine.plan.entries import index_entries, live_entries
+from morrow.engine.plan.metadata import TableMetadata
+
+OPTION = "deletion-vectors.enabled"
+
+
+def check_conversion(metadata: TableMetadata, before: TableSchema, after: TableSchema) -> None:
+    """Check a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
+
+    Raises:
+        InvalidArgument: rows would be lost, doubled, or come back.
+    """
+    had, has = (flag(schema.options, OPTION, False, metadata.where) for schema in (before, after))
+    if had == has or (snapshot := metadata.latest_snapshot()) is None:
+        return
+    compact = "compact the table fully first: compact(full=True)"
+    if had:
+        dead = _dead_rows(index_entries(metadata, snapshot))
+        if dead:
+            raise InvalidArgument(
+                f"{metadata.where}: the option {OPTION!r} cannot be unset while deletion vectors mark {dead} rows as "
+                f"dead, which would come back; {compact}"
+            )
+    elif after.primary_keys:
+        entries = live_entries(metadata, snapshot, after).frame
+        if not _one_run_each(entries):
+            raise InvalidArgument(
+                f"{metadata.where}: the option {OPTION!r} cannot be set while buckets hold several sorted runs, which "
+                f"would be read unmerged or not at all; {compact}"
+            )
+
+
+def _dead_rows(indexes: pl.DataFrame | None) -> int:
+    if indexes is None:
+        return 0
+    vectors = indexes.filter(indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
+    ranges = vectors.select(pl.col("_DELETIONS_VECTORS_RANGES").explode()).drop_nulls().to_series()
+    # A vector of unknown size marks at least a row.
+    return int(ranges.struct.field("_CARDINALITY").fill_null(1).sum()) if len(ranges) else 0
+
+
+def _one_run_each(entries: pl.DataFrame) -> bool:
+    """Whether every bucket is one sorted run above level 0; rows that wait for a bucket are not looked at."""
+    placed = entries.filter(entries["_BUCKET"] >= 0)
+    levels = placed.group_by("_PARTITION", "_BUCKET").agg(pl.col("_LEVEL").n_unique())
+    return not (placed["_LEVEL"] == 0).any() and not (levels["_LEVEL"] > 1).any()

@@ -1,0 +1,249 @@
+"""Reading what changed: ``Table.changes`` between snapshots, ``Table.stream`` as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
+from morrow.engine.plan.changes import ROWKIND_FIELD
+from tests.support.canonical import assert_same_rows, normal_rows, rows_of
+from tests.support.golden import jsonl
+
+
+def keyed(folder: Path, **options: str) -> morrow.Table:
+    """A table of one bucket; in the names of options ``_`` stands for a dash."""
+    named = {name.replace("_", "-"): value for name, value in options.items()}
+    catalog = morrow.Catalog(folder)
+    return catalog.create_table(
+        "db.t", schema="k INT NOT NULL, v STRING", primary_keys=["k"], options={"bucket": "1", **named}
+    )
+
+
+def write(table: morrow.Table, *rows: tuple[str, int, str | None]) -> None:
+    """One commit; each row is led by its kind."""
+    frame = pl.DataFrame([row[1:] for row in rows], schema={"k": pl.Int32, "v": pl.String}, orient="row")
+    table.append(frame, kinds=[row[0] for row in rows] if table.primary_keys else None)
+
+
+def told(changes: morrow.changes.Changes) -> list[tuple[Any, ...]]:
+    return changes.to_polars().rows()
+
+
+# --- changes ---
+
+
+def test_without_a_producer_changes_are_what_was_written(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"), ("+I", 2, "b"))
+    write(t, ("+U", 1, "A"), ("-D", 2, "b"))
+    t.compact(full=True)
+    write(t, ("+I", 3, "c"))
+
+    assert told(t.changes(0, 1)) == [("+I", 1, "a"), ("+I", 2, "b")]
+    assert told(t.changes(1)) == [("+U", 1, "A"), ("-D", 2, "b"), ("+I", 3, "c")]
+    assert told(t.changes(2, 2)) == []
+    assert t.changes().count() == 5
+
+
+def test_a_producer_tells_what_became_of_keys(tmp_path: Path) -> None:
+    t = keyed(tmp_path, changelog_producer="lookup")
+    write(t, ("+I", 1, "a"), ("+I", 2, "b"))
+    write(t, ("+I", 1, "A"), ("-D", 2, None))
+
+    assert told(t.changes(2)) == [("-U", 1, "a"), ("+U", 1, "A"), ("-D", 2, "b")]
+    assert told(t.changes(2, mode="delta")) == [("+I", 1, "A"), ("-D", 2, None)]
+
+
+def test_a_difference_holds_two_snapshots_against_each_other(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"), ("+I", 2, "b"), ("+I", 4, "d"))
+    write(t, ("+I", 1, "A"), ("-D", 2, "b"), ("+I", 3, "c"), ("+I", 4, "other"))
+    write(t, ("+I", 4, "d"))
+
+    assert told(t.changes(1, 3, mode="diff")) == [("-U", 1, "a"), ("+U", 1, "A"), ("-D", 2, "b"), ("+I", 3, "c")]
+    assert told(t.changes(2, 3, mode="diff", filter="v = 'd'")) == [("+U", 4, "d")]
+
+
+def test_a_difference_of_rows_without_a_key_counts_them(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    t = catalog.create_table("db.t", schema="k INT, v STRING")
+    write(t, ("+I", 1, "a"), ("+I", 1, "a"), ("+I", 2, None))
+    t.overwrite(pl.DataFrame({"k": [1, 2, 2], "v": ["a", None, None]}, schema={"k": pl.Int32, "v": pl.String}))
+
+    assert sorted(told(t.changes(1, 2, mode="diff"))) == [("+I", 2, None), ("-D", 1, "a")]
+    assert told(t.changes(1, 2)) == []  # as in Paimon, delta leaves overwrites out
+
+
+def test_columns_and_filters(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"), ("+I", 2, "b"))
+    assert told(t.changes(columns=["v"], filter="k > 1")) == [("+I", "b")]
+    with pytest.raises(ColumnNotFound):
+        t.changes(columns=["x"])
+
+
+def test_every_form_of_the_rows(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    changes = t.changes()
+    table = changes.to_arrow()
+    assert table.schema == changes.schema
+    assert table.to_pylist() == [{"rowkind": "+I", "k": 1, "v": "a"}]
+    assert changes.to_reader().read_all() == table
+    assert changes.to_pandas()["rowkind"].to_list() == ["+I"]
+    assert pl.DataFrame(changes).rows() == [("+I", 1, "a")]
+    with duckdb.connect() as connection:
+        assert changes.to_duckdb(connection).fetchall() == [("+I", 1, "a")]
+
+
+def test_times_are_those_of_commits(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    write(t, ("+I", 2, "b"))
+    first, second = (snapshot.time_millis for snapshot in t.snapshots())
+    assert told(t.changes(from_timestamp=first - 1, to_timestamp=first)) == [("+I", 1, "a")]
+    assert told(t.changes(from_timestamp=first)) == [("+I", 2, "b")]
+    assert told(t.changes(from_timestamp=second + 1_000)) == []
+    assert told(t.changes(to_timestamp=first - 1)) == []
+
+
+def test_tags_are_held_against_each_other(tmp_path: Path, golden_root: Path) -> None:
+    t = morrow.open(golden_root / "public/tags_basic/warehouse/db.db/t")
+    tags = t.tags.list()
+    old, new = tags[0], tags[-1]
+    changes = t.changes(old.name, new.name)
+
+    state = {tuple(row) for row in t.scan(tag=old.name).to_polars().rows()}
+    for kind, *row in told(changes):
+        state.symmetric_difference_update({tuple(row)})
+        assert (tuple(row) in state) == (kind in ("+I", "+U"))
+    assert state == {tuple(row) for row in t.scan(tag=new.name).to_polars().rows()}
+
+
+def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    assert told(t.changes()) == []  # no snapshot yet
+    write(t, ("+I", 1, "a"))
+    with pytest.raises(InvalidArgument, match="mode must be one of auto, delta, changelog, diff"):
+        t.changes(mode="both")  # type: ignore[arg-type]  # the wrong call is the test
+    with pytest.raises(InvalidArgument, match="only one of from_snapshot and from_timestamp"):
+        t.changes(1, from_timestamp=0)
+    with pytest.raises(InvalidArgument, match="from an older snapshot to a newer one"):
+        t.changes(1, 0) if t.snapshots()[0].id == 0 else t.changes(2, 1)
+    with pytest.raises(SnapshotNotFound):
+        t.changes(0, 9)
+    with pytest.raises(TagNotFound):
+        t.changes("none", 1)
+
+
+# --- streams ---
+
+
+def test_a_stream_begins_with_all_rows_and_goes_on_with_changes(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    write(t, ("+I", 1, "A"))
+    stream = t.stream(wait=0)
+
+    first = next(stream)
+    assert (first.is_full, first.snapshot_id, told(first)) == (True, 2, [("+I", 1, "A")])
+    write(t, ("-D", 1, "A"))
+    t.compact(full=True)
+    write(t, ("+I", 2, "b"))
+    assert [(c.snapshot_id, told(c)) for c in stream] == [(3, [("-D", 1, "A")]), (5, [("+I", 2, "b")])]
+    assert stream.next_snapshot == 6
+
+
+def test_a_stream_may_leave_out_what_is_there(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    stream = t.stream(start="latest", wait=0)
+    assert list(stream) == []
+    write(t, ("+I", 2, "b"))
+    assert [told(c) for c in stream] == [[("+I", 2, "b")]]
+
+
+def test_the_first_rows_are_those_that_the_changelog_has_told_of(tmp_path: Path) -> None:
+    """What waits in level 0 for a lookup comes with the changes."""
+    t = keyed(tmp_path, changelog_producer="full-compaction")
+    write(t, ("+I", 1, "a"))
+    t.compact(full=True)
+    write(t, ("+I", 1, "A"))
+    stream = t.stream(wait=0)
+    assert told(next(stream)) == [("+I", 1, "a")]
+    t.compact(full=True)
+    assert [told(c) for c in stream] == [[("-U", 1, "a"), ("+U", 1, "A")]]
+
+
+def test_overwrites_are_followed_where_the_table_says_so(tmp_path: Path) -> None:
+    t = keyed(tmp_path, streaming_read_overwrite="true")
+    write(t, ("+I", 1, "a"), ("+I", 2, "b"))
+    t.overwrite(pl.DataFrame({"k": [1], "v": ["A"]}, schema={"k": pl.Int32, "v": pl.String}))
+    assert [told(c) for c in t.stream(2, wait=0)] == [[("-U", 1, "a"), ("+U", 1, "A"), ("-D", 2, "b")]]
+
+
+def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    write(t, ("+I", 1, "a"))
+    with t.stream(consumer_id="c", wait=0) as stream:
+        assert [told(c) for c in stream] == [[("+I", 1, "a")]]
+    file = Path(t.path) / "consumer" / "consumer-c"
+    assert file.read_text() == '{\n  "nextSnapshot" : 2\n}'
+    write(t, ("+I", 2, "b"))
+
+    with pytest.raises(RuntimeError), t.stream(consumer_id="c", wait=0) as stream:
+        assert told(next(stream)) == [("+I", 2, "b")]
+        raise RuntimeError("not processed")
+    assert t.consumers.all() == {"c": 2}
+
+    stream = t.stream(consumer_id="c", wait=0)
+    assert [told(c) for c in stream] == [[("+I", 2, "b")]]
+    stream.commit()
+    assert (t.consumers.next_snapshot("c"), t.consumers.least()) == (3, 3)
+    assert t.consumers.delete("c")
+
+
+def test_only_consumers_have_progress(tmp_path: Path) -> None:
+    t = keyed(tmp_path)
+    with pytest.raises(InvalidArgument, match="give a consumer_id"):
+        t.stream().commit()
+    with pytest.raises(InvalidArgument, match="no name of a consumer"):
+        t.stream(consumer_id="../c")
+
+
+def test_a_stream_that_comes_too_late_says_so(golden_root: Path) -> None:
+    t = morrow.open(golden_root / "public/snapshots_expired/warehouse/db.db/t")
+    with pytest.raises(SnapshotExpired, match="read the whole table anew"):
+        next(t.stream(1, wait=0))
+
+
+GOLDEN_STREAMS = (
+    *("append_stream", "no_changelog_stream", "system_tables_pk", "fmt_suffix_compression"),
+    *("changelog_input", "changelog_decoupled_expire", "first_row_ignore_delete_changelog", "dv_pk_changelog_lookup"),
+    *("changelog_lookup", "changelog_lookup_partial_update", "changelog_lookup_row_deduplicate"),
+    *("changelog_full_compaction", "changelog_full_compaction_aggregation"),
+    "changelog_full_compaction_row_deduplicate",
+)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", GOLDEN_STREAMS)
+def test_streams_are_those_of_java(name: str, golden_root: Path) -> None:
+    folder = golden_root / "public" / name
+    steps: Sequence[dict[str, Any]] = json.loads((folder / "case.json").read_text())["stream"]
+    t = morrow.open(folder / "warehouse/db.db/t")
+    fields = (ROWKIND_FIELD, *t.schemas()[-1].fields)
+
+    found = {c.snapshot_id: rows_of(c.to_arrow(), fields) for c in t.stream(1, wait=0)}
+
+    assert list(found) == [step["snapshot"] for step in steps]
+    for step in steps:
+        assert_same_rows(found[step["snapshot"]], normal_rows(jsonl(folder / step["file"]), fields), fields)

@@ -1,0 +1,86 @@
+"""Compaction on request: fewer files, the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import morrow
+from morrow.engine.errors import InvalidArgument, Unsupported
+from tests.support.written import new_table, rows
+
+
+def files(table: morrow.Table) -> int:
+    return len(table.scan().plan.files)
+
+
+def test_full(any_table: morrow.Table) -> None:
+    for number in range(5, 8):
+        any_table.append({"id": [number], "p": ["x"], "n": [1], "v": ["v"]})
+    before = rows(any_table)
+    held = files(any_table)
+    any_table.compact(full=True)
+    assert rows(any_table) == before
+    assert files(any_table) <= held
+
+
+def test_write_only_tables_are_compacted_on_request(tmp_path: Path) -> None:
+    options = {"bucket": 1, "write-only": True}
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options=options)
+    for number in range(9):
+        table.upsert({"id": [1, number], "v": [number, number]})
+    assert files(table) == 9
+    snapshot = table.compact(full=True)
+    assert snapshot is not None
+    assert (snapshot.commit_kind, files(table)) == ("COMPACT", 1)
+    assert rows(table)[:2] == [(0, 0), (1, 8)]
+    assert table.compact(full=True) is None
+
+
+@pytest.mark.parametrize("keys", [[], ["id", "p"]], ids=["append", "keyed"])
+def test_some_partitions(tmp_path: Path, keys: list[str]) -> None:
+    options = {"bucket": 1, "bucket-key": "id", "write-only": True}
+    table = new_table(tmp_path, "id INT, p INT", keys=keys, by=["p"], options=options)
+    for number in range(6):
+        table.append({"id": [number] * 3, "p": [1, 2, 3]})
+    table.compact(full=True, partition={"p": 1})
+    assert files(table) == 13
+    table.compact(full=True, where="p >= 3")
+    assert files(table) == 8
+    assert table.compact(full=True, where="p > 100") is None
+    with pytest.raises(InvalidArgument, match="'id' is no partition column; whole partitions are compacted"):
+        table.compact(where="id = 1")
+
+
+def test_sorted_append_tables(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "a INT, b INT")
+    table.append({"a": [3, 1, 2], "b": [1, 1, 0]})
+    table.append({"a": [1], "b": [0]})
+    table.compact(order_by=["b", "a"])
+    assert table.scan(columns=["a", "b"]).to_polars().rows() == [(1, 0), (2, 0), (1, 1), (3, 1)]
+    assert files(table) == 1
+    table.compact(order_by=["a", "b"], strategy="zorder")
+    table.compact(order_by=["a", "b"], strategy="hilbert")
+    assert rows(table) == [(1, 0), (1, 1), (2, 0), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"strategy": "zorder"}, InvalidArgument),
+        ({"order_by": ["id"], "strategy": "spiral"}, InvalidArgument),
+        ({"order_by": "id"}, Unsupported),
+        ({"partition": {"id": 1}}, InvalidArgument),
+        ({"where": "id = 1"}, InvalidArgument),
+    ],
+    ids=str,
+)
+def test_what_is_refused(keyed: morrow.Table, arguments: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        keyed.compact(**arguments)
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    assert new_table(tmp_path, "id INT").compact(full=True) is None

@@ -1,0 +1,105 @@
+"""Updates: columns get new values in the rows that match."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from tests.support.written import new_table, rows
+
+
+def test_sql_polars_and_plain_values(any_table: morrow.Table) -> None:
+    any_table.update({"n": "n * 2 + id", "v": pl.col("v").str.to_uppercase()}, where="id <= 2")
+    any_table.update({"n": 5}, where=pl.col("n").is_null())
+    assert rows(any_table) == [(1, "x", 21, "A"), (2, "x", 42, "B"), (3, "y", 30, "c"), (4, "y", 5, "d")]
+
+
+def test_all_rows_and_every_expression_sees_the_old_row(any_table: morrow.Table) -> None:
+    any_table.update({"n": "length(v)", "v": "v || coalesce(CAST(n AS VARCHAR), '-')"})
+    assert rows(any_table, columns=["n", "v"]) == [(1, "a10"), (1, "b20"), (1, "c30"), (1, "d-")]
+
+
+def test_no_row_matches(any_table: morrow.Table) -> None:
+    assert any_table.update({"n": 1}, where="id > 99") is None
+
+
+def test_a_row_may_move_to_another_partition(tmp_path: Path) -> None:
+    for keys in ([], ["id"]):
+        table = new_table(tmp_path, "id INT, p STRING", keys=keys, by=["p"], name=f"t{len(keys)}")
+        table.append({"id": [1, 2], "p": ["x", "x"]})
+        table.update({"p": "'y'"}, "id = 1")
+        assert rows(table) == [(1, "y"), (2, "x")]
+
+
+def test_assignment_casts_as_sql_does(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, m DECIMAL(10, 2), f FLOAT, d DATE, t TIMESTAMP(3), l ARRAY<INT>")
+    table.append({"id": [1], "m": [Decimal("1.50")]})
+    table.update({"m": "m * 1.115", "f": "0.1", "d": "'2024-05-14'", "t": "DATE '2024-05-14'", "l": "[id, 2]"})
+    (row,) = table.scan().to_arrow().to_pylist()
+    assert row["m"] == Decimal("1.67")
+    assert row["f"] == pytest.approx(0.1)
+    assert (row["d"], row["t"]) == (dt.date(2024, 5, 14), dt.datetime(2024, 5, 14))
+    assert row["l"] == [1, 2]
+
+
+def test_plain_values_of_all_sorts(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, m DECIMAL(10, 2), d DATE, z TIMESTAMP_LTZ(3), b BYTES, l ARRAY<INT>, s STRING")
+    table.append({"id": [1]})
+    noon = dt.datetime(2024, 5, 14, 12, tzinfo=dt.UTC)
+    new = {"m": Decimal("2.5"), "d": noon.date(), "z": noon, "b": b"x", "l": [1], "s": pl.lit("text")}
+    table.update(new)
+    (row,) = table.scan().to_arrow().to_pylist()
+    assert row == {"id": 1, **new, "s": "text"}
+    table.update({name: None for name in new})
+    assert set(table.scan(columns=list(new)).to_polars().row(0)) == {None}
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"n": "done"}, r"set n: there is no column 'done'; .*polars.lit\('done'\)"),
+        ({"nope": "1"}, r"no column 'nope'"),
+        ({"n": "sum(n)"}, r"set n: an aggregate function cannot be used here"),
+        ({"n": "(SELECT 1)"}, r"set n: a subquery cannot be used here"),
+        ({"n": "1; DROP TABLE rows"}, r"set n: the SQL expression .* does not parse"),
+        ({"n": "'x'"}, r"column 'n': string where INT is needed"),
+        ({"n": 2**40}, r"set n: 1099511627776 does not fit INT"),
+        ({"n": "n * 1000000000"}, r"DuckDB cannot compute set n"),
+        ({"n": 1.5}, r"set n: 1.5 does not fit INT"),
+        ({"v": 5}, r"set v: 5 does not fit STRING"),
+        ({"n": pl.col("zz")}, r"set n: there is no column 'zz'"),
+        ({"n": pl.col("v") + 1}, r"set n: "),
+        ({"id": "id + 1"}, r"'id' is part of the primary key"),
+        ({}, r"give the columns to set"),
+        ("n = 1", r"give the columns to set"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_changes_nothing(keyed: morrow.Table, new: Any, message: str) -> None:
+    before = rows(keyed)
+    with pytest.raises((InvalidArgument, ColumnNotFound), match=message):
+        keyed.update(new)
+    assert rows(keyed) == before
+    assert len(keyed.snapshots()) == 1
+
+
+@pytest.mark.parametrize("engine", ["first-row", "aggregation"])
+def test_engines_that_update_no_rows(tmp_path: Path, engine: str) -> None:
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": 1, "merge-engine": engine})
+    with pytest.raises(Unsupported, match=f"an update of a table with the merge engine {engine} is not supported"):
+        table.update({"v": 1})
+
+
+def test_not_null_columns(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, v INT NOT NULL")
+    table.append({"id": [1], "v": [1]})
+    with pytest.raises(InvalidArgument, match="'v' is INT NOT NULL and the data has 1 nulls"):
+        table.update({"v": None})
+    assert rows(table) == [(1, 1)]

@@ -1,22 +1,19 @@
-"""Changes of a table between snapshots, and a stream of them that follows new snapshots."""
+"""Changes of a table between snapshots."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan import changes as planned
+from morrow.engine.plan.change_ranges import id_at, snapshots_between
 from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, ChangesMode, ChangesRequest
-from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.time_travel import Time, Travel, resolve, to_millis
 from morrow.scan import checked_columns, checked_rows
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import duckdb
     import pandas as pd
     import polars as pl
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from morrow.engine.plan.metadata import TableMetadata
 
 Mode = Literal["auto", "delta", "changelog", "diff"]
-Start = Literal["full", "latest"]
 FIRST_SNAPSHOT = 1
 
 
@@ -169,14 +165,14 @@ def make_changes(
     end = _end(metadata, to_snapshot, to_timestamp)
     if end is None:
         return Changes(metadata, request, (), None)
-    start = _start(metadata, from_snapshot, from_timestamp)
+    start = start_of(metadata, from_snapshot, from_timestamp)
     if start == end.id:
         return Changes(metadata, request, (), end)
     if resolved is ChangesMode.DIFF:
         before = resolve(metadata, Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start))
         assert before is not None
         return Changes(metadata, request, [planned.difference(metadata, request, before, end)], end)
-    between = planned.snapshots_between(metadata, start, end.id)
+    between = snapshots_between(metadata, start, end.id)
     parts = [planned.changes_of(metadata, request, snapshot, resolved) for snapshot in between]
     return Changes(metadata, request, [part for part in parts if part is not None], end)
 
@@ -186,13 +182,13 @@ def _only_one(**given: object) -> None:
         raise InvalidArgument(f"give only one of {' and '.join(given)}")
 
 
-def _start(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None) -> int:
+def start_of(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None) -> int:
     """The snapshot after which changes begin; one before the oldest for all there are."""
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot.id
     if snapshot is not None:
-        return _checked_id(snapshot)
-    found = None if timestamp is None else planned.id_at(metadata, to_millis(timestamp))
+        return checked_id(snapshot)
+    found = None if timestamp is None else id_at(metadata, to_millis(timestamp))
     earliest = metadata.earliest_snapshot_id()
     return found if found is not None else (earliest or FIRST_SNAPSHOT) - 1
 
@@ -202,112 +198,14 @@ def _end(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | 
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot
     if snapshot is not None:
-        return resolve(metadata, Travel(snapshot=_checked_id(snapshot)))
+        return resolve(metadata, Travel(snapshot=checked_id(snapshot)))
     if timestamp is None:
         return metadata.latest_snapshot()
-    found = planned.id_at(metadata, to_millis(timestamp))
+    found = id_at(metadata, to_millis(timestamp))
     return None if found is None else metadata.snapshot(found)
 
 
-def _checked_id(snapshot: int) -> int:
+def checked_id(snapshot: int) -> int:
     if isinstance(snapshot, bool) or not isinstance(snapshot, int) or snapshot < 0:
         raise InvalidArgument(f"a snapshot must be its id or the name of a tag, not {snapshot!r}")
     return snapshot
-
-
-class ChangeStream:
-    """Follows a table snapshot by snapshot; see `Table.stream`. An iterator and, with a consumer, a context.
-
-    `next_snapshot` is the snapshot that is read next, what `commit` records.
-    """
-
-    def __init__(
-        self,
-        metadata: TableMetadata,
-        request: ChangesRequest,
-        *,
-        from_snapshot: int | None,
-        from_timestamp: Time | None,
-        start: Start,
-        consumer_id: str | None,
-        wait: float | None,
-        poll: float,
-    ) -> None:
-        self._metadata = metadata
-        self._request = request
-        self._consumer_id = consumer_id
-        self._consumers = Consumers(metadata)
-        self._wait = wait
-        self._poll = poll
-        self._full: Snapshot | None = None
-        self.next_snapshot = FIRST_SNAPSHOT
-        recorded = None if consumer_id is None else self._consumers.next_snapshot(consumer_id)
-        if recorded is not None:
-            self.next_snapshot = recorded
-        elif from_snapshot is not None:
-            self.next_snapshot = _checked_id(from_snapshot)
-        elif from_timestamp is not None:
-            self.next_snapshot = _start(metadata, None, from_timestamp) + 1
-        else:
-            self._begin(start)
-
-    def _begin(self, start: Start) -> None:
-        newest = self._metadata.latest_snapshot()
-        if newest is not None:
-            self._full = newest if start == "full" else None
-            self.next_snapshot = newest.id + 1
-
-    def __iter__(self) -> ChangeStream:
-        return self
-
-    def __next__(self) -> Changes:
-        if self._full is not None:
-            newest, self._full = self._full, None
-            rows = planned.full_rows(self._metadata, self._request, newest)
-            return Changes(self._metadata, self._request, [rows], newest, is_full=True)
-        deadline = None if self._wait is None else time.monotonic() + self._wait
-        while True:
-            snapshot = self._snapshot()
-            if snapshot is not None:
-                self.next_snapshot = snapshot.id + 1
-                part = planned.followed(self._metadata, self._request, snapshot)
-                if part is not None:
-                    return Changes(self._metadata, self._request, [part], snapshot)
-                continue
-            if deadline is not None and time.monotonic() >= deadline:
-                raise StopIteration
-            time.sleep(self._poll)
-
-    def _snapshot(self) -> Snapshot | None:
-        """The next snapshot, None when it is not there yet.
-
-        Raises:
-            SnapshotExpired: it has expired.
-        """
-        try:
-            return planned.snapshot_or_changelog(self._metadata, self.next_snapshot)
-        except SnapshotExpired as error:
-            hint = "read the whole table anew, or keep snapshots for longer; a consumer_id keeps those not read yet"
-            raise SnapshotExpired(f"{error}; {hint}") from error
-        except SnapshotNotFound:
-            return None
-
-    def commit(self) -> None:
-        """Record that all changes handed out so far have been processed.
-
-        Raises:
-            InvalidArgument: the stream has no consumer id. StorageError: it cannot be written.
-        """
-        if self._consumer_id is None:
-            raise InvalidArgument("this stream has no consumer whose progress could be recorded: give a consumer_id")
-        if self._full is None:
-            self._consumers.record(self._consumer_id, self.next_snapshot)
-
-    def __enter__(self) -> ChangeStream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None and self._consumer_id is not None:
-            self.commit()

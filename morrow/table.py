@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.altering import Alteration
-from morrow.changes import Changes, ChangeStream, Mode, Start, make_changes, make_request
+from morrow.changes import Changes, Mode, make_changes, make_request
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot, Tag
 from morrow.engine.plan.consumers import Consumers
@@ -15,6 +15,7 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time
 from morrow.scan import Scan, make_scan
+from morrow.stream import ChangeStream, Start
 
 if TYPE_CHECKING:
     import pyarrow as pa

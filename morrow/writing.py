@@ -46,8 +46,9 @@ class Writer:
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
-                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name;
-                missing ones take their default value or null.
+                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name. Missing
+                ones take their default value; without one they are an error, except where null changes nothing: in
+                partial-update and aggregation tables, and in deletions.
             kinds: what each row does in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the
                 codes 0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
 
@@ -55,7 +56,7 @@ class Writer:
 
         Raises:
             ColumnNotFound: a column that the table does not have.
-            InvalidArgument: a NOT NULL column is missing or has nulls, values that do not fit their column without
+            InvalidArgument: a column is missing, a NOT NULL column has nulls, values that do not fit their column without
                 loss, row kinds that the table does not take. The writer is closed then, and nothing was written.
         """
         self._check_open()

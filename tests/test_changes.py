@@ -115,7 +115,8 @@ def test_times_are_those_of_commits(tmp_path: Path) -> None:
     assert told(t.changes(to_timestamp=first - 1)) == []
 
 
-def test_tags_are_held_against_each_other(tmp_path: Path, golden_root: Path) -> None:
+@pytest.mark.golden
+def test_tags_are_held_against_each_other(golden_root: Path) -> None:
     t = morrow.open(golden_root / "public/tags_basic/warehouse/db.db/t")
     tags = t.tags.list()
     old, new = tags[0], tags[-1]
@@ -137,7 +138,7 @@ def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="only one of from_snapshot and from_timestamp"):
         t.changes(1, from_timestamp=0)
     with pytest.raises(InvalidArgument, match="from an older snapshot to a newer one"):
-        t.changes(1, 0) if t.snapshots()[0].id == 0 else t.changes(2, 1)
+        t.changes(2, 1)
     with pytest.raises(SnapshotNotFound):
         t.changes(0, 9)
     with pytest.raises(TagNotFound):
@@ -219,6 +220,7 @@ def test_only_consumers_have_progress(tmp_path: Path) -> None:
         t.stream(consumer_id="../c")
 
 
+@pytest.mark.golden
 def test_a_stream_that_comes_too_late_says_so(golden_root: Path) -> None:
     t = morrow.open(golden_root / "public/snapshots_expired/warehouse/db.db/t")
     with pytest.raises(SnapshotExpired, match="read the whole table anew"):

@@ -89,6 +89,8 @@ class FilesystemCatalog:
             if not ignore_if_exists:
                 raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {name!r} already")
             return
+        if self.store.exists(folder):
+            raise AlreadyExists(f"{self.store.url(folder)}: there is a file where the database would be")
         if self.root:
             self.store.make_folder(self.root)
         self.store.make_folder(folder)

@@ -148,6 +148,11 @@ class LocalStore:
             raise _explained(error, path) from error
         return True
 
+    def discard(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with suppress(OSError):
+                Path(path).unlink()
+
     def delete_folder(self, folder: str) -> None:
         target = Path(folder)
         with _writing(folder):

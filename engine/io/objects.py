@@ -133,8 +133,7 @@ class ObjectStore:
             # Its end with an error gives up the parts; an answer that was lost may have left the whole object.
             with suppress(BaseError, OSError):
                 upload.__exit__(type(error), error, None)
-            with suppress(MorrowError):
-                self.delete(path)
+            self.discard([path])
             raise
 
     def local_target(self, path: str) -> str | None:  # noqa: ARG002  # a bucket is nowhere on this machine
@@ -148,6 +147,11 @@ class ObjectStore:
             return False
         self._told(path, lambda: self._bucket.delete(path))
         return True
+
+    def discard(self, paths: Sequence[str]) -> None:
+        if paths:
+            with suppress(StorageError):
+                self._told(paths[0], lambda: self._bucket.delete(list(paths)))
 
     def delete_folder(self, folder: str) -> None:
         prefix = folder.strip("/")

@@ -92,6 +92,9 @@ class FileStore(Protocol):
     def delete(self, path: str) -> bool:
         """Remove a file; False when there was none."""
 
+    def discard(self, paths: Sequence[str]) -> None:
+        """Remove files that nobody will look for, at once if the store can. What cannot be removed stays: no error."""
+
     def delete_folder(self, folder: str) -> None:
         """Remove a folder and everything in it; nothing happens when there is none."""
 

@@ -40,7 +40,7 @@ TABLE: Mapping[Treatment, str] = {
         dynamic-partition-overwrite:bool fields.default-aggregate-function:text file-index.in-manifest-threshold:memory
         file-index.read.enabled:bool file.block-size:memory file.compression:text file.compression.per.level:pairs
         file.compression.zstd-level:int file.format:text file.format.per.level:pairs
-        file.suffix.include.compression:bool force-lookup:bool! full-compaction.delta-commits:int ignore-delete:bool
+        file.suffix.include.compression:bool force-lookup:bool! ignore-delete:bool
         index-file-in-data-file-dir:bool! lookup-compact:radical|gentle lookup-compact.max-interval:int
         lookup-wait:bool manifest.compression:text manifest.delete-file-drop-stats:bool manifest.format:text
         manifest.full-compaction-threshold-size:memory manifest.merge-min-count:int manifest.target-file-size:memory
@@ -53,7 +53,9 @@ TABLE: Mapping[Treatment, str] = {
         snapshot.ignore-empty-commit:bool target-file-size:memory write-buffer-size:memory
         write-buffer-spillable:bool write-only:bool
         add-column-before-partition:bool alter-column-null-to-not-null.disabled:bool
-        deletion-vectors.modifiable:bool disable-explicit-type-casting:bool""",
+        deletion-vectors.modifiable:bool disable-explicit-type-casting:bool clustering.incremental:bool
+        compaction.offpeak-ratio:int compaction.offpeak.end.hour:int compaction.offpeak.start.hour:int
+        ignore-update-before:bool""",
     Treatment.READS: """
         batch-scan-mode:none|compact consumer-id:text consumer.changelog-only:bool consumer.expiration-time:duration
         consumer.ignore-progress:bool consumer.mode:exactly-once|at-least-once continuous.discovery-interval:duration
@@ -103,7 +105,7 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         clustering.incremental.mode:global-sort|local-sort clustering.incremental.optimize-write:bool
         clustering.strategy:text commit.callback.#.param:text data-file.external-paths.specific-fs:text
         data-file.external-paths.weights:text data-file.external-paths:text delete.force-produce-changelog:bool
-        end-input.check-partition-expire:bool format-table.commit-hive-sync-url:text
+        end-input.check-partition-expire:bool full-compaction.delta-commits:int format-table.commit-hive-sync-url:text
         format-table.file.compression:text format-table.implementation:paimon|engine
         format-table.partition-path-only-value:bool global-index.build.max-parallelism:int
         global-index.build.max-shard:int global-index.column-update-action:throw_error|drop_partition_index
@@ -128,12 +130,11 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         visibility-callback.timeout:duration""",
     Treatment.REFUSED: """
         auto-create:bool blob-descriptor-field:text! blob-external-storage-field:text!
-        blob-external-storage-path:text! branch:text chain-table.enabled:bool clustering.incremental:bool
+        blob-external-storage-path:text! branch:text chain-table.enabled:bool
         commit.callbacks:text commit.discard-duplicate-files:bool commit.strict-mode.last-safe-snapshot:long
-        compaction.offpeak-ratio:int compaction.offpeak.end.hour:int compaction.offpeak.start.hour:int
         cross-partition-upsert.index-ttl:duration data-evolution.enabled:bool!
         data-file.external-paths.strategy:none|specific-fs|round-robin|entropy-inject|weight-robin
-        ignore-update-before:bool path:text pk-clustering-override:bool!
+        path:text pk-clustering-override:bool!
         query-auth.enabled:bool record-level.expire-time:duration
         row-tracking.enabled:bool! tag.automatic-creation:none|process-time|watermark|batch tag.callbacks:text
         type:table|format-table|materialized-table|object-table|lance-table|iceberg-table upsert-key:text
@@ -169,21 +170,12 @@ REFUSED_BECAUSE: Mapping[str, tuple[frozenset[str], str]] = {
         ("blob-external-storage-path", "", NOT_IN_A_WRITE),
         ("branch", "main", "open the branch instead, with Table.on_branch"),
         ("chain-table.enabled", "false", NOT_IN_A_WRITE),
-        ("clustering.incremental", "false", "sort the table with compact instead"),
         ("commit.callbacks", "", "Morrow cannot call Java classes"),
         ("commit.discard-duplicate-files", "false", "Morrow refuses files that are there already"),
         ("commit.strict-mode.last-safe-snapshot", "", "Morrow does not check commits of others this way"),
-        ("compaction.offpeak-ratio", "0", "Morrow compacts alike at all hours; call compact at the hour you want"),
-        ("compaction.offpeak.end.hour", "-1", "Morrow compacts alike at all hours; call compact at the hour you want"),
-        (
-            "compaction.offpeak.start.hour",
-            "-1",
-            "Morrow compacts alike at all hours; call compact at the hour you want",
-        ),
         ("cross-partition-upsert.index-ttl", "", "a key that the index forgot would be there twice"),
         ("data-evolution.enabled", "false", NOT_IN_A_WRITE),
         ("data-file.external-paths.strategy", "none", "Morrow writes into the table's own folder"),
-        ("ignore-update-before", "false", "leave -U rows out of what you write"),
         ("path", "", "a table of a catalog lies in the folder of its name"),
         ("pk-clustering-override", "false", NOT_IN_A_WRITE),
         ("query-auth.enabled", "false", "it needs a REST catalog"),

@@ -42,7 +42,6 @@ REFUSED_UNLESS: Mapping[str, tuple[str, ...]] = {
     "pk-clustering-override": ("false",),
     "chain-table.enabled": ("false",),
     "query-auth.enabled": ("false",),
-    "ignore-update-before": ("false",),
     "primary-key.nullable": ("false",),
     "scan.mode": ("default", "latest-full", "full", "latest", "from-snapshot", "from-snapshot-full", "from-timestamp"),
     "batch-scan-mode": ("none",),

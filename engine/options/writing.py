@@ -67,6 +67,7 @@ class WriteOptions:
     write_buffer: int = 256 * MIB
     spillable: bool = True
     rowkind_field: str | None = None
+    ignore_update_before: bool = False
     # Buckets
     dynamic_bucket_rows: int = 2_000_000
     dynamic_bucket_initial: int | None = None
@@ -81,6 +82,8 @@ class WriteOptions:
     size_amplification: int = 200
     size_ratio: int = 1
     force_up_level_zero: bool = False
+    off_peak_hours: tuple[int, int] | None = None
+    off_peak_size_ratio: int = 0
     optimization_interval: timedelta | None = None
     total_size_threshold: int | None = None
     incremental_size_threshold: int | None = None
@@ -92,8 +95,9 @@ class WriteOptions:
     force_lookup: bool = False
     lookup_wait: bool = True
     lookup_compact: LookupCompact = LookupCompact.RADICAL
-    lookup_compact_interval: int | None = None
+    lookup_compact_interval: int = 10
     bucket_append_ordered: bool = True
+    incremental_clustering: bool = False
     # Deletion vectors
     deletion_vectors: bool = False
     bitmap64: bool = False
@@ -111,7 +115,6 @@ class WriteOptions:
     commit_min_wait: timedelta = timedelta(milliseconds=10)
     commit_max_wait: timedelta = timedelta(seconds=10)
     force_create_snapshot: bool = False
-    ignore_empty_commit: bool | None = None
     commit_user_prefix: str | None = None
 
     @property
@@ -171,6 +174,7 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         write_buffer=memory(raw, "write-buffer-size", 256 * MIB, where) or 256 * MIB,
         spillable=flag(raw, "write-buffer-spillable", True, where),
         rowkind_field=raw.get("rowkind.field"),
+        ignore_update_before=flag(raw, "ignore-update-before", False, where),
         dynamic_bucket_rows=integer(raw, "dynamic-bucket.target-row-num", 2_000_000, where),
         dynamic_bucket_initial=integer(raw, "dynamic-bucket.initial-buckets", 0, where) or None,
         dynamic_bucket_most=integer(raw, "dynamic-bucket.max-buckets", -1, where),
@@ -183,6 +187,8 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         size_amplification=integer(raw, "compaction.max-size-amplification-percent", 200, where),
         size_ratio=integer(raw, "compaction.size-ratio", 1, where),
         force_up_level_zero=flag(raw, "compaction.force-up-level-0", False, where),
+        off_peak_hours=_off_peak_hours(raw, where),
+        off_peak_size_ratio=integer(raw, "compaction.offpeak-ratio", 0, where),
         optimization_interval=duration(raw, "compaction.optimization-interval", None, where),
         total_size_threshold=memory(raw, "compaction.total-size-threshold", None, where),
         incremental_size_threshold=memory(raw, "compaction.incremental-size-threshold", None, where),
@@ -194,8 +200,9 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         lookup_wait=flag(raw, "lookup-wait", True, where),
         force_lookup=flag(raw, "force-lookup", False, where),
         lookup_compact=LookupCompact(choice(raw, "lookup-compact", "radical", tuple(LookupCompact), where)),
-        lookup_compact_interval=integer(raw, "lookup-compact.max-interval", 0, where) or None,
+        lookup_compact_interval=max(trigger, integer(raw, "lookup-compact.max-interval", 2 * trigger, where)),
         bucket_append_ordered=flag(raw, "bucket-append-ordered", True, where),
+        incremental_clustering=flag(raw, "clustering.incremental", False, where),
         deletion_vectors=flag(raw, "deletion-vectors.enabled", False, where),
         bitmap64=flag(raw, "deletion-vectors.bitmap64", False, where),
         deletion_file_size=memory(raw, "deletion-vector.index-file.target-size", 2 * MIB, where) or 2 * MIB,
@@ -210,12 +217,17 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         commit_retries=integer(raw, "commit.max-retries", 10, where),
         commit_min_wait=duration(raw, "commit.min-retry-wait", None, where) or timedelta(milliseconds=10),
         commit_max_wait=duration(raw, "commit.max-retry-wait", None, where) or timedelta(seconds=10),
-        force_create_snapshot=flag(raw, "commit.force-create-snapshot", False, where),
-        ignore_empty_commit=None
-        if "snapshot.ignore-empty-commit" not in raw
-        else flag(raw, "snapshot.ignore-empty-commit", True, where),
+        # Both ask for a snapshot of a commit that has nothing to commit.
+        force_create_snapshot=flag(raw, "commit.force-create-snapshot", False, where)
+        or not flag(raw, "snapshot.ignore-empty-commit", True, where),
         commit_user_prefix=raw.get("commit.user-prefix"),
     )
+
+
+def _off_peak_hours(raw: Mapping[str, str], where: str) -> tuple[int, int] | None:
+    """From the first hour to before the second, which may be on the next day; None when there are none."""
+    start, end = (integer(raw, f"compaction.offpeak.{what}.hour", -1, where) for what in ("start", "end"))
+    return None if -1 in (start, end) or start == end else (start, end)
 
 
 def _per_level(raw: Mapping[str, str], key: str, where: str) -> Mapping[int, str]:

@@ -5,29 +5,26 @@ Three sources (option ``incremental-between-scan-mode``):
 * delta: the files that APPEND snapshots added, as they were written; compactions and overwrites are left out.
 * changelog: the changelog files of the snapshots, which ``changelog-producer`` made; overwrites are left out.
 * diff: the rows of the two snapshots held against each other.
-
-Snapshots that expired may live on as changelogs, ``changelog/changelog-<id>``, whose content is that of a snapshot.
 """
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import Snapshot, parse_snapshot
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import TableOptions
 from morrow.engine.options.parsing import choice, flag, integer
 from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.plan.change_ranges import check_order
 from morrow.engine.plan.data_files import data_files, partition_values
 from morrow.engine.plan.entries import (
     changelog_manifests_of,
@@ -47,7 +44,6 @@ ROWKIND = "rowkind"
 """The column that changes are led by, as in Paimon's table ``$audit_log`` and in its Spark reader."""
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 
-CHANGELOG_PREFIX = "changelog-"
 APPEND, OVERWRITE = "APPEND", "OVERWRITE"
 """Kinds of commits; ANALYZE and COMPACT are the others."""
 
@@ -106,51 +102,6 @@ class Difference:
 Changes: TypeAlias = FileChanges | FullRows | Difference
 Place: TypeAlias = tuple[tuple[Value | None, ...], int]
 """A bucket of a partition."""
-
-
-# --- which snapshots ---
-
-
-def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """The snapshot, or the changelog that is kept of it when it expired.
-
-    Raises:
-        SnapshotExpired, SnapshotNotFound: there is neither.
-    """
-    try:
-        return metadata.snapshot(snapshot_id)
-    except SnapshotNotFound:
-        path = f"{metadata.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
-        try:
-            return parse_snapshot(metadata.store.read(path), path)
-        except FileMissing:
-            pass
-        raise
-
-
-def id_at(metadata: TableMetadata, millis: int) -> int | None:
-    """The newest snapshot that was committed at or before a time (epoch milliseconds); None when all are younger."""
-    ids = metadata.snapshot_ids()
-    count = bisect.bisect_right(ids, millis, key=lambda snapshot_id: metadata.snapshot(snapshot_id).time_millis)
-    return ids[count - 1] if count else None
-
-
-def snapshots_between(metadata: TableMetadata, start: int, end: int) -> list[Snapshot]:
-    """The snapshots after `start`, up to `end` included.
-
-    Raises:
-        InvalidArgument: `end` is before `start`.
-        SnapshotExpired, SnapshotNotFound: one of them is not there.
-    """
-    _check_order(metadata, start, end)
-    return [snapshot_or_changelog(metadata, snapshot_id) for snapshot_id in range(start + 1, end + 1)]
-
-
-def _check_order(metadata: TableMetadata, start: int, end: int) -> None:
-    if end < start:
-        raise InvalidArgument(
-            f"{metadata.where}: changes go from an older snapshot to a newer one, not {start} to {end}"
-        )
 
 
 def mode_of(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
@@ -276,7 +227,7 @@ def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapsho
     Raises:
         InvalidArgument: `after` is the older one.
     """
-    _check_order(metadata, before.id, after.id)
+    check_order(metadata, before.id, after.id)
     everything = replace(request, columns=tuple(request.schema.by_name), filter=NO_FILTER)
     old, new = (_all_rows(metadata, everything, snapshot) for snapshot in (before, after))
     without = _without_shared_buckets if request.schema.primary_keys else _without_shared_files

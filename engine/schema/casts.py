@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from morrow.engine.format.types import DataType, VarCharType, same_values
+from morrow.engine.format.types import DataType, VarCharType
 
 TEXTS = "CHAR VARCHAR"
 BYTES = "BINARY VARBINARY"
@@ -61,7 +61,7 @@ TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
     """Whether a column of type `source` may become `target`; nullability is another question."""
-    if same_values(source, target):
+    if source.text() == target.text():
         return True
     if explicit and source.keyword in TO_STRING.split() and target.keyword == VarCharType.keyword:
         return target.with_nullable(True) == VarCharType()

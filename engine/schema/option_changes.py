@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.options.parsing import flag, integer
 from morrow.engine.options.known import FORMER_KEYS
+from morrow.engine.options.parsing import flag, integer
 from morrow.engine.options.registry import IMMUTABLE, resolved
 
 UNAWARE_OR_DYNAMIC = -1

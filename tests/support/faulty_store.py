@@ -17,7 +17,7 @@ import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -145,6 +145,11 @@ class FaultyStore:
 
     def delete(self, path: str) -> bool:
         return self._do("delete", path, lambda: self.inner.delete(path))
+
+    def discard(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with suppress(StorageError):
+                self.delete(path)
 
     def delete_folder(self, folder: str) -> None:
         self._do("delete folder", folder, lambda: self.inner.delete_folder(folder))

@@ -41,6 +41,14 @@ class GoldenReplay:
         self._streamed = 0
         self._take_schema(0)
 
+    @property
+    def compacts_by_itself(self) -> bool:
+        """Whether some write may have compacted what it found."""
+        names = [operation["op"] for operation in self.case["inputs"]]
+        return bool(self.case["primary_keys"]) and any(
+            n.startswith(("write", "stream")) and "only" not in n for n in names
+        )
+
     def run(self) -> None:
         for operation in self.case["inputs"]:
             name = operation["op"]

@@ -6,15 +6,14 @@ each request is served alone, as it is in effect by S3.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import boto3  # type: ignore[import-untyped]  # it ships no types
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
+from moto.server import create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "lake"
 REGION = "us-east-1"
@@ -23,9 +22,8 @@ REGION = "us-east-1"
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
     """Storage options of a server with the empty bucket ``lake``."""
-    # One line a request is of no use to anybody.
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, _OneAtATime(DomainDispatcherApplication(create_backend_app)), threaded=True)
+    application = _OneAtATime(create_backend_app("s3"))
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_KeepAlive)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -52,6 +50,15 @@ def client_of(options: dict[str, str]) -> Any:
         aws_access_key_id=options["aws_access_key_id"],
         aws_secret_access_key=options["aws_secret_access_key"],
     )
+
+
+class _KeepAlive(WSGIRequestHandler):
+    """Connections serve more than one request; requests are not logged."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, *_: object) -> None:
+        return
 
 
 class _OneAtATime:

@@ -19,6 +19,8 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
@@ -39,6 +41,9 @@ from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState, restored, restored_partitions
 from morrow.writers.target import WriteTarget
+
+AT_ONCE_ROWS, AT_ONCE_FILES = 1 << 20, 64
+"""Files that are looked through at once: with so many rows together, and so many files."""
 
 Positions = npt.NDArray[np.int64]
 Assign = Callable[[pl.DataFrame], pl.DataFrame]
@@ -123,10 +128,8 @@ class RowChanges:
         known = self._restored(plan)
         for section in plan.sections:
             masks = live_masks(plan, section, target.store)
-            for file, mask in zip(section.files, masks):
-                place, meta = known[_name(file)]
-                for rows in _matching(plan, section, file, mask, target):
-                    yield Found(place, meta, rows)
+            for file, rows in _matching(plan, section, masks, target.store):
+                yield Found(*known[_name(file)], rows)
 
     def delete(self, rows: Found) -> None:
         """Delete these rows. A row may be deleted once."""
@@ -136,6 +139,7 @@ class RowChanges:
     def append(self, rows: pl.DataFrame) -> None:
         """Add rows: frames of the table's columns, as `writers.rows.incoming` gives them."""
         for place, part in self._router.route(rows):
+            self._check_buckets(place)
             self._writer(place).write(part)
         self._bound_memory()
 
@@ -176,15 +180,17 @@ class RowChanges:
 
     def _writer(self, place: Placement) -> AppendWriter:
         if place not in self._writers:
-            state = self._state(place)
-            wanted = self._target.options.bucket
-            if state.total_buckets not in (None, wanted):
-                raise InvalidArgument(
-                    f"{self._target.where}: a partition was written with {state.total_buckets} buckets and the option "
-                    f"'bucket' is {wanted} now; rescale it first by overwriting its rows"
-                )
-            self._writers[place] = AppendWriter(self._target, place, state)
+            self._writers[place] = AppendWriter(self._target, place, self._state(place))
         return self._writers[place]
+
+    def _check_buckets(self, place: Placement) -> None:
+        """Rows cannot be routed into a partition that has another number of buckets."""
+        known, wanted = self._state(place).total_buckets, self._target.options.bucket
+        if known not in (None, wanted):
+            raise InvalidArgument(
+                f"{self._target.where}: a partition was written with {known} buckets and the option 'bucket' is "
+                f"{wanted} now; rescale it first by overwriting its rows"
+            )
 
     def _state(self, place: Placement) -> BucketState:
         if place not in self._states:
@@ -231,18 +237,53 @@ def _name(file: DataFile) -> str:
 
 
 def _matching(
-    plan: ScanPlan, section: Section, file: DataFile, mask: Mask, target: WriteTarget
-) -> Iterator[pl.DataFrame]:
-    """The live rows of one file that match: the columns of the plan, then `POSITION`."""
+    plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
+) -> Iterator[tuple[DataFile, pl.DataFrame]]:
+    """The live rows that match, file by file: the columns of the plan, then `POSITION`."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
-    with reading_files(plan, [section], read, target.store):
-        # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
-        frame = filtered(plan, file_frame(plan, section, [file], read, target.store, position=True))
-        for residual in plan.filter.residuals:
-            frame = expressions.residual(residual, read)(frame)
-        if mask is not None:
-            frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
-        frame = frame.select(*plan.columns, POSITION)
-        for rows in frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, lazy=True, engine="streaming"):
-            if rows.height:
-                yield rows
+    frames = [_matching_frame(plan, section, file, mask, read, store) for file, mask in zip(section.files, masks)]
+    with reading_files(plan, [section], read, store):
+        for group in _groups(section.files):
+            for number, rows in _collected(group, frames, section.files):
+                if rows.height:
+                    yield section.files[number], rows
+
+
+def _matching_frame(
+    plan: ScanPlan, section: Section, file: DataFile, mask: Mask, read: tuple[DataField, ...], store: FileStore
+) -> pl.LazyFrame:
+    # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
+    frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
+    for residual in plan.filter.residuals:
+        frame = expressions.residual(residual, read)(frame)
+    if mask is not None:
+        frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
+    return frame.select(*plan.columns, POSITION)
+
+
+def _groups(files: Sequence[DataFile]) -> Iterator[list[int]]:
+    """The numbers of neighbours: small files that are read at once, and large ones alone."""
+    group: list[int] = []
+    rows = 0
+    for number, file in enumerate(files):
+        if group and (rows + file.row_count > AT_ONCE_ROWS or len(group) == AT_ONCE_FILES):
+            yield group
+            group, rows = [], 0
+        group.append(number)
+        rows += file.row_count
+    if group:
+        yield group
+
+
+def _collected(
+    group: Sequence[int], frames: Sequence[pl.LazyFrame], files: Sequence[DataFile]
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The rows of these files; those of a large one in batches."""
+    if len(group) > 1 or files[group[0]].row_count <= AT_ONCE_ROWS:
+        yield from zip(group, pl.collect_all([frames[number] for number in group]))
+        return
+    for number in group:
+        batches = frames[number].collect_batches(
+            chunk_size=BATCH_ROWS, maintain_order=True, lazy=True, engine="streaming"
+        )
+        yield from ((number, rows) for rows in batches)

@@ -9,13 +9,11 @@ import math
 import struct
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import polars as pl
 
-from morrow.engine.errors import StorageError
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW
@@ -75,9 +73,7 @@ class ManifestWriter:
 
     def discard(self, names: Sequence[str]) -> None:
         """Remove metadata files that no snapshot names. What cannot be removed stays as an orphan."""
-        for name in names:
-            with suppress(StorageError):
-                self._target.store.delete(self._target.metadata.paths.manifest(name))
+        self._target.store.discard([self._target.metadata.paths.manifest(name) for name in names])
 
     def _encoded(self, encode: Callable[[pl.DataFrame, str, str], bytes], frame: pl.DataFrame) -> bytes:
         return encode(frame, self._target.write.manifest_format, self._target.write.manifest_compression)

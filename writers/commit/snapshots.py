@@ -87,7 +87,7 @@ class SnapshotLog:
                 # The same bytes under the same name: whichever of several tries comes through, the commit is the same.
                 if self._metadata.store.create(path, data):
                     break
-                return self._is_own(path, data, unclear, snapshot)
+                return unclear and self._is_own(path, data, snapshot)
             except UnclearOutcome:
                 unclear = True
                 if not tries_left:
@@ -102,7 +102,7 @@ class SnapshotLog:
         self._newest = snapshot
         return True
 
-    def _is_own(self, path: str, data: bytes, unclear: bool, snapshot: Snapshot) -> bool:
+    def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
         """Whether the file that is there is what an earlier try has put there, unknown to us."""
         try:
             own = self._metadata.store.read(path) == data
@@ -111,8 +111,7 @@ class SnapshotLog:
         except StorageError as error:
             raise _unclear(path, error) from error
         if own:
-            if unclear:
-                self._metadata.store.sync([path])
+            self._metadata.store.sync([path])
             self._newest = snapshot
         return own
 

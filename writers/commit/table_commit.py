@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
@@ -12,16 +11,16 @@ from morrow.engine.format.binary_row import Value
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.commit.attempt import Committer, SnapshotRequest
+from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes, appended, compacted
 from morrow.writers.commit.overwriting import Partitions, overwritten, upgraded
+from morrow.writers.commit.preparing import OVERWRITE, SnapshotRequest
 from morrow.writers.files.placement import Placement, file_path
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.target import WriteTarget
 
 APPEND = "APPEND"
 COMPACT = "COMPACT"
-OVERWRITE = "OVERWRITE"
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 log = logging.getLogger(__name__)
@@ -182,7 +181,7 @@ class TableCommit:
         *,
         check: bool,
     ) -> Snapshot:
-        request = SnapshotRequest(kind, identifier, lambda _: changes, check, watermark, properties)
+        request = SnapshotRequest(kind, identifier, changes, check, watermark, properties)
         return self._committer.create(request)
 
     def _compact(
@@ -199,7 +198,7 @@ class TableCommit:
         except CommitConflict as conflict:
             if written is None:
                 raise
-            log.warning("the rows were committed; their compaction was not, and is left to a later one: %s", conflict)
+            log.info("the rows were committed; their compaction was not, and is left to a later one: %s", conflict)
             self._drop_compaction(messages)
             return written
         except UnclearOutcome:
@@ -230,9 +229,7 @@ class TableCommit:
         return last
 
     def _remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
-        for path in (*self._data_paths(message, files), *self._index_paths(message, indexes)):
-            with suppress(StorageError):
-                self.target.store.delete(path)
+        self.target.store.discard([*self._data_paths(message, files), *self._index_paths(message, indexes)])
 
     def _check_there(self, messages: Sequence[CommitMessage]) -> None:
         for message in messages:

@@ -35,7 +35,8 @@ def pieces(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.Data
         if rows < MOST_BLOCK_ROWS and waiting_bytes < block_bytes:
             continue
         joined = pl.concat(waiting) if len(waiting) > 1 else frame
-        size = min(max(int(rows * block_bytes / max(waiting_bytes, 1)), LEAST_BLOCK_ROWS), MOST_BLOCK_ROWS)
+        fitting = int(rows * block_bytes / max(waiting_bytes, 1)) // LEAST_BLOCK_ROWS * LEAST_BLOCK_ROWS
+        size = min(max(fitting, LEAST_BLOCK_ROWS), MOST_BLOCK_ROWS)
         whole = rows // size * size
         yield from (joined[start : start + size] for start in range(0, whole, size))
         rest = joined[whole:]

@@ -107,7 +107,7 @@ class FileKind:
 
     def metadata(self, blocks: Sequence[Described], first_sequence: int) -> dict[str, Any]:
         """Members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
-        collected = stats.combine([block.collected for block in blocks])
+        collected = stats.combine([block.collected for block in blocks], self.format)
         rows = sum(block.block.rows for block in blocks)
         value_stats, covered = stats.encoded(
             collected, self.layout.columns, self._value_modes, self.format, dense=self.dense

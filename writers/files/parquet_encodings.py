@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from morrow.writers.files.parquet_types import is_int96
 
+FEW_ROWS = 1000
+"""Not worth a look."""
 SAMPLE_ROWS = 4096
 REPEATING = 0.9
 """Where at least that share of a sample is distinct, values hardly repeat."""
@@ -27,15 +29,15 @@ DELTA = "DELTA_BINARY_PACKED"
 
 @dataclass(frozen=True)
 class Encodings:
-    """Paths of columns with a dictionary, and the encoding of others; the rest is plain."""
+    """Paths of columns with a dictionary (True: all), and the encoding of others; the rest is plain."""
 
-    dictionary: list[str] = field(default_factory=list)
+    dictionary: list[str] | bool = False
     others: dict[str, str] = field(default_factory=dict)
 
     @property
     def properties(self) -> dict[str, Any]:
         """As arguments of Arrow's writer."""
-        return {"use_dictionary": self.dictionary or False, "column_encoding": self.others or None}
+        return {"use_dictionary": self.dictionary, "column_encoding": self.others or None}
 
 
 def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Encodings:
@@ -43,17 +45,19 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
 
     `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not looked at.
     """
-    step = max(frame.height // SAMPLE_ROWS, 1)
-    sample = frame.gather_every(step)[:SAMPLE_ROWS]
-    chosen = Encodings()
+    if frame.height < FEW_ROWS:
+        return Encodings(dictionaries)
+    sample = frame.gather_every(max(frame.height // SAMPLE_ROWS, 1))[:SAMPLE_ROWS]
+    dictionary: list[str] = []
+    others: dict[str, str] = {}
     for column, stored in zip(sample.iter_columns(), schema, strict=True):
         if pa.types.is_nested(stored.type):
-            chosen.dictionary.extend(leaf_paths(stored) if dictionaries else ())
+            dictionary += leaf_paths(stored)
         elif dictionaries and column.n_unique() < REPEATING * sample.height:
-            chosen.dictionary.append(stored.name)
+            dictionary.append(stored.name)
         elif not is_int96(stored.type) and _has_small_differences(frame[stored.name][:SAMPLE_ROWS]):
-            chosen.others[stored.name] = DELTA
-    return chosen
+            others[stored.name] = DELTA
+    return Encodings(dictionaries and (dictionary or False), others)
 
 
 def leaf_paths(stored: pa.Field, *, without_int96: bool = False) -> list[str]:

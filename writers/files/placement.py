@@ -24,12 +24,10 @@ def file_path(target: WriteTarget, place: Placement, name: str) -> str:
 
 
 def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
-    """Remove data files that nothing names any more, with the files that go with them. Missing ones are no error.
+    """Remove data files that nothing names any more, with the files that go with them.
 
-    Raises:
-        StorageError: a file could not be removed; the ones before it are gone.
+    Those that are gone, or cannot be removed, are no error: the latter stay as orphans.
     """
     folder = target.bucket_folder(place.partition, place.bucket)
-    for file in files:
-        for name in (file.file_name, *file.extra_files):
-            target.store.delete(f"{folder}/{segment(name, folder)}")
+    names = [name for file in files for name in (file.file_name, *file.extra_files)]
+    target.store.discard([f"{folder}/{segment(name, folder)}" for name in names])

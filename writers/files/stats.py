@@ -56,13 +56,13 @@ def collect(frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: Abstrac
     )
 
 
-def combine(parts: Sequence[Collected]) -> Collected:
+def combine(parts: Sequence[Collected], format_: str) -> Collected:
     """Of several groups of rows together."""
     if len(parts) == 1:
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
     highs = pl.concat([part.maxima for part in parts])
-    floats = [name for name, dtype in lows.schema.items() if dtype.is_float()]
+    floats = [name for name, dtype in lows.schema.items() if dtype.is_float() and format_ != "orc"]
     return Collected(
         lows.min().with_columns(_lowest(lows[name]) for name in floats),
         highs.max().with_columns(_highest(highs[name]) for name in floats),

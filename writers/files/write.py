@@ -96,9 +96,9 @@ def _write_file(
             if index is not None and beside:
                 target.store.write(path + INDEX_SUFFIX, index)
     except BaseException:
-        if beside:
+        for left in (path, path + INDEX_SUFFIX) if beside else (path,):
             with suppress(StorageError):
-                target.store.delete(path + INDEX_SUFFIX)
+                target.store.delete(left)
         raise
     return DataFileMeta(
         file_name=name,

@@ -142,7 +142,7 @@ def _key_ranges(
     share = RANGE_BYTES // len(runs)
     rows = [_batch_rows(run, share, len(files.fields)) for run in runs]
     batches = [files.batches(run, most) for run, most in zip(runs, rows)]
-    ahead = [most // REFILLED for most in rows]
+    ahead = [max(most // REFILLED, 1) for most in rows]
     yield from key_ranges_of(batches, files.target.schema.trimmed_primary_keys, ahead)
 
 

@@ -7,7 +7,6 @@ has to fit without loss, as rows that are written do.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +20,7 @@ from sqlglot.errors import SqlglotError
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
-from morrow.engine.plan.filter.sql import FORBIDDEN
+from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
 from morrow.writers.rows.lossless import lossless
@@ -86,11 +85,12 @@ def checked(what: str, value: Value, columns: Columns) -> Expression:
 
 def _paths(what: str, text: str) -> list[tuple[str, ...]]:
     try:
-        tree = sqlglot.parse_one(text, dialect="duckdb")
+        tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
     except SqlglotError as error:
-        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse: {error}") from None
-    if isinstance(tree, (exp.Query, exp.DDL, exp.DML, exp.Command)):
-        raise InvalidArgument(f"{what}: a statement is no expression: {text!r}")
+        problem = str(error).splitlines()[0]
+        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse: {problem}") from None
+    if type(tree).__name__ in STATEMENTS:
+        raise InvalidArgument(f"{what}: one expression is expected, not statements: {text!r}")
     node: exp.Expression
     for node in tree.find_all(*FORBIDDEN):
         name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
@@ -150,13 +150,19 @@ def values(
 
 def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
     """A Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
-    value, target = expression.value, field.type.arrow()
+    value, kind = expression.value, field.type
+    # Given a type, Arrow would cut off fractions and drop zones: it guesses the type, which then has to fit.
+    exact = not isinstance(kind, (t.MapType, t.MultisetType)) and not (
+        isinstance(kind, t.FloatType) and isinstance(value, float)
+    )
     try:
-        # Given a type, Arrow would drop the zone of a datetime, or make one up.
-        made = pa.array([value]) if isinstance(value, dt.datetime) else pa.array([value], target)
+        made = pa.array([value]) if exact else pa.array([value], kind.arrow())
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-        raise InvalidArgument(f"{expression.what}: {value!r} does not fit {field.type}: {error}") from error
-    return lossless(made, field, 0)[0]
+        raise InvalidArgument(f"{expression.what}: {value!r} does not fit {kind}: {error}") from error
+    try:
+        return lossless(made, field, 0)[0]
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{expression.what}: {value!r} does not fit {kind}: {error}") from None
 
 
 def _assigned(

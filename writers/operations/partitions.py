@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import Value, decode_columns, decode_row
 from morrow.engine.format.binary_row_encode import encode_row
@@ -65,6 +65,9 @@ def _value(target: WriteTarget, field: t.DataField, given: object) -> Value | No
         return None
     if isinstance(given, str) and not isinstance(field.type, (t.CharType, t.VarCharType)):
         where = f"{target.where}, partition column {field.name!r}"
-        given = arrow_cast(pa.array([given]), t.VarCharType(), field.type, where=where)[0].as_py()
+        try:
+            given = arrow_cast(pa.array([given]), t.VarCharType(), field.type, where=where)[0].as_py()
+        except Unsupported as error:
+            raise InvalidArgument(f"{where}: {given!r} spells no {field.type}: {error}") from error
     value = constant(Expression(f"partition {field.name}", given), field).as_py()
     return decode_row(encode_row([value], [field.type]), [field.type], where=target.where)[0]

@@ -26,8 +26,9 @@ def rows_where(
 
 
 def checked(target: WriteTarget, rows: pa.Table) -> pl.DataFrame:
-    """Rows as `writers.rows.incoming` gives them, in one frame of the table's columns (keyed tables: and kinds)."""
-    return pl.concat(incoming(target, rows))
+    """Rows as `writers.rows.incoming` gives them, in one frame of the table's columns (keyed tables: and kinds);
+    columns that a statement does not name take their default value or null."""
+    return pl.concat(incoming(target, rows, partial=True))
 
 
 def of_kind(target: WriteTarget, rows: pa.Table, kind: str) -> pa.Table:

@@ -25,33 +25,44 @@ ROWS_SHOWN = 3
 
 
 def incoming(
-    target: WriteTarget, data: object, *, columns: Sequence[str] | None = None, kinds: Kinds = None
+    target: WriteTarget,
+    data: object,
+    *,
+    columns: Sequence[str] | None = None,
+    kinds: Kinds = None,
+    partial: bool = False,
 ) -> Iterator[pl.DataFrame]:
     """What a user wrote, as frames of the table's columns in schema order, keyed tables with ``_VALUE_KIND`` (Int8).
 
-    Columns are matched by name, in any order. A column that is missing takes its default value, or null. As in Java,
-    a default value also replaces nulls that are given.
+    Columns are matched by name, in any order. A column that is missing takes its default value. Without one it takes
+    null where null says nothing: when the merge engine combines versions, and in deletions. As in Java, a default value
+    also replaces nulls that are given.
 
     Args:
         data: see `source_of`.
         columns: take only these columns of the table, and give frames of them (and kinds). The table's other columns
             are not looked at.
         kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrules it.
+        partial: null for whatever is missing.
 
     Raises:
         ColumnNotFound: the data has a column that the table does not have.
-        InvalidArgument: a column is missing that is NOT NULL without default, a value does not fit its column's type, a
+        InvalidArgument: a column is missing, a value does not fit its column's type, a
             null in a NOT NULL column, or a row kind that the table does not take. What is wrong with names or types is
             raised by this call, what is wrong with values when their frame is due.
     """
     source = source_of(data)
     fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)
     row_kinds = KindColumn(kinds, source.names)
-    _check_names(target, source, fields, row_kinds.column)
+    deletes = isinstance(kinds, str) and kinds == "-D"
+    nulls = partial or deletes or (target.merge is not None and target.merge.folds)
+    _check_names(target, source, fields, row_kinds.column, nulls)
     return _frames(target, source, fields, row_kinds)
 
 
-def _check_names(target: WriteTarget, source: Source, fields: Sequence[t.DataField], kind_column: str | None) -> None:
+def _check_names(
+    target: WriteTarget, source: Source, fields: Sequence[t.DataField], kind_column: str | None, nulls: bool
+) -> None:
     known = [f.name for f in fields]
     if kind_column in known:
         raise InvalidArgument(
@@ -65,11 +76,13 @@ def _check_names(target: WriteTarget, source: Source, fields: Sequence[t.DataFie
             f"{target.where}: the data has columns that the table does not have: {', '.join(map(repr, extra))}; {hint}"
             f"the table's columns are {', '.join(target.schema.by_name)}"
         )
-    missing = [f for f in fields if f.name not in source.names and not f.type.nullable and f.default_value is None]
+    absent = [f for f in fields if f.name not in source.names and f.default_value is None]
+    missing = [f for f in absent if not (nulls and f.type.nullable)]
     if missing:
         raise InvalidArgument(
-            f"{target.where}: the data lacks columns that are NOT NULL and have no default: "
-            f"{', '.join(str(f) for f in missing)}; its columns are {', '.join(source.names) or 'none'}"
+            f"{target.where}: the data lacks the columns {', '.join(f.name for f in missing)}; give them (null where "
+            f"nothing is known), or set a default value: Table.alter.set_default. Its columns are "
+            f"{', '.join(source.names) or 'none'}"
         )
 
 

@@ -42,7 +42,7 @@ IMPLIED = (
 def start(proposal: Proposal) -> None:
     """Options that say where a read starts do not contradict each other."""
     raw = proposal.raw
-    proposal.require(VERSION not in raw, f"{VERSION!r} is for one read; a table starts reads by {SNAPSHOT!r} or {TAG!r}")
+    proposal.require(VERSION not in raw, f"{VERSION!r} is for one read; a table takes {SNAPSHOT!r} or {TAG!r}")
     mode = raw.get("scan.mode", "default").lower()
     if mode == "default":
         mode = next((implied for keys, implied in IMPLIED if any(key in raw for key in keys)), "latest-full")

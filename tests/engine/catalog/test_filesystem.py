@@ -90,6 +90,8 @@ def test_databases_made_renamed_and_dropped(catalog: FilesystemCatalog) -> None:
     assert catalog.tables("shop") == ["items", "orders"]
     with pytest.raises(AlreadyExists, match="there is a database 'new' already"):
         catalog.create_database("new")
+    with pytest.raises(AlreadyExists, match=r"file\.db: there is a file where the database would be"):
+        catalog.create_database("file")
     with pytest.raises(AlreadyExists, match="there is a database 'hr' already"):
         catalog.rename_database("shop", "hr")
     with pytest.raises(DatabaseNotFound, match="'sales'"):

@@ -81,7 +81,8 @@ def test_what_paimon_does_not_know_is_kept(key: str) -> None:
     ("key", "harmless", "refused", "reason"),
     [
         ("record-level.expire-time", "", "1 d", "delete them with a filter"),
-        ("clustering.incremental", "FALSE", "true", "compact instead"),
+        ("pk-clustering-override", "FALSE", "true", "does not write such tables"),
+        ("commit.callbacks", " ", "some.Class", "cannot call Java classes"),
         ("tag.automatic-creation", "none", "batch", "make tags by yourself"),
         ("type", "table", "format-table", "Paimon's own tables"),
         ("metadata.iceberg.storage", "disabled", "table-location", "Iceberg"),

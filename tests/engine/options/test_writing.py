@@ -37,7 +37,9 @@ def test_the_defaults() -> None:
         ("full-compaction.delta-commits", "4", "full_compaction_commits", 4),
         ("lookup-compact", "GENTLE", "lookup_compact", LookupCompact.GENTLE),
         ("deletion-vector.index-file.target-size", "1 kb", "deletion_file_size", 1024),
-        ("snapshot.ignore-empty-commit", "false", "ignore_empty_commit", False),
+        ("lookup-compact.max-interval", "2", "lookup_compact_interval", 5),
+        ("snapshot.ignore-empty-commit", "false", "force_create_snapshot", True),
+        ("ignore-update-before", "true", "ignore_update_before", True),
         ("write.compaction-skip", "true", "write_only", True),
         ("postpone.default-bucket-num", "7", "postpone_buckets", 7),
         ("commit.max-retry-wait", "3 s", "commit_max_wait", timedelta(seconds=3)),
@@ -50,6 +52,14 @@ def test_options_that_writers_depend_on(key: str, value: str, name: str, expecte
 def test_levels_follow_the_trigger() -> None:
     options = parse_write_options({"num-sorted-run.compaction-trigger": "2"}, keyed=True, where="/t")
     assert (options.run_trigger, options.run_stop_trigger, options.levels, options.max_level) == (2, 5, 3, 2)
+
+
+def test_off_peak_hours_have_a_start_and_an_end() -> None:
+    raw = {"compaction.offpeak.start.hour": "22", "compaction.offpeak.end.hour": "6", "compaction.offpeak-ratio": "10"}
+    options = parse_write_options(raw, keyed=True, where="/t")
+    assert (options.off_peak_hours, options.off_peak_size_ratio) == ((22, 6), 10)
+    del raw["compaction.offpeak.end.hour"]
+    assert parse_write_options(raw, keyed=True, where="/t").off_peak_hours is None
 
 
 def test_formats_and_codecs_by_level() -> None:

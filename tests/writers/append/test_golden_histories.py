@@ -62,7 +62,7 @@ def dead(target: WriteTarget, snapshot: Snapshot) -> Dead:
 
 
 MOST_WRITERS = 10
-"""With more buckets than this (``write-max-writers-to-spill``) Java rewrites what it wrote before, and goes on counting."""
+"""With more buckets (``write-max-writers-to-spill``) Java writes the first rows twice, and goes on counting."""
 
 
 def described(entry: ManifestEntry, *, counted: bool) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, StorageError, Unsupported
 from morrow.engine.plan.filter import parse_filter
+from morrow.writers.append import row_level
 from morrow.writers.append.row_level import RowChanges, delete_where, update_where
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.deletion_vectors import DeletionMaintainer
@@ -135,6 +136,30 @@ def test_a_merge_deletes_some_of_the_rows_found(tmp_path: Path) -> None:
         commit(target, changes.messages())
 
     assert ids(target) == [1, 2, 4, 9]
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 1000])
+def test_files_are_looked_through_at_once_or_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(row_level, "AT_ONCE_ROWS", at_once)
+    target = append_table(tmp_path, BY_VECTORS)
+    append(target, rows(1, 2, 3), rows(4), rows(5, 6), rows(7, 8, 9, 10, 11, 12))
+
+    commit(target, delete(target, "id % 2 = 0"))
+
+    assert ids(target) == [1, 3, 5, 7, 9, 11]
+
+
+def test_after_a_change_of_buckets_rows_can_be_deleted_but_not_added(tmp_path: Path) -> None:
+    target = append_table(tmp_path, FIXED)
+    append(target, rows(1, 2, 3, 4))
+    target = replace(target, options=replace(target.options, bucket=3))
+
+    with pytest.raises(InvalidArgument, match="written with 2 buckets"):
+        update(target, "id = 1", name=pl.lit("new"))
+    (message,) = delete(target, "id = 1")
+    assert message.total_buckets == 2
 
 
 @given(data=st.data())

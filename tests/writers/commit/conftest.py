@@ -7,9 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from morrow.engine.io.durability import fsync_disabled
+from morrow.writers.commit import turns
 
 
 @pytest.fixture(autouse=True)
 def _without_fsync() -> Iterator[None]:
     with fsync_disabled():
         yield
+
+
+@pytest.fixture
+def _without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Committers do not wait for each other, so that they meet."""
+    monkeypatch.setattr(turns, "LONGEST_WAIT_SECONDS", 0.0)

@@ -25,8 +25,11 @@ FEW_WAITS = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"}
 # Races
 
 
+@pytest.mark.parametrize("turns", [True, False], ids=["in turns", "at once"])
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
-def test_threads_that_commit_at_once(tmp_path: Path, keyed: bool) -> None:
+def test_threads_that_commit(tmp_path: Path, keyed: bool, turns: bool, request: pytest.FixtureRequest) -> None:
+    if not turns:
+        request.getfixturevalue("_without_turns")
     metadata = table(tmp_path, keyed=keyed, options=FEW_WAITS | {"commit.max-retries": "1000"})
     writers, commits = 4, 15
 
@@ -45,6 +48,7 @@ def test_threads_that_commit_at_once(tmp_path: Path, keyed: bool) -> None:
     assert _orphans(metadata) == []
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_two_compactions_of_the_same_files(tmp_path: Path) -> None:
     """One of them wins, the other one is told."""
     metadata = table(tmp_path, keyed=True, options=FEW_WAITS)
@@ -87,6 +91,7 @@ def interrupted(folder: Path, between: Callable[[TableMetadata], object], **opti
     return TableMetadata(Interrupted([lambda: between(others)]), others.root)
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_an_append_follows_what_came_first(tmp_path: Path) -> None:
     metadata = interrupted(tmp_path, lambda others: committer(others).commit([message(data_file("b"))]))
     last = committer(metadata).commit([message(data_file("c"))])
@@ -97,6 +102,7 @@ def test_an_append_follows_what_came_first(tmp_path: Path) -> None:
     assert _orphans(metadata) == []
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_an_overwrite_takes_what_came_first(tmp_path: Path) -> None:
     metadata = interrupted(tmp_path, lambda others: committer(others).commit([message(data_file("b"))]))
     committer(metadata).overwrite([message(data_file("c"))], partitions="all")
@@ -104,6 +110,7 @@ def test_an_overwrite_takes_what_came_first(tmp_path: Path) -> None:
     assert live(metadata) == [("c", 0)]
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_a_delete_meets_an_overwrite(tmp_path: Path) -> None:
     metadata = interrupted(tmp_path, lambda others: committer(others).truncate())
     with pytest.raises(CommitConflict, match=r"the file a .* is to be deleted and is not there"):
@@ -112,6 +119,7 @@ def test_a_delete_meets_an_overwrite(tmp_path: Path) -> None:
     assert _orphans(metadata) == []
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_a_compaction_looks_at_what_came_first_only(tmp_path: Path) -> None:
     """Between tries only the manifests of new snapshots are read."""
     new = data_file("b", 20, 29, level=5)
@@ -125,6 +133,7 @@ def test_a_compaction_looks_at_what_came_first_only(tmp_path: Path) -> None:
     assert live(metadata) == [("a", 5), ("b", 5)]
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_the_same_commit_by_another_process(tmp_path: Path) -> None:
     """Same user, same identifier: it is there, and is not made twice."""
     same = [message(data_file("b"))]
@@ -136,6 +145,7 @@ def test_the_same_commit_by_another_process(tmp_path: Path) -> None:
     assert _orphans(metadata) == []
 
 
+@pytest.mark.usefixtures("_without_turns")
 def test_batch_commits_of_one_user_are_different_ones(tmp_path: Path) -> None:
     metadata = interrupted(tmp_path, lambda others: committer(others, "me").commit([message(data_file("b"))]))
     committer(metadata, "me").commit([message(data_file("c"))])
@@ -143,6 +153,7 @@ def test_batch_commits_of_one_user_are_different_ones(tmp_path: Path) -> None:
     assert [name for name, _ in live(metadata)] == ["a", "b", "c"]
 
 
+@pytest.mark.usefixtures("_without_turns")
 @pytest.mark.parametrize("limit", [{"commit.max-retries": "2"}, {"commit.timeout": "1 ms"}], ids=str)
 def test_retries_have_a_limit(tmp_path: Path, limit: dict[str, str]) -> None:
     others = table(tmp_path, options=FEW_WAITS | limit)

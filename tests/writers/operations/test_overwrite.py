@@ -102,7 +102,7 @@ def test_partition_values_may_be_spelled(tmp_path: Path) -> None:
         ([], "name the partitions to drop"),
         ([{}], "name the partitions to drop"),
         ([{"id": 1}], "'id' is no partition column; they are: p, h"),
-        ([{"h": "first"}], "h"),
+        ([{"h": "first"}], "'first' spells no INT"),
         ([{"h": 1.5}], "partition h: 1.5 does not fit INT"),
     ],
     ids=str,

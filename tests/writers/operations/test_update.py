@@ -68,7 +68,7 @@ def test_plain_values_of_all_sorts(tmp_path: Path) -> None:
         ({"nope": "1"}, r"no column 'nope'"),
         ({"n": "sum(n)"}, r"set n: an aggregate function cannot be used here"),
         ({"n": "(SELECT 1)"}, r"set n: a subquery cannot be used here"),
-        ({"n": "1; DROP TABLE rows"}, r"set n: the SQL expression .* does not parse"),
+        ({"n": "1; DROP TABLE rows"}, r"set n: one expression is expected"),
         ({"n": "'x'"}, r"column 'n': string where INT is needed"),
         ({"n": 2**40}, r"set n: 1099511627776 does not fit INT"),
         ({"n": "n * 1000000000"}, r"DuckDB cannot compute set n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import struct
 from pathlib import Path
@@ -11,7 +12,7 @@ import fastavro
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -25,6 +26,7 @@ from morrow.engine.format.file_index import (
 )
 from morrow.engine.format.file_index.bloom_filter import xxh64 as xxh64_of_one
 from morrow.engine.format.file_index.bloom_filter_encode import xxh64
+from morrow.engine.format.file_index.container import INDEX_KINDS
 from morrow.engine.format.file_index.keys_encode import spans
 from morrow.engine.format.file_index.rowsets_encode import write_many, write_rows
 from morrow.engine.format.types import DataField, from_json, parse_atomic
@@ -99,6 +101,45 @@ def test_every_row_that_matches_is_among_those_found(
     assert row_set(result, len(values)) >= expected
     if result != ALL and kind != "bloom-filter":
         assert row_set(result, len(values)) == expected
+
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "BOOLEAN": st.booleans(),
+    "TINYINT": st.integers(-128, 127),
+    "BIGINT": st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-3, 3),
+    "FLOAT": st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.5]),
+    "DOUBLE": st.floats() | st.sampled_from([0.0, -0.0, 1.5]),
+    "DECIMAL(18, 3)": st.decimals(-(10**14), 10**14, places=3),
+    "DATE": st.dates(),
+    "TIME(3)": st.times().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    "TIMESTAMP(3)": st.datetimes().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    "TIMESTAMP(6)": st.datetimes(),
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": st.datetimes(timezones=st.just(dt.UTC)),
+    "STRING": st.text(st.characters(codec="utf-8"), max_size=8),
+}
+
+
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("type_text", VALUES)
+def test_values_of_every_type_are_found(kind: str, type_text: str, data: st.DataObject) -> None:
+    data_type = parse_atomic(type_text)
+    if not INDEX_KINDS[kind].supports(data_type):
+        with pytest.raises(Unsupported):
+            build_index(pl.Series("c", [], polars_dtype(data_type)), DataField(0, "c", data_type), kind, {})
+        return
+    values = data.draw(st.lists(st.none() | VALUES[type_text], max_size=20))
+    column = pl.Series("c", values, polars_dtype(data_type))
+    index = build_index(column, DataField(0, "c", data_type), kind, {"items": "100", "chunk-size": "20b"})
+    container = read_file_index(write_container({"c": {kind: index}}), where="t")
+    literal = data.draw(st.sampled_from([each for each in values if each is not None] or [None]) | VALUES[type_text])
+
+    for op in ("IS NULL", "IS NOT NULL", *(COMPARE if literal is not None else ())):
+        result = container.evaluate("c", data_type, op, () if "NULL" in op else (literal,), row_count=len(values))
+
+        expected = {row for row, value in enumerate(values) if matches(op, value, literal)}
+        assert row_set(result, len(values)) >= expected, op
 
 
 @given(st.lists(st.none() | st.text(max_size=40), max_size=40), st.text(max_size=3), st.integers(60, 200))

@@ -1,0 +1,252 @@
+"""Parquet data files: what is in them, byte for byte where that matters, and that readers find the rows again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format import types as t
+from morrow.readers.dtypes import to_arrow_table
+from tests.writers.files.targets import (
+    DEEP,
+    KINDS,
+    frame,
+    path_of,
+    random_columns,
+    random_rows,
+    read,
+    target,
+    versions,
+    write,
+    write_one,
+)
+
+
+def schema_of(path: Path) -> list[str]:
+    """The Parquet schema, one line a node, as Arrow prints it."""
+    text = str(pq.ParquetFile(path).schema)
+    return [" ".join(line.split()) for line in text.splitlines()[2:-1] if line.strip() != "}"]
+
+
+def test_keys_come_first_then_sequence_number_and_kind_then_the_columns(tmp_path: Path) -> None:
+    table = target(tmp_path, "id BIGINT NOT NULL; part INT NOT NULL; name STRING", keys=["part", "id"])
+    file = write_one(table, versions(frame(table, (7, 1, "a"), (8, 1, None))))
+    assert schema_of(path_of(table, file)) == [
+        "required int32 field_id=1073741824 _KEY_part;",
+        "required int64 field_id=1073741823 _KEY_id;",
+        "required int64 field_id=2147483646 _SEQUENCE_NUMBER;",
+        "required int32 field_id=2147483645 _VALUE_KIND (Int(bitWidth=8, isSigned=true));",
+        "required int64 field_id=0 id;",
+        "required int32 field_id=1 part;",
+        "optional binary field_id=2 name (String);",
+    ]
+
+
+def test_thin_mode_leaves_the_copies_of_the_keys_out(tmp_path: Path) -> None:
+    table = target(tmp_path, "id BIGINT NOT NULL; v INT", keys=["id"], options={"data-file.thin-mode": "true"})
+    file = write_one(table, versions(frame(table, (7, 1))))
+    names = pq.ParquetFile(path_of(table, file)).schema_arrow.names
+    assert names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "id", "v"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        ("TINYINT", "optional int32 field_id=0 c (Int(bitWidth=8, isSigned=true));"),
+        ("SMALLINT", "optional int32 field_id=0 c (Int(bitWidth=16, isSigned=true));"),
+        ("INT", "optional int32 field_id=0 c;"),
+        ("DECIMAL(9, 2)", "optional int32 field_id=0 c (Decimal(precision=9, scale=2));"),
+        ("DECIMAL(18, 0)", "optional int64 field_id=0 c (Decimal(precision=18, scale=0));"),
+        ("DECIMAL(19, 3)", "optional fixed_len_byte_array(9) field_id=0 c (Decimal(precision=19, scale=3));"),
+        ("DECIMAL(38, 38)", "optional fixed_len_byte_array(16) field_id=0 c (Decimal(precision=38, scale=38));"),
+        ("CHAR(3)", "optional binary field_id=0 c (String);"),
+        ("BINARY(3)", "optional binary field_id=0 c;"),
+        ("DATE", "optional int32 field_id=0 c (Date);"),
+        ("TIME(0)", "optional int32 field_id=0 c (Time(isAdjustedToUTC=true, timeUnit=milliseconds));"),
+        ("TIMESTAMP(9)", "optional int96 field_id=0 c;"),
+        ("TIMESTAMP_LTZ(7)", "optional int96 field_id=0 c;"),
+    ],
+)
+def test_types_are_those_of_java(kind: str, stored: str, tmp_path: Path) -> None:
+    table = target(tmp_path, f"c {kind}")
+    assert schema_of(path_of(table, write_one(table, frame(table, (None,))))) == [stored]
+
+
+@pytest.mark.parametrize("precision", range(7))
+def test_timestamps_are_milliseconds_up_to_precision_3_then_microseconds(precision: int, tmp_path: Path) -> None:
+    table = target(tmp_path, f"a TIMESTAMP({precision}); b TIMESTAMP_LTZ({precision})")
+    schema = pq.ParquetFile(path_of(table, write_one(table, frame(table, (None, None))))).schema_arrow
+    unit = "ms" if precision <= 3 else "us"
+    assert [str(kind) for kind in schema.types] == [f"timestamp[{unit}]", f"timestamp[{unit}, tz=UTC]"]
+
+
+def test_parts_of_nested_columns_have_ids_too(tmp_path: Path) -> None:
+    nested = t.ArrayType(element=t.MapType(key=t.IntType(nullable=False), value=t.ArrayType(element=t.IntType())))
+    row = t.RowType(fields=(t.DataField(12, "x", t.MultisetType(element=t.VarCharType())),))
+    table = target(
+        tmp_path, [t.DataField(10, "a", nested), t.DataField(11, "r", row), t.DataField(13, "v", t.VariantType())]
+    )
+    base = 536870911
+    assert schema_of(path_of(table, write_one(table, frame(table, (None, None, None))))) == [
+        "optional group field_id=10 a (List) {",
+        "repeated group field_id=-1 list {",
+        f"optional group field_id={base + 10240 + 1} element (Map) {{",
+        "repeated group field_id=-1 key_value {",
+        f"required int32 field_id={base - 10240 - 2} key;",
+        f"optional group field_id={base + 10240 + 2} value (List) {{",
+        "repeated group field_id=-1 list {",
+        f"optional int32 field_id={base + 10240 + 3} element;",
+        "optional group field_id=11 r {",
+        "optional group field_id=12 x (Map) {",
+        "repeated group field_id=-1 key_value {",
+        f"required binary field_id={base - 12288 - 1} key (String);",
+        f"required int32 field_id={base + 12288 + 1} value;",
+        "optional group field_id=13 v {",
+        "required binary field_id=0 value;",
+        "required binary field_id=1 metadata;",
+    ]
+
+
+def test_times_of_nanoseconds_stand_beside_others(tmp_path: Path) -> None:
+    table = target(tmp_path, "a TIMESTAMP(3); b TIMESTAMP(9); c TIMESTAMP_LTZ(8); d TIMESTAMP(6)")
+    early, late = -1, 1_700_000_000_123_456_789
+    ticks = {"a": [5, None], "b": [early, late], "c": [late, None], "d": [7, 8]}
+    rows = pl.DataFrame(ticks).cast(dict(frame(table).schema))
+    file = write_one(table, rows)
+    assert_frame_equal(read(table, file), rows)
+    stored = pq.ParquetFile(path_of(table, file))
+    assert [stored.schema.column(i).physical_type for i in range(4)] == ["INT64", "INT96", "INT96", "INT64"]
+    assert [stored.metadata.row_group(0).column(i).physical_type for i in range(4)] == [
+        "INT64",
+        "INT96",
+        "INT96",
+        "INT64",
+    ]
+    assert stored.read().column("b").cast("int64").to_pylist() == [early, late]
+
+
+def test_required_members_of_a_null_row_need_no_value(tmp_path: Path) -> None:
+    inner = t.RowType(False, (t.DataField(3, "n", t.ArrayType(False, t.IntType())),))
+    row = t.RowType(fields=(t.DataField(1, "x", t.VarCharType(False)), t.DataField(2, "y", inner)))
+    table = target(tmp_path, [t.DataField(0, "r", row), t.DataField(4, "v", t.VariantType())])
+    rows = frame(
+        table, (None, None), ({"x": "a", "y": {"n": [1]}}, {"value": b"\x01", "metadata": b"\x02"}), (None, None)
+    )
+    assert_frame_equal(read(table, write_one(table, rows)), rows)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "none"])
+def test_codecs(codec: str, tmp_path: Path) -> None:
+    table = target(tmp_path, "c STRING", options={"file.compression": codec})
+    rows = frame(table, *[("a" * 100,)] * 50)
+    file = write_one(table, rows)
+    written = pq.ParquetFile(path_of(table, file)).metadata.row_group(0).column(0).compression
+    assert written == {"none": "UNCOMPRESSED"}.get(codec, codec.upper())
+    assert_frame_equal(read(table, file), rows)
+
+
+def test_a_higher_level_makes_smaller_files(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"c": [f"{i * 7919 % 10007:x} {i % 13}" for i in range(20_000)]})
+    sizes = [
+        write_one(target(tmp_path, "c STRING", options={"file.compression.zstd-level": level}), rows).file_size
+        for level in ("1", "19")
+    ]
+    assert sizes[1] < sizes[0]
+
+
+def test_every_page_has_a_checksum(tmp_path: Path) -> None:
+    table = target(tmp_path, "c STRING", options={"file.compression": "none"})
+    path = path_of(table, write_one(table, frame(table, *[(f"value {i}",) for i in range(100)])))
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"value 50")] ^= 1
+    path.write_bytes(damaged)
+    assert pq.ParquetFile(path).read().num_rows == 100
+    with pytest.raises(OSError, match="CRC"):
+        pq.ParquetFile(path, page_checksum_verification=True).read()
+
+
+def test_row_groups_are_encoded_apart_and_make_one_file(tmp_path: Path, small_blocks: int) -> None:
+    table = target(tmp_path, "id INT; t TIMESTAMP(9); s STRING")
+    rows = frame(table, *[(i, None, f"{i}") for i in range(10 * small_blocks + 3)])
+    file = write_one(table, rows)
+    metadata = pq.ParquetFile(path_of(table, file)).metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [small_blocks] * 10 + [3]
+    assert metadata.num_rows == file.row_count == rows.height
+    assert_frame_equal(read(table, file), rows)
+
+
+def test_unique_numbers_are_stored_as_differences_and_repeating_values_by_dictionary(tmp_path: Path) -> None:
+    table = target(tmp_path, "id BIGINT; city STRING; amount DOUBLE; noise BIGINT; at TIMESTAMP(9)")
+    rows = pl.DataFrame(
+        {
+            "id": range(5000),
+            "city": [f"city {i % 7}" for i in range(5000)],
+            "amount": [i * 0.37 for i in range(5000)],
+            "noise": [(i * 0x9E3779B97F4A7C15 & 2**64 - 1) - 2**63 for i in range(5000)],
+            "at": range(5000),
+        }
+    ).cast(dict(frame(table).schema))
+    metadata = pq.ParquetFile(path_of(table, write_one(table, rows))).metadata.row_group(0)
+    encodings = [set(metadata.column(i).encodings) - {"RLE"} for i in range(5)]
+    assert encodings[0] == {"DELTA_BINARY_PACKED"}
+    assert "RLE_DICTIONARY" in encodings[1]
+    assert encodings[2] == encodings[3] == encodings[4] == {"PLAIN"}
+
+
+def test_dictionaries_can_be_forbidden(tmp_path: Path) -> None:
+    table = target(tmp_path, "city STRING", options={"parquet.enable.dictionary": "false"})
+    metadata = pq.ParquetFile(path_of(table, write_one(table, frame(table, *[("a",)] * 9)))).metadata
+    assert "RLE_DICTIONARY" not in metadata.row_group(0).column(0).encodings
+
+
+@given(data=st.data())
+def test_whatever_is_written_is_read_again(data: st.DataObject) -> None:
+    fields = data.draw(random_columns([*KINDS, *DEEP]))
+    rows = data.draw(random_rows(fields))
+    with tempfile.TemporaryDirectory() as folder:
+        table = target(Path(folder), fields)
+        file = write_one(table, rows)
+        assert_frame_equal(read(table, file), rows)
+        stored = pq.ParquetFile(path_of(table, file), page_checksum_verification=True).read()
+        assert stored.column_names == [f.name for f in fields]
+        plain = [f.name for f in fields if f.type.with_nullable(True) in KINDS]
+        assert stored.select(plain).to_pylist() == to_arrow_table(rows, fields).select(plain).to_pylist()
+
+
+@pytest.mark.parametrize("kind", [t.BlobType(), t.VectorType(element=t.FloatType(), length=3)])
+def test_types_that_java_does_not_write_are_refused(kind: t.DataType, tmp_path: Path) -> None:
+    table = target(tmp_path, [t.DataField(0, "c", kind)])
+    with pytest.raises(Unsupported, match="in Parquet files is not supported"):
+        write(table, frame(table, (None,)))
+
+
+def test_unknown_codecs_are_refused(tmp_path: Path) -> None:
+    table = target(tmp_path, "c INT", options={"file.compression": "rar"})
+    with pytest.raises(Unsupported, match="the codec 'rar' in Parquet files"):
+        write(table, frame(table, (1,)))
+
+
+def test_a_null_where_the_column_has_no_place_for_it_is_refused(tmp_path: Path) -> None:
+    table = target(tmp_path, "id INT NOT NULL; amount DECIMAL(4, 2) NOT NULL")
+    with pytest.raises(InvalidArgument, match=r"the column 'amount' is DECIMAL\(4, 2\) NOT NULL and would get a null"):
+        write(table, frame(table, (1, Decimal("1.00")), (2, None)))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_values_of_another_type_are_refused(tmp_path: Path) -> None:
+    table = target(tmp_path, "at TIMESTAMP(3)")
+    wrong: Any = pl.DataFrame({"at": [dt.time(1)]})
+    with pytest.raises(InvalidArgument, match="column 'at'"):
+        write(table, wrong)

@@ -1,0 +1,114 @@
+"""The same history leaves the same metadata: golden tables of Java, written over again by Morrow.
+
+Compared are the snapshots (kind, counts), and of every file that they add or delete: partition, bucket and number of
+buckets, level, rows and deleted rows, keys, statistics of keys and values, sequence numbers, schema, source and
+embedded index; of index files kind, rows and cardinalities. Names, times and sizes in bytes differ.
+
+Which sorted runs an automatic compaction takes depends on their sizes in bytes, and those on the encoder of the files.
+Where Java and Morrow took different files the histories part, and what follows is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from morrow.engine.io.durability import fsync_disabled
+from tests.support import golden
+from tests.support.golden_replay import GoldenReplay, described
+
+NOT_REPLAYED: Mapping[str, str] = {
+    **dict.fromkeys(("blob", "data_evolution", "row_tracking", "row_tracking_compacted"), "row ids are not written"),
+    **dict.fromkeys(("clustering_append", "record_level_expire", "tags_auto_created", "fmt_json"), "refused options"),
+    **dict.fromkeys(
+        ("branch_fast_forward", "branches", "rollback_snapshot", "rollback_tag"), "not one line of commits"
+    ),
+    **dict.fromkeys(("pk_dedup_partial_levels", "pk_dedup_partitioned"), "compacts buckets that were drawn by lot"),
+    **dict.fromkeys(
+        ("dv_append", "dv_append_bitmap64", "dv_append_fixed_bucket", "dv_append_partitioned_compacted"),
+        "the deleted positions are not written down",
+    ),
+    "dv_append_rolling": "the deleted positions are not written down",
+    **dict.fromkeys(("types_multiset", "types_variant"), "values that have no Arrow literal"),
+    **dict.fromkeys(
+        ("types_orc", "types_append_orc", "orc_dictionary"), "Java writes times before 1970 wrongly to ORC"
+    ),
+    **dict.fromkeys(
+        ("append_partitioned", "append_partitioned_default_name", "bucket_hash_types", "system_tables_append"),
+        "with many writers at once Java starts files over, and the numbers of rows with them",
+    ),
+    **dict.fromkeys(
+        ("bucket_cross_partition", "bucket_dynamic_partitioned"), "buckets were assigned outside of the table's writer"
+    ),
+    "pk_sequence_field_desc": "Java's write buffer sorts sequence fields upwards, whatever their sort order",
+    "append_big": "where a file is full depends on how Java's encoder buffers",
+    "append_overwrite": "an option of one write is not written down",
+    "bucket_postpone": "postponed buckets of a given number",
+    "empty_commits": "commits without rows",
+    "empty_table": "no commits",
+    "manifest_compacted": "a commit of manifests only",
+    "statistics": "a commit of statistics only",
+    "watermark_properties": "watermarks are not written down",
+}
+"""Cases by the reason why there is nothing to compare."""
+
+MOST_PARTED = 0.15
+"""Part of the histories in which sizes may matter."""
+
+
+def replayed() -> list[str]:
+    names = (case.name.removeprefix("public/") for case in golden.cases() if case.name.startswith("public/"))
+    return sorted({name for name in names if name not in NOT_REPLAYED and "/" not in name})
+
+
+@dataclass
+class Histories:
+    """How the replays of this session went: by case, whether the history was the same to its end."""
+
+    whole: dict[str, bool] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="session")
+def histories() -> Histories:
+    return Histories()
+
+
+@pytest.mark.parametrize("case", replayed())
+def test_the_same_history(case: str, golden_root: Path, tmp_path: Path, histories: Histories) -> None:
+    replay = GoldenReplay(golden_root / "public" / case, tmp_path)
+    with fsync_disabled():
+        replay.run()
+
+    ours = {snapshot.id: snapshot for snapshot in replay.of_morrow.snapshots()}
+    theirs = list(replay.of_java.snapshots())
+    expected = [described(replay.of_java, snapshot) for snapshot in theirs]
+    actual = [described(replay.of_morrow, ours[snapshot.id]) for snapshot in theirs if snapshot.id in ours]
+    same = len(list(takewhile(_took_the_same, zip(expected, actual, strict=False))))
+    assert actual[:same] == expected[:same]
+    histories.whole[case] = same == len(expected) == len(actual)
+    assert histories.whole[case] or replay.compacts_by_itself
+
+
+def _took_the_same(snapshots: tuple[dict[str, Any], dict[str, Any]]) -> bool:
+    """Whether a compaction replaced the same files; true of any other snapshot."""
+    of_java, of_morrow = snapshots
+    if of_java["commit_kind"] != "COMPACT" or of_morrow["commit_kind"] != "COMPACT":
+        return of_java["commit_kind"] == of_morrow["commit_kind"]
+    return _inputs(of_java) == _inputs(of_morrow)
+
+
+def _inputs(snapshot: dict[str, Any]) -> list[tuple[object, ...]]:
+    columns = ("_PARTITION", "_BUCKET", "_LEVEL", "_ROW_COUNT")
+    return [tuple(entry[column] for column in columns) for entry in snapshot["files"] if entry["_KIND"] == 1]
+
+
+def test_few_histories_part(histories: Histories) -> None:
+    """Runs last, on what was replayed in this session."""
+    parted = [case for case, whole in histories.whole.items() if not whole]
+
+    assert len(parted) <= MOST_PARTED * max(len(histories.whole), 20), parted

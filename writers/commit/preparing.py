@@ -1,0 +1,167 @@
+"""What a snapshot names, written on top of the newest snapshot: delta and changelog first, then the base and the index.
+
+Delta and changelog are the same whatever the newest snapshot is (unless it decides over the changes), so they are
+written once for all tries. What a try has to write between its look at the newest snapshot and the creation of the
+next one is little: one manifest list, and seldom merged manifests or an index manifest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from morrow.engine.errors import FileMissing
+from morrow.engine.format.entry_frames import entries_frame, index_frame
+from morrow.engine.format.json_file import parse_object
+from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from morrow.engine.plan.entries import index_entries, manifests_of
+from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
+from morrow.writers.commit.changes import Changes
+from morrow.writers.commit.conflicts import check_conflicts
+from morrow.writers.commit.index_files import combined
+from morrow.writers.commit.manifests import ManifestWriter
+from morrow.writers.commit.merging import merged
+from morrow.writers.commit.row_tracking import assigned
+from morrow.writers.target import WriteTarget
+
+OVERWRITE = "OVERWRITE"
+
+
+@dataclass(frozen=True)
+class SnapshotRequest:
+    """A snapshot to be.
+
+    `changes`: what it changes, or a function of the newest snapshot: overwriting depends on what is there.
+    `check`: whether to look for conflicts with what others committed.
+    """
+
+    kind: str
+    identifier: int
+    changes: Changes | Callable[[Snapshot | None], Changes]
+    check: bool
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The written changes of a snapshot: their entries, and name and size of the lists (None: no changelog)."""
+
+    changes: Changes
+    entries: pl.DataFrame
+    delta_list: tuple[str, int]
+    changelog_list: tuple[str | None, int | None]
+    next_row_id: int
+
+
+class Preparer:
+    """Writes what snapshots of one table name. Names of new files are added to lists called `written`."""
+
+    def __init__(self, target: WriteTarget, manifests: ManifestWriter, base: BaseEntries) -> None:
+        self._target = target
+        self._manifests = manifests
+        self._base = base
+
+    def lasting(self, request: SnapshotRequest) -> bool:
+        """Whether the delta is the same for every newest snapshot."""
+        return isinstance(request.changes, Changes) and not self._target.options.row_tracking
+
+    def check(self, request: SnapshotRequest, changes: Changes, latest: Snapshot | None) -> None:
+        """Raise `CommitConflict` when the changes cannot follow `latest`."""
+        if latest is None or not request.check:
+            return
+        watched = self._unaware and self._target.options.deletion_vectors
+        check_conflicts(
+            self._target,
+            self._base.at(latest, changes.partitions),
+            entries_frame(changes.files).select(SIMPLE_COLUMNS),
+            overwrite=request.kind == OVERWRITE,
+            base_index=index_entries(self._target.metadata, latest) if watched else None,
+            delta_index=index_frame(changes.index) if watched else None,
+        )
+
+    def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
+        """Write manifests and lists of the changes."""
+        files, next_row_id = changes.files, (latest.next_row_id if latest else None) or 0
+        if self._target.options.row_tracking:
+            files, next_row_id = assigned(files, latest.id + 1 if latest else FIRST_SNAPSHOT_ID, next_row_id)
+        entries = entries_frame(files)
+        delta_list = self._manifests.manifest_list(self._manifests.entries(entries, written), written)
+        changelog_list: tuple[str | None, int | None] = (None, None)
+        if changes.changelog:
+            manifests = self._manifests.entries(entries_frame(changes.changelog), written)
+            changelog_list = self._manifests.manifest_list(manifests, written)
+        return Delta(changes, entries, delta_list, changelog_list, next_row_id)
+
+    def snapshot(self, request: SnapshotRequest, latest: Snapshot | None, delta: Delta, written: list[str]) -> Snapshot:
+        """Write what else the snapshot after `latest` names."""
+        previous = manifests_of(self._target.metadata, latest) if latest else _no_manifests()
+        base_list = self._manifests.manifest_list(merged(self._target, self._manifests, previous, written), written)
+        changelog = delta.changes.changelog
+        rows = _rows(delta.entries)
+        schema_id = self._target.metadata.schema_ids()[-1]
+        return Snapshot(
+            id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,
+            schema_id=schema_id,
+            base_manifest_list=base_list[0],
+            base_manifest_list_size=base_list[1],
+            delta_manifest_list=delta.delta_list[0],
+            delta_manifest_list_size=delta.delta_list[1],
+            changelog_manifest_list=delta.changelog_list[0],
+            changelog_manifest_list_size=delta.changelog_list[1],
+            index_manifest=self._index_manifest(delta.changes, latest, written),
+            commit_user=self._target.commit_user,
+            commit_identifier=request.identifier,
+            commit_kind=request.kind,
+            time_millis=time.time_ns() // 1_000_000,
+            total_record_count=((latest.total_record_count if latest else None) or 0) + rows,
+            delta_record_count=rows,
+            changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
+            watermark=_later(request.watermark, latest.watermark if latest else None),
+            statistics=self._statistics(latest, schema_id),
+            properties=dict(request.properties),
+            next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),
+        )
+
+    def _index_manifest(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> str | None:
+        if not changes.index:
+            return latest.index_manifest if latest else None
+        previous = index_entries(self._target.metadata, latest) if latest else None
+        return self._manifests.index_manifest(combined(previous, changes.index, unaware=self._unaware), written)
+
+    @property
+    def _unaware(self) -> bool:
+        return not self._target.keyed and self._target.options.bucket == -1
+
+    def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:
+        """Statistics hold until the schema changes."""
+        if latest is None or latest.statistics is None:
+            return None
+        path = self._target.metadata.paths.statistics(latest.statistics)
+        try:
+            node = parse_object(self._target.store.read(path), path)
+        except FileMissing:
+            return None
+        return latest.statistics if node.get("schemaId") == schema_id else None
+
+
+def _no_manifests() -> pl.DataFrame:
+    return pl.DataFrame(schema=MANIFEST_LIST_COLUMNS)
+
+
+def _rows(entries: pl.DataFrame) -> int:
+    added = entries["_KIND"] == ADD
+    return int(entries["_ROW_COUNT"].filter(added).sum()) - int(entries["_ROW_COUNT"].filter(~added).sum())
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    known = [mark for mark in (one, other) if mark is not None]
+    return max(known, default=None)
+
+
+def _next_row_id(latest: Snapshot | None) -> int:
+    return (latest.next_row_id if latest else None) or 0

@@ -14,7 +14,8 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Files written in one bucket and not committed yet; `partition` is a BinaryRow (arity first).
 
     The first group becomes the APPEND snapshot of the commit, the second (``compact_*``) its COMPACT snapshot.
-    `deleted_index_files` and `compact_deleted_index_files` are those that the new ones replace.
+    `deleted_index_files` and `compact_deleted_index_files` are those that the new ones replace. `compact_seen` are the
+    files above level 0, by name, that the bucket had when keys were looked up for its compaction (None: none were).
     """
 
     partition: bytes
@@ -30,9 +31,10 @@ class CommitMessage(msgspec.Struct, frozen=True, kw_only=True):
     compact_changelog: tuple[DataFileMeta, ...] = ()
     compact_new_index_files: tuple[IndexFileMeta, ...] = ()
     compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    compact_seen: tuple[str, ...] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was written."""
-        groups = (getattr(self, name) for name in self.__struct_fields__[3:])
+        groups = (getattr(self, name) for name in self.__struct_fields__[3:-1])
         return not any(groups)

@@ -31,7 +31,7 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
         Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
         InvalidArgument: a column is missing, or null where the format has no null.
     """
-    columns = {column.name: column.to_arrow() for column in entries.iter_columns()}
+    columns = _columns(entries)
     missing = [name for name in FILE_COLUMNS if name not in columns]
     if missing:
         raise InvalidArgument(f"the column {missing[0]!r} of the manifest is missing")
@@ -41,12 +41,17 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
     """A manifest list, of a frame as `decode_manifest_list` gives it; raises as `encode_manifest`."""
-    return _encode(manifests.to_arrow(), MANIFEST_LIST, format, codec)
+    return _encode(pa.table(_columns(manifests)), MANIFEST_LIST, format, codec)
 
 
 def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
     """An index manifest, of a frame as `decode_index_manifest` gives it; raises as `encode_manifest`."""
-    return _encode(entries.to_arrow(), INDEX_MANIFEST, format, codec)
+    return _encode(pa.table(_columns(entries)), INDEX_MANIFEST, format, codec)
+
+
+def _columns(frame: pl.DataFrame) -> dict[str, pa.Array]:
+    """Columns in one piece each: of several, Arrow cannot combine what Polars exports of lists without elements."""
+    return {column.name: column.to_arrow() for column in frame.iter_columns()}
 
 
 def _encode(table: pa.Table, schema: StoredSchema, format: str, codec: str) -> bytes:

@@ -55,7 +55,7 @@ TABLE: Mapping[Treatment, str] = {
         add-column-before-partition:bool alter-column-null-to-not-null.disabled:bool
         deletion-vectors.modifiable:bool disable-explicit-type-casting:bool clustering.incremental:bool
         compaction.offpeak-ratio:int compaction.offpeak.end.hour:int compaction.offpeak.start.hour:int
-        ignore-update-before:bool""",
+        ignore-update-before:bool delete.force-produce-changelog:bool""",
     Treatment.READS: """
         batch-scan-mode:none|compact consumer-id:text consumer.changelog-only:bool consumer.expiration-time:duration
         consumer.ignore-progress:bool consumer.mode:exactly-once|at-least-once continuous.discovery-interval:duration
@@ -104,7 +104,7 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         clustering.history-partition.idle-to-full-sort:duration clustering.history-partition.limit:int
         clustering.incremental.mode:global-sort|local-sort clustering.incremental.optimize-write:bool
         clustering.strategy:text commit.callback.#.param:text data-file.external-paths.specific-fs:text
-        data-file.external-paths.weights:text data-file.external-paths:text delete.force-produce-changelog:bool
+        data-file.external-paths.weights:text data-file.external-paths:text
         end-input.check-partition-expire:bool full-compaction.delta-commits:int format-table.commit-hive-sync-url:text
         format-table.file.compression:text format-table.implementation:paimon|engine
         format-table.partition-path-only-value:bool global-index.build.max-parallelism:int

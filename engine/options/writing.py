@@ -68,6 +68,7 @@ class WriteOptions:
     spillable: bool = True
     rowkind_field: str | None = None
     ignore_update_before: bool = False
+    delete_rows_for_changelog: bool = False
     # Buckets
     dynamic_bucket_rows: int = 2_000_000
     dynamic_bucket_initial: int | None = None
@@ -175,6 +176,7 @@ def parse_write_options(raw: Mapping[str, str], *, keyed: bool, where: str) -> W
         spillable=flag(raw, "write-buffer-spillable", True, where),
         rowkind_field=raw.get("rowkind.field"),
         ignore_update_before=flag(raw, "ignore-update-before", False, where),
+        delete_rows_for_changelog=flag(raw, "delete.force-produce-changelog", False, where),
         dynamic_bucket_rows=integer(raw, "dynamic-bucket.target-row-num", 2_000_000, where),
         dynamic_bucket_initial=integer(raw, "dynamic-bucket.initial-buckets", 0, where) or None,
         dynamic_bucket_most=integer(raw, "dynamic-bucket.max-buckets", -1, where),

@@ -12,9 +12,10 @@ import pytest
 from morrow.engine.errors import MorrowError, UnclearOutcome
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
-from tests.durability.checks import check_table, left_behind, newest
+from tests.durability.checks import check_table, newest
 from tests.durability.operations import OPERATIONS, at
 from tests.support.faulty_store import ANSWERED, ERRORS, Fault, FaultKind, FaultyStore
+from tests.support.table_files import orphans
 
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
@@ -49,7 +50,7 @@ def fails(name: str, path: str, fault: Fault) -> bool:
             error = caught
         context = f"{store.failed[:1]} of {store.asked}: {error!r}"
         unchanged = newest(path) == committed
-        orphans = left_behind(path)
+        left = orphans(path)
         found = check_table(operation, path, past=committed[0])
 
     if error is None:
@@ -62,5 +63,5 @@ def fails(name: str, path: str, fault: Fault) -> bool:
         or (fault.lasting and fault.kind is FaultKind.BAD_DISK)
         or (fault.kind not in ANSWERED)
     )
-    assert may_remain or not orphans, f"left {orphans}: {context}"
+    assert may_remain or not left, f"left {left}: {context}"
     return bool(store.failed)

@@ -23,5 +23,7 @@ def test_on_a_local_disk(tmp_path: Path) -> None:
 
 
 def test_in_an_object_store() -> None:
+    # A server that takes one request at a time is served best by losers that wait as long as a commit takes.
+    patience = {"commit.min-retry-wait": "200 ms"}
     with s3_server() as storage:
-        check(race("morrow", f"s3://{BUCKET}/wh", storage))
+        check(race("morrow", f"s3://{BUCKET}/wh", storage, options=patience))

@@ -20,7 +20,7 @@ from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import WriteOptions
-from morrow.engine.options.parsing import flag, memory
+from morrow.engine.options.parsing import memory
 from morrow.writers.append.bucket_compaction import small_size
 from morrow.writers.append.stored import check_rewritable, rewrite
 from morrow.writers.append.writer import UNAWARE, AppendWriter
@@ -54,7 +54,7 @@ def compact_append(
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
     check_rewritable(target)
-    if flag(target.write.raw, "clustering.incremental", False, target.where):
+    if target.write.incremental_clustering:
         raise Unsupported("compaction of an incrementally clustered table", where=target.where)
     target = replace(target, write=replace(target.write, write_only=False))
     states = restored_partitions(target, snapshot, partitions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.options.parsing import flag
 from morrow.writers.append.bucket_compaction import BucketCompaction, Compacted
 from morrow.writers.append.buffer import RowBuffer
 from morrow.writers.deletion_vectors import DeletionMaintainer
@@ -99,13 +98,11 @@ def _is_numbered(target: WriteTarget) -> bool:
     """Whether sequence numbers go on from those in the bucket."""
     if target.options.bucket == UNAWARE:
         return False
-    ordered = flag(target.write.raw, "bucket-append-ordered", True, target.where)
-    return ordered or not target.write.write_only
+    return target.write.bucket_append_ordered or not target.write.write_only
 
 
 def _compaction(target: WriteTarget, place: Placement, state: BucketState) -> BucketCompaction | None:
-    clustered = flag(target.write.raw, "clustering.incremental", False, target.where)
-    if target.options.bucket == UNAWARE or target.write.write_only or clustered:
+    if target.options.bucket == UNAWARE or target.write.write_only or target.write.incremental_clustering:
         return None
     vectors = None
     if target.write.deletion_vectors:

@@ -11,12 +11,33 @@ from morrow.writers.messages import CommitMessage
 
 
 @dataclass(frozen=True)
+class LookedAt:
+    """The files above level 0 of a bucket, by name, that a compaction looked keys up in, and what it made of them."""
+
+    partition: bytes
+    bucket: int
+    files: frozenset[str]
+    removed: frozenset[str]
+    added: frozenset[str]
+
+    @classmethod
+    def by(cls, message: CommitMessage) -> LookedAt | None:
+        """None: the compaction of this message looked nothing up."""
+        if message.compact_seen is None:
+            return None
+        removed = frozenset(file.file_name for file in message.compact_before)
+        added = frozenset(file.file_name for file in message.compact_after if file.level > 0)
+        return cls(message.partition, message.bucket, frozenset(message.compact_seen), removed, added)
+
+
+@dataclass(frozen=True)
 class Changes:
-    """The entries of one snapshot."""
+    """The entries of one snapshot, and what they rely on."""
 
     files: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
     index: tuple[IndexEntry, ...] = ()
+    looked_at: tuple[LookedAt, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -50,7 +71,7 @@ def appended(messages: Iterable[CommitMessage]) -> Changes:
     return Changes(tuple(files), tuple(changelog), tuple(index))
 
 
-def compacted(messages: Iterable[CommitMessage]) -> Changes:
+def compacted(messages: Sequence[CommitMessage]) -> Changes:
     """What was compacted: files and changelog of the COMPACT snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
@@ -61,7 +82,9 @@ def compacted(messages: Iterable[CommitMessage]) -> Changes:
         changelog += _entries(EntryKind.ADD, message, message.compact_changelog)
         index += _index(EntryKind.DELETE, message, message.compact_deleted_index_files)
         index += _index(EntryKind.ADD, message, message.compact_new_index_files)
-    return Changes(tuple(files), tuple(changelog), tuple(index))
+    looked_at = (LookedAt.by(message) for message in messages)
+    relied_on = tuple(each for each in looked_at if each is not None)
+    return Changes(tuple(files), tuple(changelog), tuple(index), relied_on)
 
 
 def _entries(kind: EntryKind, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[ManifestEntry]:

@@ -2,13 +2,15 @@
 
 * a file that is deleted (or gets a deletion vector) must still be there, one that is added must be new;
 * above level 0 the key ranges of a bucket's files must not overlap;
-* the number of buckets of a partition changes only by overwriting.
+* the number of buckets of a partition changes only by overwriting;
+* what a compaction looked keys up in must still be all there is above level 0. (This is not among Java's checks.)
 
 All of it is asked of frames, of the changed partitions only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest import ADD, DELETE
 from morrow.engine.plan.sections import bucket_numbers, key_ranks
 from morrow.writers.commit.base_entries import IDENTITY
+from morrow.writers.commit.changes import LookedAt
 from morrow.writers.commit.index_files import vector_files
 from morrow.writers.target import WriteTarget
 
@@ -58,6 +61,27 @@ def check_conflicts(
     _check_files(target, base, delta)
     if target.keyed:
         _check_key_ranges(target, base, delta)
+
+
+def check_looked_at(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence[LookedAt]) -> None:
+    """Keys were looked up in all files above level 0 that there are.
+
+    Else a key may be in a file that nobody looked into: it would be read twice, or its change told wrongly.
+
+    Raises:
+        CommitConflict: somebody else compacted a bucket meanwhile.
+    """
+    if not looked_at:
+        return
+    above = base.filter(base["_LEVEL"] > 0).group_by("_PARTITION", "_BUCKET").agg("_FILE_NAME")
+    there = {(partition, bucket): set(names) for partition, bucket, names in above.iter_rows()}
+    for each in looked_at:
+        files = there.setdefault((each.partition, each.bucket), set())
+        if files != each.files:
+            where = f"{_place(target, each.partition)}: bucket {each.bucket}"
+            raise CommitConflict(f"{where} was compacted while keys were looked up in it; {ADVICE}")
+        files -= each.removed
+        files |= each.added
 
 
 def _check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:

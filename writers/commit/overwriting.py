@@ -14,7 +14,6 @@ from morrow.engine.format.data_file_meta import EntryKind, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of, index_entries_of, without_value_stats
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.options import flag
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.sections import bucket_numbers, key_ranks
 from morrow.writers.commit.base_entries import live_in_partitions
@@ -112,7 +111,7 @@ def upgraded(target: WriteTarget, entries: Sequence[ManifestEntry]) -> tuple[Man
 
     Then nothing has to compact them (``overwrite-upgrade``).
     """
-    wanted = target.keyed and flag(target.write.raw, "overwrite-upgrade", True, target.where)
+    wanted = target.keyed and target.write.overwrite_upgrade
     if not wanted or not entries or any(entry.file.level > 0 or entry.bucket < 0 for entry in entries):
         return tuple(entries)
     frame = pl.DataFrame(

@@ -21,7 +21,7 @@ from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from morrow.engine.plan.entries import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.changes import Changes
-from morrow.writers.commit.conflicts import check_conflicts
+from morrow.writers.commit.conflicts import check_conflicts, check_looked_at
 from morrow.writers.commit.index_files import combined
 from morrow.writers.commit.manifests import ManifestWriter
 from morrow.writers.commit.merging import merged
@@ -83,6 +83,7 @@ class Preparer:
             base_index=index_entries(self._target.metadata, latest) if watched else None,
             delta_index=index_frame(changes.index) if watched else None,
         )
+        check_looked_at(self._target, self._base.at(latest, changes.partitions), changes.looked_at)
 
     def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
         """Write manifests and lists of the changes."""

@@ -89,8 +89,16 @@ def _record(fields: Sequence[t.DataField], name: str, where: str) -> dict[str, A
 
 
 def _member(name: str, type_: t.DataType, record: str, where: str, *, defaulted: bool) -> dict[str, Any]:
+    if not _is_name(name):
+        hint = "there names are letters, digits and _, not a digit first; rename the column or choose Parquet"
+        raise Unsupported(f"the column name {name!r} in Avro files", where=where, hint=hint)
     member = {"name": name, "type": _node(type_, record, where)}
     return member | {"default": None} if defaulted and type_.nullable else member
+
+
+def _is_name(name: str) -> bool:
+    """Whether Java's Avro takes the name: letters of any script."""
+    return all(c == "_" or c.isalpha() or c.isdecimal() for c in name) and not name[:1].isdecimal()
 
 
 def _node(type_: t.DataType, record: str, where: str) -> Any:

@@ -13,7 +13,6 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.options.parsing import flag
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.files import stats
 from morrow.writers.files.blocks import MOST_BLOCK_BYTES
@@ -64,7 +63,7 @@ class FileKind:
         format_ = (changelog and write.changelog_format) or write.format_of(level)
         codec = (changelog and write.changelog_compression) or write.compression_of(level)
         mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
-        named_codec = f".{codec}" if flag(write.raw, "file.suffix.include.compression", False, where) else ""
+        named_codec = f".{codec}" if write.suffix_includes_compression else ""
         return cls(
             layout,
             format_,

@@ -76,7 +76,8 @@ class OrcEncoder:
         ]
         early = early_times(columns, self._schema.names)
         sink = pa.BufferOutputStream()
-        with orc.ORCWriter(sink, **self._properties) as writer:
+        # Arrow takes memory for a whole batch of every column.
+        with orc.ORCWriter(sink, batch_size=min(max(frame.height, 1), BATCH_ROWS), **self._properties) as writer:
             writer.write(pa.Table.from_arrays(columns, schema=self._schema))
         body, tail = with_times(sink.getvalue(), early) if early else split(sink.getvalue())
         return Block(frame.height, len(body), body, tail)
@@ -103,7 +104,6 @@ def _properties(options: EncoderOptions) -> dict[str, Any]:
     return {
         "compression": CODECS[name],
         "compression_strategy": "speed" if options.write.zstd_level <= MOST_FAST_LEVEL else "compression",
-        "batch_size": BATCH_ROWS,
         "dictionary_key_size_threshold": number(raw, "orc.dictionary.key.threshold", DICTIONARY_THRESHOLD, where),
         "stripe_size": STRIPE_BYTES,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morrow.engine.options.parsing import flag
 from morrow.engine.options.writing import ChangelogProducer
 from morrow.writers.target import WriteTarget
 
@@ -33,7 +32,7 @@ class LookupStrategy:
             first_row=target.options.merge_engine == FIRST_ROW,
             changelog=target.write.changelog_producer is ChangelogProducer.LOOKUP,
             vectors=target.write.deletion_vectors,
-            forced=flag(target.write.raw, "force-lookup", False, target.where),
+            forced=target.write.force_lookup,
         )
 
     @property

@@ -18,7 +18,6 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import OnDelete
-from morrow.engine.options.parsing import integer
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.files import Placement, delete_files, write_files
@@ -132,8 +131,7 @@ def compact_postponed(target: WriteTarget, states: Mapping[Placement, BucketStat
     for place, state in waiting.items():
         partition = {p: s for p, s in states.items() if p.partition == place.partition and p.bucket >= 0}
         known = next((s.total_buckets for s in partition.values() if s.total_buckets is not None), None)
-        default = integer(target.write.raw, "postpone.default-bucket-num", 1, target.where)
-        bucketed = _with_buckets(target, known or default)
+        bucketed = _with_buckets(target, known or target.write.postpone_buckets)
         yield from _replayed(bucketed, place, state, partition)
         yield CommitMessage(
             partition=place.partition,

@@ -13,8 +13,7 @@ from itertools import takewhile
 from typing import Protocol
 
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.options import WriteOptions
-from morrow.engine.options.parsing import choice, integer
+from morrow.engine.options.writing import LookupCompact, WriteOptions
 from morrow.writers.merge_tree.levels import LevelRun
 
 Runs = Sequence[LevelRun]
@@ -184,17 +183,19 @@ class ForceUpLevelZero:
         return self.universal.force_level_zero(levels, runs)
 
 
-def strategy_of(write: WriteOptions, *, lookup: bool, where: str) -> Strategy:
+def strategy_of(write: WriteOptions, *, lookup: bool) -> Strategy:
     """The strategy that a table's options ask for.
 
     Args:
         lookup: whether keys are looked up when they leave level 0, which therefore has to be emptied.
     """
     universal = UniversalCompaction(
-        write.size_amplification, write.size_ratio, write.run_trigger, _early(write), _off_peak(write, where)
+        write.size_amplification, write.size_ratio, write.run_trigger, _early(write), _off_peak(write)
     )
     if lookup:
-        return ForceUpLevelZero(universal, _gentle_interval(write, where))
+        # Level 0 is emptied at once, or after some picks that found nothing else to do.
+        gentle = write.lookup_compact is LookupCompact.GENTLE
+        return ForceUpLevelZero(universal, write.lookup_compact_interval if gentle else None)
     return ForceUpLevelZero(universal) if write.force_up_level_zero else universal
 
 
@@ -203,16 +204,5 @@ def _early(write: WriteOptions) -> EarlyFull | None:
     return None if limits == (None, None, None) else EarlyFull(*limits)
 
 
-def _off_peak(write: WriteOptions, where: str) -> OffPeak | None:
-    start = integer(write.raw, "compaction.offpeak.start.hour", -1, where)
-    end = integer(write.raw, "compaction.offpeak.end.hour", -1, where)
-    if -1 in (start, end) or start == end:
-        return None
-    return OffPeak(start, end, integer(write.raw, "compaction.offpeak-ratio", 0, where))
-
-
-def _gentle_interval(write: WriteOptions, where: str) -> int | None:
-    """After how many picks level 0 is emptied when that is not done at once (``lookup-compact`` = gentle)."""
-    if choice(write.raw, "lookup-compact", "radical", ("radical", "gentle"), where) == "radical":
-        return None
-    return max(write.run_trigger, integer(write.raw, "lookup-compact.max-interval", 2 * write.run_trigger, where))
+def _off_peak(write: WriteOptions) -> OffPeak | None:
+    return None if write.off_peak_hours is None else OffPeak(*write.off_peak_hours, write.off_peak_size_ratio)

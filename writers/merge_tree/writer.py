@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.options.parsing import flag
 from morrow.engine.options.writing import ChangelogProducer
 from morrow.readers.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.writers.deletion_vectors import DeletionMaintainer
@@ -37,8 +36,6 @@ class MergeTreeWriter:
     def __init__(
         self, target: WriteTarget, place: Placement, state: BucketState, *, ignore_previous: bool = False
     ) -> None:
-        if flag(target.write.raw, "pk-clustering-override", False, target.where):
-            raise Unsupported("writing with the option 'pk-clustering-override'", where=target.where)
         self._target = target
         self._place = place
         files = () if ignore_previous else state.files
@@ -50,11 +47,12 @@ class MergeTreeWriter:
         self._vectors = vectors if target.write.deletion_vectors else None
         self._compactor = None if target.write.write_only else self._new_compactor(files)
         self._done = _Done()
+        self._seen = self._looked_at()
 
     def _new_compactor(self, files: Iterable[DataFileMeta]) -> Compactor:
         target = self._target
         rewriter = rewriter_for(target, self._place, self._vectors)
-        strategy = strategy_of(target.write, lookup=LookupStrategy.of(target).needed, where=target.where)
+        strategy = strategy_of(target.write, lookup=LookupStrategy.of(target).needed)
         return Compactor(target, files, rewriter, strategy)
 
     @property
@@ -99,6 +97,7 @@ class MergeTreeWriter:
         if wait_compaction or self._target.write.force_compact or self._is_crowded:
             self._compact(full=False)
         changes = None if self._vectors is None else self._vectors.write()
+        seen, self._seen = self._seen, self._looked_at()
         done, self._done = self._done, _Done()  # nothing may fail from here on: `close` would not know these files
         return CommitMessage(
             partition=self._place.partition,
@@ -111,6 +110,7 @@ class MergeTreeWriter:
             compact_changelog=tuple(done.compact_changelog),
             compact_new_index_files=() if changes is None else changes.new,
             compact_deleted_index_files=() if changes is None else changes.replaced,
+            compact_seen=seen if done.before or done.after else None,
         )
 
     def close(self) -> None:
@@ -118,6 +118,12 @@ class MergeTreeWriter:
         self._buffer.clear()
         done, self._done = self._done, _Done()
         delete_files(self._target, self._place, done.own)
+
+    def _looked_at(self) -> tuple[str, ...] | None:
+        """The files in which compactions from now on look keys up, None where they do not."""
+        if self._compactor is None or not LookupStrategy.of(self._target).needed:
+            return None
+        return tuple(file.file_name for run in self._compactor.levels.runs for file in run)
 
     @property
     def _is_crowded(self) -> bool:
@@ -185,7 +191,7 @@ def wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows without those that the table takes no notice of (``ignore-delete``, ``ignore-update-before``)."""
     if target.options.ignore_delete:
         return rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
-    if flag(target.write.raw, "ignore-update-before", False, target.where):
+    if target.write.ignore_update_before:
         return rows.filter(pl.col(VALUE_KIND) != UPDATE_BEFORE)
     return rows
 

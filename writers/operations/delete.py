@@ -10,7 +10,6 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.options import flag
 from morrow.engine.options.writing import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
@@ -124,7 +123,7 @@ def _retract(target: WriteTarget, parts: Iterator[pa.Table]) -> Snapshot | None:
 
 def _of_partitions(target: WriteTarget, filter: Filter) -> bool:
     columns = filter.columns
-    forced = flag(target.options.raw, "delete.force-produce-changelog", False, target.where)
+    forced = target.write.delete_rows_for_changelog
     return bool(columns) and columns <= set(target.schema.partition_keys) and not forced
 
 

@@ -9,6 +9,7 @@ from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError, U
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit import TableCommit
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.settling import settled
 from morrow.writers.rows import Kinds
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
@@ -129,8 +130,10 @@ def commit_once(
     with cleaned_up(commits, messages, identifier):
         if repeats:
             made = commits.filter_and_commit({identifier: messages}, watermark=watermark, properties=named)
-            return commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
-        return commits.commit(messages, identifier=identifier, watermark=watermark, properties=named)
+            done = commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
+        else:
+            done = commits.commit(messages, identifier=identifier, watermark=watermark, properties=named)
+    return settled(commits, messages, done, identifier)
 
 
 @contextmanager

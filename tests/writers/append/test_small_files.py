@@ -186,7 +186,7 @@ def test_an_error_leaves_no_new_files(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_tables_that_are_not_compacted(tmp_path: Path) -> None:
     target = append_table(tmp_path)
     tracked = replace(target, options=replace(target.options, row_tracking=True))
-    clustered = replace(target, write=replace(target.write, raw={"clustering.incremental": "true"}))
+    clustered = replace(target, write=replace(target.write, incremental_clustering=True))
 
     for refused in (tracked, clustered):
         with pytest.raises(Unsupported):

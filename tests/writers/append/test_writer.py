@@ -118,7 +118,7 @@ def test_only_some_buckets_write_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_files_are_rolled_at_the_target_size(tmp_path: Path) -> None:
-    target = append_table(tmp_path, {"target-file-size": "20 kb"})
+    target = append_table(tmp_path, {"target-file-size": "4 kb"})
     writer = AppendWriter(target, PLACE, BucketState())
     for start in range(0, 20_000, 2_000):
         writer.write(rows(*range(start, start + 2_000)))

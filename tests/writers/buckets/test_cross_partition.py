@@ -15,7 +15,11 @@ from tests.support.written import new_table, rows
 
 
 def new(folder: Path, engine: str, **options: Any) -> morrow.Table:
-    chosen = {"bucket": -1, "merge-engine": engine, **{name.replace("_", "-"): value for name, value in options.items()}}
+    chosen = {
+        "bucket": -1,
+        "merge-engine": engine,
+        **{name.replace("_", "-"): value for name, value in options.items()},
+    }
     return new_table(folder, "id INT, p STRING, v INT", keys=["id"], by=["p"], options=chosen)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.options import WriteOptions
+from morrow.engine.options.writing import LookupCompact, WriteOptions
 from morrow.writers.merge_tree.levels import LevelRun
 from morrow.writers.merge_tree.strategy import (
     CompactUnit,
@@ -188,39 +188,27 @@ def test_gentle_lookups_empty_level_zero_after_some_picks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "raw", "lookup", "strategy"),
+    ("members", "lookup", "strategy"),
     [
-        ({}, {}, False, UniversalCompaction()),
-        ({"size_ratio": 7, "run_trigger": 3}, {}, False, UniversalCompaction(200, 7, 3)),
-        ({"force_up_level_zero": True}, {}, False, ForceUpLevelZero(UniversalCompaction())),
-        ({}, {}, True, ForceUpLevelZero(UniversalCompaction())),
-        ({}, {"lookup-compact": "gentle"}, True, ForceUpLevelZero(UniversalCompaction(), 10)),
-        (
-            {},
-            {"lookup-compact": "gentle", "lookup-compact.max-interval": "2"},
-            True,
-            ForceUpLevelZero(UniversalCompaction(), 5),
-        ),
+        ({}, False, UniversalCompaction()),
+        ({"size_ratio": 7, "run_trigger": 3}, False, UniversalCompaction(200, 7, 3)),
+        ({"force_up_level_zero": True}, False, ForceUpLevelZero(UniversalCompaction())),
+        ({}, True, ForceUpLevelZero(UniversalCompaction())),
+        ({"lookup_compact": LookupCompact.GENTLE}, True, ForceUpLevelZero(UniversalCompaction(), 10)),
         (
             {"optimization_interval": timedelta(hours=1)},
-            {},
             False,
             UniversalCompaction(early=EarlyFull(timedelta(hours=1))),
         ),
         (
-            {},
-            {
-                "compaction.offpeak.start.hour": "22",
-                "compaction.offpeak.end.hour": "6",
-                "compaction.offpeak-ratio": "50",
-            },
+            {"off_peak_hours": (22, 6), "off_peak_size_ratio": 50},
             False,
             UniversalCompaction(off_peak=OffPeak(22, 6, 50)),
         ),
     ],
 )
-def test_options(members: dict[str, Any], raw: dict[str, str], lookup: bool, strategy: object) -> None:
-    assert strategy_of(WriteOptions(raw=raw, **members), lookup=lookup, where="t") == strategy
+def test_options(members: dict[str, Any], lookup: bool, strategy: object) -> None:
+    assert strategy_of(WriteOptions(**members), lookup=lookup) == strategy
 
 
 # --- what holds for any tree ---

@@ -16,7 +16,9 @@ from tests.support.written import new_table, rows
 
 
 @pytest.mark.parametrize(
-    "condition", ["n > 15 AND v <> 'd'", pl.col("n") > 15, pc.field("n") > 15, "length(v || 'x') = 2 AND n >= 20"], ids=str
+    "condition",
+    ["n > 15 AND v <> 'd'", pl.col("n") > 15, pc.field("n") > 15, "length(v || 'x') = 2 AND n >= 20"],
+    ids=str,
 )
 def test_by_a_condition(any_table: morrow.Table, condition: Any) -> None:
     snapshot = any_table.delete(condition)

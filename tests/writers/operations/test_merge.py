@@ -95,7 +95,11 @@ def test_several_sources_for_one_row(any_table: morrow.Table) -> None:
         (lambda m: m, InvalidArgument, "merge: say what to do"),
         (lambda m: m.when_matched_update({"id": "source.id"}), InvalidArgument, "'id' is part of the primary key"),
         (lambda m: m.when_matched_update({"nope": 1}), ColumnNotFound, "no column 'nope'"),
-        (lambda m: m.when_matched_update({"n": "n + 1"}), ColumnNotFound, "no column 'n'; the columns are target, source"),
+        (
+            lambda m: m.when_matched_update({"n": "n + 1"}),
+            ColumnNotFound,
+            "no column 'n'; the columns are target, source",
+        ),
         (lambda m: m.when_matched_update({"n": "source.x"}), ColumnNotFound, "no column 'source.x'; source has id, p"),
         (lambda m: m.when_not_matched_insert({"n": "target.n"}), ColumnNotFound, "no column 'target.n'"),
         (lambda m: m.when_matched_delete(5), InvalidArgument, "a int is no condition"),

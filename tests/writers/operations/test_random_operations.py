@@ -66,7 +66,7 @@ BUCKETS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("bucket", BUCKETS)
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(steps=st.lists(operations, min_size=1, max_size=6))
 def test_keyed_tables(
     tmp_path_factory: pytest.TempPathFactory, engine: str, bucket: str, steps: list[tuple[str, Any]]
@@ -136,7 +136,7 @@ def _data(given: list[Row]) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("bucket", [-1, 2])
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(steps=st.lists(operations, min_size=1, max_size=6))
 def test_append_tables(
     tmp_path_factory: pytest.TempPathFactory, vectors: bool, bucket: int, steps: list[tuple[str, Any]]

@@ -44,7 +44,9 @@ def test_whatever_is_a_table(tmp_path: Path, data: object) -> None:
 
 
 def test_a_stream_is_read_batch_by_batch(tmp_path: Path) -> None:
-    batches = [pa.record_batch({"id": [n], "v": [None]}, pa.schema({"id": pa.int64(), "v": pa.string()})) for n in (1, 2)]
+    batches = [
+        pa.record_batch({"id": [n], "v": [None]}, pa.schema({"id": pa.int64(), "v": pa.string()})) for n in (1, 2)
+    ]
     table = new_table(tmp_path, "id BIGINT, v STRING")
     table.append(pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches)))
     assert rows(table) == [(1, None), (2, None)]
@@ -142,7 +144,11 @@ def test_maps_of_arrow_and_entries_of_polars(tmp_path: Path) -> None:
     table.append(pa.table({"id": [1], "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}))
     table.append(pl.DataFrame({"id": [2], "m": [[{"key": "b", "value": 2}]]}))
     table.append(table.scan(filter="id = 2").to_polars().with_columns(id=pl.lit(3)))
-    assert [row["m"] for row in table.scan().to_arrow().sort_by("id").to_pylist()] == [[("a", 1)], [("b", 2)], [("b", 2)]]
+    assert [row["m"] for row in table.scan().to_arrow().sort_by("id").to_pylist()] == [
+        [("a", 1)],
+        [("b", 2)],
+        [("b", 2)],
+    ]
 
 
 def test_rows_of_no_height_commit_nothing(tmp_path: Path) -> None:

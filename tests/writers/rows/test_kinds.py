@@ -78,7 +78,9 @@ def test_rowkind_field_overrules(tmp_path: Path) -> None:
     table.upsert({"id": [1, 2], "op": ["+I", "+I"]})
     table.upsert({"id": [1, 2], "op": ["-D", "+U"]}, kinds="+I")
     assert rows(table) == [(2, "+U")]
-    with pytest.raises(InvalidArgument, match=r"column 'op' \(rowkind.field\), from row 0 on: row 1: the row kind None"):
+    with pytest.raises(
+        InvalidArgument, match=r"column 'op' \(rowkind.field\), from row 0 on: row 1: the row kind None"
+    ):
         table.upsert({"id": [1, 2], "op": ["-D", None]})
 
 

@@ -38,7 +38,11 @@ def cast(values: pa.Array, kind: t.DataType) -> list[Any]:
         (pa.array([[1.0, 2.0], None]), t.VectorType(element=t.FloatType(), length=2), [[1.0, 2.0], None]),
         (pa.array(["x"]).dictionary_encode(), t.CharType(length=1), ["x"]),
         (pa.RunEndEncodedArray.from_arrays([2], pa.array([7])), t.IntType(), [7, 7]),
-        (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), t.MultisetType(element=t.VarCharType()), [[("a", 1)]]),
+        (
+            pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+            t.MultisetType(element=t.VarCharType()),
+            [[("a", 1)]],
+        ),
     ],
     ids=str,
 )

@@ -73,7 +73,7 @@ def test_the_containers_of_the_golden_tables(golden_root: Path, case: str) -> No
             frame = pl.read_parquet(next(table.rglob(meta["_FILE_NAME"])))
 
             built = build_container(
-                frame.select(each.name for each in fields).cast(dict(polars_schema(fields))),
+                frame.select(each.name for each in fields).cast(polars_schema(fields)),
                 wanted_indexes(schema["options"], fields),
             )
 

@@ -1,0 +1,56 @@
+"""The power fails at any moment: what was acknowledged is on the disk, all else is there whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from morrow.engine.io.durability import fsync_disabled
+from tests.durability.checks import check_table, newest
+from tests.durability.operations import OPERATIONS, Operation, at
+from tests.support.power_loss import Disk, PowerLoss
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    return folder
+
+
+def states(operation: Operation, disks: list[Disk], folder: Path, past: int) -> list[object]:
+    found: list[object] = []
+    for number, disk in enumerate(disks):
+        path = folder / str(number) / "t"
+        disk.restore(path)
+        with fsync_disabled():
+            found.append(check_table(operation, str(path), past=past))
+    return found
+
+
+@pytest.mark.parametrize("disk", ["lazy", "hasty"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_power_fails_before_any_sync(
+    name: str, disk: str, copy: Callable[[str], str], kept: Path, tmp_path: Path
+) -> None:
+    operation, path = OPERATIONS[name], copy(name)
+    past, _ = newest(path)
+    power = PowerLoss(Path(path), kept)
+    with power.watching():
+        operation.run(at(path))
+
+    found = states(operation, getattr(power, disk), tmp_path / disk, past)
+    assert found[0] == operation.before
+    assert found[-1] == operation.after
+
+
+def test_what_is_not_synced_is_lost(copy: Callable[[str], str], kept: Path, tmp_path: Path) -> None:
+    """The test itself: it notices a store that acknowledges too early."""
+    operation, path = OPERATIONS["append"], copy("append")
+    power = PowerLoss(Path(path), kept)
+    with power.watching(), fsync_disabled():
+        operation.run(at(path))
+
+    assert states(operation, power.lazy, tmp_path / "lazy", 1) == [operation.before]

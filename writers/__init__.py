@@ -1,1 +1,1 @@
-"""Writes tables (arrives with the writing milestone)."""
+"""Writes tables: rows become data files, data files become snapshots. See ARCHITECTURE.md, The way of a write."""

@@ -115,7 +115,9 @@ class TableWriter:
         new = [place for place in dict.fromkeys(places) if place not in self._writers]
         if not new:
             return
-        states = restored(self.target, None if self._overwrite else self.base, new)
+        # What is overwritten does not count, and without buckets nothing that is there does.
+        alone = self._overwrite or self._mode is BucketMode.UNAWARE
+        states = restored(self.target, None if alone else self.base, new)
         for place in new:
             state = states[place]
             self._check_total(place, state)

@@ -104,7 +104,13 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
         (metadata.paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size),
         (metadata.paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size),
     )
-    return pl.concat(_decoded(metadata, lists, decode_manifest_lists))
+
+    def joined() -> tuple[object, int]:
+        frame = pl.concat(_decoded(metadata, lists, decode_manifest_lists), rechunk=True)
+        return frame, int(frame.estimated_size())
+
+    key = (metadata.store.url(metadata.root), *lists)
+    return METADATA_CACHE.get_or_make(key, joined)  # type: ignore[return-value]  # heterogeneous cache
 
 
 def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:

@@ -33,6 +33,9 @@ MOST_PARTITIONS = 64
 MOST_STEPS = 64
 """Snapshots since the known one whose changes are read one by one rather than everything anew."""
 
+SMALL_MANIFEST = 1000
+"""Entries of a manifest that is not worth a filter of its own."""
+
 MOST_CHUNKS = 32
 """Parts of a frame that are joined when there are more."""
 
@@ -50,11 +53,15 @@ def live_in_partitions(
         CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
     """
     listed = manifests_of(metadata, snapshot)
-    if partitions is not None:
-        listed = listed.filter(may_hold(metadata, listed, schema, partitions))
-    frames = [_of_partitions(frame, partitions) for frame in manifest_entries(metadata, listed)]
-    entries = pl.concat(frames) if frames else pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
-    return cancelled(entries)
+    wanted = partitions if schema.partition_keys else None
+    if wanted is not None:
+        listed = listed.filter(may_hold(metadata, listed, schema, wanted))
+    frames = manifest_entries(metadata, listed)
+    if not frames:
+        return pl.DataFrame(schema=_DTYPES)
+    # Small manifests, of which there are many, are filtered as one; of a large one, only what is left is copied.
+    parts = [frame if frame.height < SMALL_MANIFEST else _of_partitions(frame, wanted) for frame in frames]
+    return cancelled(_of_partitions(pl.concat(parts), wanted))
 
 
 def cancelled(entries: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,8 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.options import WriteOptions
+from morrow.engine.options.parsing import memory
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.files import stats
 from morrow.writers.files.blocks import MOST_BLOCK_BYTES
@@ -20,6 +22,9 @@ from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, encode
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.stats_modes import StatsMode, stats_modes
 from morrow.writers.target import WriteTarget
+
+BLOCK_SIZES = {"parquet": "parquet.block.size", "orc": "orc.stripe.size"}
+"""Options of the formats, which ``file.block-size`` overrides."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class FileKind:
             wanted_indexes(write.raw, layout.columns),
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
             f"{named_codec}.{format_}",
-            min(write.block_size or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
+            min(_block_size(write, format_, where) or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
         )
 
     def describe(self, frame: pl.DataFrame) -> Described:
@@ -151,3 +156,8 @@ class FileKind:
         """Columns of which bounds are kept, for themselves or as part of the key."""
         pairs = [*zip(self.layout.columns, self._value_modes), *zip(self.layout.keys, self._key_modes)]
         return frozenset(field.name for field, mode in pairs if mode.bounds)
+
+
+def _block_size(write: WriteOptions, format_: str, where: str) -> int | None:
+    own = BLOCK_SIZES.get(format_)
+    return write.block_size or (memory(write.raw, own, None, where) if own else None)

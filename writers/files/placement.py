@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from morrow.engine.errors import StorageError
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.paths import segment
 from morrow.writers.target import WriteTarget
@@ -24,10 +25,17 @@ def file_path(target: WriteTarget, place: Placement, name: str) -> str:
 
 
 def delete_files(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> None:
-    """Remove data files that nothing names any more, with the files that go with them.
+    """Remove data files that nothing names any more, with the files that go with them. Missing ones are no error.
 
-    Those that are gone, or cannot be removed, are no error: the latter stay as orphans.
+    Raises:
+        StorageError: some could not be removed, this one first; all others are gone.
     """
     folder = target.bucket_folder(place.partition, place.bucket)
-    names = [name for file in files for name in (file.file_name, *file.extra_files)]
-    target.store.discard([f"{folder}/{segment(name, folder)}" for name in names])
+    errors: list[StorageError] = []
+    for name in (name for file in files for name in (file.file_name, *file.extra_files)):
+        try:
+            target.store.delete(f"{folder}/{segment(name, folder)}")
+        except StorageError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

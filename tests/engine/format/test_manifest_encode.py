@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -110,16 +109,6 @@ def test_files_without_entries(format: str) -> None:
     assert decode_manifest(encode_manifest(entries_frame([]), format, "zstd"), PATH).height == 0
     assert decode_index_manifest(encode_index_manifest(index_frame([]), format, "zstd"), PATH).height == 0
     assert decode_manifest_list(encode_manifest_list(LISTED[:0], format, "zstd"), PATH).height == 0
-
-
-def test_an_index_manifest_put_together_from_pieces_whose_lists_are_empty() -> None:
-    """As after a compaction that left no vector: Arrow cannot combine what Polars exports of such pieces."""
-    none = msgspec.structs.replace(INDEX.file, file_name="none", row_count=0, deletion_ranges=())
-    changed = index_frame([INDEX, msgspec.structs.replace(INDEX, file=none)])
-    added = changed.filter(pl.col("_FILE_NAME") == "none")
-    index = pl.concat([index_frame([msgspec.structs.replace(INDEX, file=none)]), added])
-
-    assert decode_index_manifest(encode_index_manifest(index, "avro", "zstd"), PATH).equals(index)
 
 
 @pytest.mark.parametrize("codec", AVRO_CODECS)

@@ -145,3 +145,10 @@ def test_types_that_java_does_not_write_are_refused(kind: str, tmp_path: Path) -
     table = target(tmp_path, columns(f"c {kind}"), options=AVRO)
     with pytest.raises(Unsupported, match="in Avro files is not supported"):
         write(table, frame(table, (None,)))
+
+
+@pytest.mark.parametrize("name", ["a b", "a.b", "1a", "a-b"])
+def test_names_that_java_cannot_parse_are_refused(name: str, tmp_path: Path) -> None:
+    table = target(tmp_path, [t.DataField(0, name, t.IntType())], options=AVRO)
+    with pytest.raises(Unsupported, match=r"the column name .* in Avro files"):
+        write(table, frame(table, (1,)))

@@ -211,6 +211,16 @@ def test_dictionaries_can_be_forbidden(tmp_path: Path) -> None:
     assert "RLE_DICTIONARY" not in metadata.row_group(0).column(0).encodings
 
 
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    names = ["a.b", "a b", "1", "ü", "Σ'\"`", "list.element", "_KEY", "a"]
+    row = t.RowType(fields=(t.DataField(20, "x.y", t.TimestampType(precision=3)), t.DataField(21, "x", t.IntType())))
+    fields = [t.DataField(i, name, t.TimestampType(precision=3 if i % 2 else 6)) for i, name in enumerate(names)]
+    table = target(tmp_path, [*fields, t.DataField(30, "r.r", row)], options={})
+    at = dt.datetime(2024, 1, 1)
+    rows = frame(table, *[(*[at] * 8, {"x.y": at, "x": i}) for i in range(2000)])
+    assert_frame_equal(read(table, write_one(table, rows)), rows)
+
+
 @given(data=st.data())
 def test_whatever_is_written_is_read_again(data: st.DataObject) -> None:
     fields = data.draw(random_columns([*KINDS, *DEEP]))

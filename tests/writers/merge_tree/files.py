@@ -7,17 +7,17 @@ from typing import Any
 
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.format.types import IntType
+from morrow.engine.format.types import BigIntType, DataField
 from morrow.writers.merge_tree.keys import key_order_of
 from morrow.writers.merge_tree.levels import KeyOrder, LevelRun
-from tests.support.commits import K
 
 NUMBERS = count()
+KEY = DataField(0, "k", BigIntType(nullable=False))
 
 
 def order() -> KeyOrder:
-    """The order of keys of one INT."""
-    return key_order_of((K,), where="the table")
+    """The order of keys of one BIGINT."""
+    return key_order_of((KEY,), where="the table")
 
 
 def file(
@@ -28,8 +28,8 @@ def file(
         "file_name": f"f{next(NUMBERS)}",
         "file_size": size,
         "row_count": high - low + 1,
-        "min_key": encode_row((low,), [IntType(nullable=False)]),
-        "max_key": encode_row((high,), [IntType(nullable=False)]),
+        "min_key": encode_row((low,), [KEY.type]),
+        "max_key": encode_row((high,), [KEY.type]),
         "min_sequence_number": sequence,
         "max_sequence_number": sequence,
         "schema_id": 0,

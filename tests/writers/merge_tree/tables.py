@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
+from hypothesis import settings
 
 import morrow
 from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta
@@ -28,6 +29,8 @@ PLACE = Placement(EMPTY_ROW, 0)
 """Bucket 0 of a table without partitions."""
 KIND_CODES = {"+I": INSERT, "-U": UPDATE_BEFORE, "+U": UPDATE_AFTER, "-D": DELETE}
 Row = tuple[str, int, str | None]
+FEWER = settings(max_examples=settings().max_examples // 3)
+"""For properties whose examples are whole tables."""
 
 
 def keyed_table(folder: Path, options: Mapping[str, str] | None = None) -> WriteTarget:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.writers.merge_tree import buffer as module
 from morrow.writers.merge_tree.buffer import SortBuffer
-from tests.writers.merge_tree.tables import keyed_table, rows
+from tests.writers.merge_tree.tables import FEWER, keyed_table, rows
 
 
 @contextmanager
@@ -73,6 +73,7 @@ def test_spilling_gives_memory_back_and_clearing_removes_the_files(tmp_path: Pat
 GIVEN = st.tuples(st.sampled_from(("+I", "+U", "-D")), st.integers(0, 9), st.sampled_from(("a", "b", None)))
 
 
+@FEWER
 @given(
     st.lists(st.tuples(st.lists(GIVEN, max_size=20), st.booleans()), max_size=6),
     st.sampled_from(({}, {"sequence.field": "v"}, {"sequence.field": "v", "sequence.field.sort-order": "descending"})),

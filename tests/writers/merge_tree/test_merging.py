@@ -30,7 +30,7 @@ from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.random_merging_tables import random_merging_tables
 from tests.support.random_tables import RandomTable, random_tables
 from tests.support.table_factory import TableFactory
-from tests.writers.merge_tree.tables import frame_of, keyed_table, opened, rows
+from tests.writers.merge_tree.tables import FEWER, frame_of, keyed_table, opened, rows
 
 TABLES = st.one_of(random_tables(), random_merging_tables())
 
@@ -110,6 +110,7 @@ def given_to_writer(table: RandomTable, records: Sequence[Record]) -> list[Recor
     return [record for record in records if not (drops and record.retracts)]
 
 
+@FEWER
 @given(TABLES, st.data())
 def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, data: st.DataObject) -> None:
     try:
@@ -129,13 +130,15 @@ def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, da
         assert_reads(target, table, expected)
 
 
-def shows_level_zero(table: RandomTable) -> bool:
-    """Whether reads see everything before it is compacted."""
-    return "deletion-vectors.enabled" not in table.options and table.options.get("merge-engine") != "first-row"
+def merely_merges(table: RandomTable) -> bool:
+    """Whether compactions do what reads do: no lookups, which merge single versions too, and hide level 0."""
+    looks_up = {"deletion-vectors.enabled", "changelog-producer", "force-lookup"} & table.options.keys()
+    return not looks_up and table.options.get("merge-engine") != "first-row"
 
 
 @pytest.mark.parametrize("ranges", [nullcontext, tiny_ranges], ids=["in one piece", "range by range"])
-@given(TABLES.filter(shows_level_zero))
+@FEWER
+@given(TABLES.filter(merely_merges))
 def test_a_full_compaction_changes_no_row(
     ranges: Callable[[], AbstractContextManager[None]], table: RandomTable
 ) -> None:
@@ -147,7 +150,8 @@ def test_a_full_compaction_changes_no_row(
         assert {file.level for state in states(target).values() for file in state.files} <= {target.write.max_level}
 
 
-@given(random_tables().filter(shows_level_zero), st.integers(1, 4), st.booleans())
+@FEWER
+@given(random_tables().filter(merely_merges), st.integers(1, 4), st.booleans())
 def test_no_compaction_changes_a_row_of_engines_that_choose(table: RandomTable, trigger: int, tiny: bool) -> None:
     options = {**table.options, "num-sorted-run.compaction-trigger": str(trigger), "num-levels": "6"}
     table = replace(table, options=options | ({"target-file-size": "1 b"} if tiny else {}))

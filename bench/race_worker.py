@@ -33,36 +33,35 @@ def morrow(warehouse, storage_options):
 def pypaimon(warehouse, storage_options):
     from pypaimon import CatalogFactory
 
-    return _written(CatalogFactory.create({"warehouse": warehouse, **_hadoop_names(storage_options)}))
+    names = ("fs.s3.endpoint", "fs.s3.region", "fs.s3.accessKeyId", "fs.s3.accessKeySecret")
+    catalog = CatalogFactory.create({"warehouse": warehouse, **_named(storage_options, names)})
+    return _written(catalog, lambda rows: rows)
 
 
 def pypaimon_rust(warehouse, storage_options):
     from pypaimon_rust.datafusion import PaimonCatalog
 
-    names = {key.removeprefix("fs."): value for key, value in _hadoop_names(storage_options).items()}
-    return _written(PaimonCatalog({"warehouse": warehouse, **names}))
+    names = ("s3.endpoint", "s3.region", "s3.access-key", "s3.secret-key")
+    path_style = {"s3.path.style.access": "true"} if storage_options else {}
+    catalog = PaimonCatalog({"warehouse": warehouse, **_named(storage_options, names), **path_style})
+    return _written(catalog, lambda rows: rows.to_batches()[0])
 
 
-def _written(catalog):
+def _written(catalog, form):
     table = catalog.get_table("db.t")
 
     def append(rows):
         builder = table.new_batch_write_builder()
         write, commit = builder.new_write(), builder.new_commit()
-        write.write_arrow(rows)
+        write.write_arrow(form(rows))
         commit.commit(write.prepare_commit())
 
     return append
 
 
-def _hadoop_names(storage_options):
-    names = {
-        "aws_endpoint_url": "fs.s3.endpoint",
-        "aws_region": "fs.s3.region",
-        "aws_access_key_id": "fs.s3.accessKeyId",
-        "aws_secret_access_key": "fs.s3.accessKeySecret",
-    }
-    return {names[key]: value for key, value in storage_options.items()}
+def _named(storage_options, names):
+    keys = ("aws_endpoint_url", "aws_region", "aws_access_key_id", "aws_secret_access_key")
+    return {name: storage_options[key] for key, name in zip(keys, names) if key in storage_options}
 
 
 ENGINES = {"morrow": morrow, "pypaimon": pypaimon, "pypaimon-rust": pypaimon_rust}

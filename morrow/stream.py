@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from morrow.changes import FIRST_SNAPSHOT, Changes, checked_id, start_of
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import Time
 
 Start = Literal["full", "latest"]
+STARTS = get_args(Start)
 
 
 class ChangeStream:
@@ -40,6 +41,8 @@ class ChangeStream:
         wait: float | None,
         poll: float,
     ) -> None:
+        if start not in STARTS:
+            raise InvalidArgument(f"start must be one of {', '.join(STARTS)}, not {start!r}")
         self._metadata = metadata
         self._request = request
         self._consumer_id = consumer_id

@@ -11,6 +11,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit import TableCommit
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.session import WriteSession, commit_once
+from morrow.writers.operations.settling import settled
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -161,7 +162,11 @@ class Committer:
         Raises:
             FileMissing: a file of a batch is gone. CommitConflict, UnclearOutcome: as `Writer.commit`.
         """
-        return self._commits.filter_and_commit(batches)
+        made = self._commits.filter_and_commit(batches)
+        if made:
+            messages = [message for batch in batches.values() for message in batch]
+            settled(self._commits, messages, self._commits.latest_snapshot(), max(batches), several=True)
+        return made
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Delete the files of messages that will not be committed."""

@@ -212,10 +212,12 @@ def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
     assert t.consumers.delete("c")
 
 
-def test_only_consumers_have_progress(tmp_path: Path) -> None:
+def test_wrong_streams_say_what_is_wrong(tmp_path: Path) -> None:
     t = keyed(tmp_path)
     with pytest.raises(InvalidArgument, match="give a consumer_id"):
         t.stream().commit()
+    with pytest.raises(InvalidArgument, match="start must be one of full, latest"):
+        t.stream(start="earliest")  # type: ignore[arg-type]  # the wrong call is the test
     with pytest.raises(InvalidArgument, match="no name of a consumer"):
         t.stream(consumer_id="../c")
 

@@ -35,18 +35,18 @@ def test_an_exception_leaves_nothing(table: morrow.Table) -> None:
         pass
 
     with pytest.raises(Boom), table.writer() as writer:
-        writer.write(pl.DataFrame({"id": range(1000)}))
+        writer.write(pl.DataFrame({"id": range(1000), "v": "x"}))
         raise Boom
     assert data_files(Path(table.path)) == set()
     with pytest.raises(InvalidArgument, match="this writer is closed"):
-        writer.write({"id": [1]})
+        writer.write({"id": [1], "v": ["a"]})
 
 
 def test_an_error_closes_the_writer(table: morrow.Table) -> None:
     writer = table.writer()
-    writer.write({"id": [1]})
+    writer.write({"id": [1], "v": ["a"]})
     with pytest.raises(InvalidArgument, match="string where BIGINT"):
-        writer.write({"id": ["x"]})
+        writer.write({"id": ["x"], "v": ["a"]})
     writer.close()
     assert data_files(Path(table.path)) == set()
 
@@ -98,7 +98,7 @@ def test_messages_travel_and_are_committed_once(table: morrow.Table) -> None:
 
 def test_prepared_messages_can_be_dropped(table: morrow.Table) -> None:
     with table.writer(commit_user="job") as writer:
-        writer.write({"id": [1]})
+        writer.write({"id": [1], "v": ["a"]})
         messages = writer.prepare()
     assert len(list(Path(table.path).rglob("bucket-*/data-*"))) == 1
     table.committer("job").abort(messages)
@@ -142,7 +142,7 @@ def test_a_failed_commit_cleans_up(table: morrow.Table, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(LocalStore, "create", full)
     with pytest.raises(StorageError, match="no space left"):
-        table.append({"id": [1]})
+        table.append({"id": [1], "v": ["a"]})
     assert data_files(Path(table.path)) == set()
 
 
@@ -171,14 +171,14 @@ def test_two_updates_of_one_append_table_conflict(tmp_path: Path) -> None:
 @pytest.mark.parametrize("identifier", [-1, 2**63, "1", True])
 def test_what_is_no_identifier(table: morrow.Table, identifier: object) -> None:
     with table.writer("me") as writer:
-        writer.write({"id": [1]})
+        writer.write({"id": [1], "v": ["a"]})
         with pytest.raises(InvalidArgument, match="a commit identifier is an integer"):
             writer.commit(identifier)  # type: ignore[arg-type]
 
 
 def test_properties_and_watermark_are_kept(table: morrow.Table) -> None:
     writer = table.writer()
-    writer.write({"id": [1]})
+    writer.write({"id": [1], "v": ["a"]})
     snapshot = writer.commit(watermark=1_700_000_000_000, properties={"source": "kafka"})
     assert snapshot is not None
     assert (snapshot.watermark, dict(snapshot.properties)) == (1_700_000_000_000, {"source": "kafka"})

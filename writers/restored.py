@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.entry_frames import data_files_of, index_entries_of, without_value_stats
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.entries import index_entries
 from morrow.writers.commit.base_entries import live_in_partitions
@@ -34,6 +36,43 @@ class BucketState:
     def max_sequence_number(self) -> int:
         """The greatest sequence number in the bucket, -1 when it is empty."""
         return max((file.max_sequence_number for file in self.files), default=-1)
+
+
+class _StoredState(BucketState):
+    """A state whose files are made of their entries when they are asked for: many writers only go on counting."""
+
+    _entries: pl.DataFrame
+    _drop_stats: bool
+
+    def __init__(
+        self,
+        entries: pl.DataFrame,
+        total_buckets: int | None,
+        index_files: tuple[IndexFileMeta, ...],
+        snapshot_id: int,
+        *,
+        drop_stats: bool,
+    ) -> None:
+        # Past the frozen class, and without the field `files`, which would hide the property.
+        members = {
+            "total_buckets": total_buckets,
+            "index_files": index_files,
+            "snapshot_id": snapshot_id,
+            "_entries": entries,
+            "_drop_stats": drop_stats,
+        }
+        for name, value in members.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        files = data_files_of(self._entries)
+        return tuple(map(without_value_stats, files) if self._drop_stats else files)
+
+    @property
+    def max_sequence_number(self) -> int:
+        newest = self._entries["_MAX_SEQUENCE_NUMBER"].max()
+        return newest if isinstance(newest, int) else -1
 
 
 def restored(
@@ -82,15 +121,20 @@ def _states(
     totals: Mapping[bytes, int],
     partitions: Set[bytes] | None,
 ) -> dict[Placement, BucketState]:
-    files: dict[Placement, list[DataFileMeta]] = {}
-    for place, file in zip(_places(frame), data_files_of(frame), strict=True):
-        files.setdefault(place, []).append(without_value_stats(file) if target.write.manifest_drop_stats else file)
+    entries = {
+        Placement(partition, bucket): rows
+        for (partition, bucket), rows in frame.partition_by(BUCKET, maintain_order=True, as_dict=True).items()
+    }
     indexes = _index_files(target, snapshot, partitions)
     return {
-        place: BucketState(
-            tuple(files.get(place, ())), totals.get(place.partition), tuple(indexes.get(place, ())), snapshot.id
+        place: _StoredState(
+            entries.get(place, frame[:0]),
+            totals.get(place.partition),
+            tuple(indexes.get(place, ())),
+            snapshot.id,
+            drop_stats=target.write.manifest_drop_stats,
         )
-        for place in dict.fromkeys((*files, *indexes))
+        for place in dict.fromkeys((*entries, *indexes))
     }
 
 
@@ -109,11 +153,7 @@ def _index_files(
     return found
 
 
-def _places(frame: pl.DataFrame) -> Iterable[Placement]:
-    return map(Placement, frame["_PARTITION"].to_list(), frame["_BUCKET"].to_list())
-
-
 def _totals(frame: pl.DataFrame) -> dict[bytes, int]:
-    """The number of buckets of each partition: that of its newest file."""
-    newest = frame.unique("_PARTITION", keep="last")
+    """The number of buckets of each partition: that of its newest file in a bucket, postponed ones have none."""
+    newest = frame.filter(pl.col("_BUCKET") != POSTPONE_BUCKET).unique("_PARTITION", keep="last")
     return dict(zip(newest["_PARTITION"].to_list(), newest["_TOTAL_BUCKETS"].to_list(), strict=True))

@@ -56,15 +56,15 @@ EXPLICIT: Mapping[str, str] = {
 """Target -> sources, allowed unless the option ``disable-explicit-type-casting`` is on."""
 
 TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
-"""What becomes text in a STRING only, which has no length that could cut it off."""
+"""What becomes text in a nullable STRING only: Java has no cast to a text of limited length, nor to one NOT NULL."""
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
-    """Whether a column of type `source` may become `target`; nullability is another question."""
+    """Whether a column of type `source` may become `target`; whether nulls are in the way is another question."""
     if source.text() == target.text():
         return True
     if explicit and source.keyword in TO_STRING.split() and target.keyword == VarCharType.keyword:
-        return target.with_nullable(True) == VarCharType()
+        return target == VarCharType()
     allowed = WIDENING.get(target.keyword, "").split()
     if explicit:
         allowed += EXPLICIT.get(target.keyword, "").split()

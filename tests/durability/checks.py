@@ -11,7 +11,10 @@ LATER = frozenset(LATER_ROWS.rows())
 
 
 def read(path: str, snapshot: int | None = None) -> State:
-    return frozenset(morrow.open(path).scan(snapshot=snapshot).to_polars().rows())
+    """All rows; each is there once."""
+    rows = morrow.open(path).scan(snapshot=snapshot).to_polars().rows()
+    assert len(set(rows)) == len(rows), "rows are there twice"
+    return frozenset(rows)
 
 
 def check_table(operation: Operation, path: str, *, past: int) -> State:

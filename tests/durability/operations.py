@@ -16,9 +16,6 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.changes import AddColumn
 from morrow.engine.schema.committing import commit_changes
 from morrow.table import Table
-from morrow.writers.operations.compact import compact
-from morrow.writers.operations.overwrite import overwrite
-from morrow.writers.target import WriteTarget
 
 ROWS = 300
 OLD, NEW, LATER = range(ROWS), range(ROWS // 2, ROWS * 2), range(ROWS * 3, ROWS * 3 + 5)
@@ -27,6 +24,7 @@ FEW = range(ROWS - 10, ROWS + 5)
 COLUMNS = "id BIGINT NOT NULL, name STRING, amount DOUBLE"
 KEYED = {"bucket": "2"}
 VECTORS = {"bucket": "1", "deletion-vectors.enabled": "true"}
+DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "100", "changelog-producer": "lookup"}
 
 State = frozenset[tuple[object, ...]]
 
@@ -78,11 +76,15 @@ def _upsert(table: TableMetadata) -> None:
 
 
 def _compact(table: TableMetadata) -> None:
-    compact(WriteTarget.of(table), full=True)
+    Table(table).compact(full=True)
 
 
 def _overwrite(table: TableMetadata) -> None:
-    overwrite(WriteTarget.of(table), NEW_ROWS, None, None)
+    Table(table).overwrite(NEW_ROWS)
+
+
+def _delete(table: TableMetadata) -> None:
+    Table(table).delete(f"id < {FEW.start}")
 
 
 def _alter(table: TableMetadata) -> None:
@@ -98,7 +100,7 @@ OPERATIONS: dict[str, Operation] = {
         _made([], {"bucket": "-1"}, OLD_ROWS),
         _append,
         before=frozenset(OLD_ROWS.rows()),
-        after=frozenset([*OLD_ROWS.rows(), *NEW_ROWS.rows()]),
+        after=frozenset([*OLD_ROWS.rows(), *NEW_ROWS.rows()]),  # names tell old rows from new ones with their ids
     ),
     "upsert with deletion vectors": Operation(
         _made(["id"], VECTORS, OLD_ROWS), _upsert, before=state(OLD_ROWS), after=state(OLD_ROWS, FEW_ROWS)
@@ -107,6 +109,15 @@ OPERATIONS: dict[str, Operation] = {
         _made(["id"], {**KEYED, "write-only": "true"}, OLD_ROWS, NEW_ROWS), _compact, before=UPSERTED, after=UPSERTED
     ),
     "overwrite": Operation(_made(["id"], KEYED, OLD_ROWS), _overwrite, before=state(OLD_ROWS), after=state(NEW_ROWS)),
+    "delete by vectors": Operation(
+        _made([], {"bucket": "-1", "deletion-vectors.enabled": "true"}, OLD_ROWS),
+        _delete,
+        before=frozenset(OLD_ROWS.rows()),
+        after=frozenset(row for row in OLD_ROWS.rows() if row[0] >= FEW.start),
+    ),
+    "upsert into dynamic buckets": Operation(
+        _made(["id"], DYNAMIC, OLD_ROWS), _upsert, before=state(OLD_ROWS), after=state(OLD_ROWS, FEW_ROWS)
+    ),
     "schema change": Operation(
         _made(["id"], KEYED, OLD_ROWS),
         _alter,

@@ -74,6 +74,15 @@ class Morrow:
         return rows_of(scan.to_arrow(), scan.plan.fields)
 
 
+    def changes(self, snapshot: int) -> list[list[Any]]:
+        """What one snapshot did, row kinds first."""
+        changes = self.table.changes(snapshot - 1, snapshot)
+        rows = changes.to_arrow()
+        fields = tuple(self.table.schemas()[-1].fields)
+        kinds = rows["rowkind"].to_pylist()
+        return [[kind, *row] for kind, row in zip(kinds, rows_of(rows.drop_columns("rowkind"), fields), strict=True)]
+
+
 class Java:
     """Plays steps by Java Paimon."""
 
@@ -103,3 +112,8 @@ class Java:
 
     def read(self, snapshot: int | None = None) -> list[list[Any]]:
         return self.java.read(self.path, {} if snapshot is None else {"scan.snapshot-id": str(snapshot)})
+
+    def stream(self) -> dict[str, list[list[Any]]]:
+        """What a streaming reader gets of each snapshot, by its id; row kinds first."""
+        found: dict[str, list[list[Any]]] = self.java.ask("stream", path=self.path, **{"from": 1})
+        return found

@@ -1,4 +1,5 @@
-"""Random histories by Morrow, by Java on top, and by Morrow again: both read the same after every snapshot.
+"""Random histories by Morrow, by Java on top, and by Morrow again: both read the same after every snapshot, and the
+same changes in every snapshot.
 
 Each pair of values of merge engine, changelog producer, bucket mode, file format, deletion vectors and partitions occurs
 in some case (`make test`); all combinations are tried by `make test-long`.
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from morrow.engine.format import types as t
 from tests.interop.histories import ENGINE_OPTIONS, Case, Model, Step, history
 from tests.interop.jvm import JavaPaimon
 from tests.interop.players import Java, Morrow
@@ -62,6 +64,7 @@ def test_both_read_the_same(case: Case, java: JavaPaimon, tmp_path: Path) -> Non
     first, second = len(steps) // 3, 2 * len(steps) // 3
     for player, part in ((by_morrow, steps[:first]), (by_java, steps[first:second]), (by_morrow, steps[second:])):
         _play(player, part, model, by_morrow, by_java)
+    _assert_same_changes(by_morrow, by_java, model)
 
 
 def _play(player: Morrow | Java, steps: Iterable[Step], model: Model, by_morrow: Morrow, by_java: Java) -> None:
@@ -72,3 +75,12 @@ def _play(player: Morrow | Java, steps: Iterable[Step], model: Model, by_morrow:
         for snapshot in range(seen + 1, by_morrow.latest + 1):
             assert_same_rows(by_morrow.read(snapshot), by_java.read(snapshot), model.fields)
         assert_same_rows(by_morrow.read(), model.rows(), model.fields)
+
+
+def _assert_same_changes(by_morrow: Morrow, by_java: Java, model: Model) -> None:
+    """What a stream from the first snapshot on gets, snapshot by snapshot, row kinds among it."""
+    streamed = by_java.stream()
+    rowkind = t.DataField(-1, "rowkind", t.VarCharType())
+    for snapshot in range(1, by_morrow.latest + 1):
+        changes = by_morrow.changes(snapshot)
+        assert_same_rows(changes, streamed.get(str(snapshot), []), (rowkind, *model.fields))

@@ -61,7 +61,8 @@ def compact_append(
     tasks = _unaware_tasks if target.options.bucket == UNAWARE else _bucket_tasks
     messages: list[CommitMessage] = []
     try:
-        messages.extend(tasks(target, states.items(), full))
+        for message in tasks(target, states.items(), full):
+            messages.append(message)  # noqa: PERF402  # an error half way has to know the ones before it
     except BaseException:
         TableCommit(target).abort(messages)
         raise

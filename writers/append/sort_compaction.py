@@ -27,7 +27,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.options.parsing import choice, integer
 from morrow.writers.append.curves import CURVES, TEXT_BYTES, check_sortable
-from morrow.writers.append.stored import BATCH_ROWS, AppendFiles, check_rewritable
+from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.commit import TableCommit
 from morrow.writers.deletion_vectors import DeletionMaintainer
@@ -41,9 +41,11 @@ STRATEGIES = (ORDER, *CURVES)
 CURVE = "__morrow_curve"
 LEAST_CURVE_COLUMNS = {"zorder": 1, "hilbert": 2}
 SIZE, QUANTITY = "size", "quantity"
-SAMPLES = 64
-"""Places of a partition that are looked at before it is sorted in ranges."""
-SAMPLE_ROWS = 1024
+SAMPLES = 16
+"""Places of a partition that are looked at before it is sorted in ranges: each costs the decoding of a row group."""
+SAMPLES_AT_ONCE = 2
+"""Row groups that are in memory then."""
+SAMPLE_ROWS = 4096
 """Rows that are taken from each."""
 SHARE = 4
 """A range is this part of the write buffer: sorting and encoding it takes as much again, and more."""
@@ -184,7 +186,8 @@ def _sample(stored: AppendFiles) -> pl.DataFrame:
         first = -begin % step
         frames += [stored.lazy(file).slice(start, SAMPLE_ROWS) for start in range(first, file.row_count, step)]
         begin += file.row_count
-    return pl.concat(stored.collect(frames))
+    parts = (frames[at : at + SAMPLES_AT_ONCE] for at in range(0, len(frames), SAMPLES_AT_ONCE))
+    return pl.concat([sample for part in parts for sample in stored.collect(part)])
 
 
 def _bounds(sample: pl.DataFrame, sorter: _Sorter, ranges: int) -> pl.DataFrame:
@@ -218,7 +221,7 @@ def _by_range(stored: AppendFiles, sorter: _Sorter, bounds: pl.DataFrame) -> Ite
     with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
         folder = Path(name)
         files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
-        for number, rows in enumerate(stored.batches(stored.files, BATCH_ROWS)):
+        for number, rows in enumerate(stored.frames()):
             for chosen, part in _apart(rows, sorter, bounds):
                 path = folder / f"{chosen}-{number}.arrow"
                 part.write_ipc(path, compression="lz4")

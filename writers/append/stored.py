@@ -7,12 +7,12 @@ from functools import cached_property
 
 import polars as pl
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.types import DataField
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, write_files
-from morrow.writers.merge_tree.stored_runs import StoredFiles
+from morrow.writers.merge_tree.stored_runs import SLICEABLE, StoredFiles
 from morrow.writers.target import WriteTarget
 
 BATCH_ROWS = 1 << 18
@@ -27,8 +27,23 @@ class AppendFiles(StoredFiles):
         return self.target.schema.fields
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """The live rows of all files in their order."""
-        return self.batches(self.files, BATCH_ROWS)
+        """The live rows of all files in their order, a batch in memory at a time.
+
+        Raises:
+            CorruptFile: a file does not hold as many rows as its entry says: a rewrite would lose rows for good.
+        """
+        for file in self.files:
+            step = BATCH_ROWS if self._by_name[file.file_name].format in SLICEABLE else file.row_count
+            for start in range(0, file.row_count, max(step, 1)):
+                wanted = min(step, file.row_count - start)
+                is_last = start + wanted == file.row_count
+                rows = self.collect([self.lazy(file).slice(start, wanted + is_last)])[0]
+                if rows.height != wanted:
+                    problem = (
+                        f"{'more' if rows.height > wanted else 'fewer'} rows than the {file.row_count} of its entry"
+                    )
+                    raise CorruptFile(self._by_name[file.file_name].path, problem)
+                yield self._alive(file, rows, start)
 
 
 def rewrite(

@@ -104,7 +104,7 @@ class Preparer:
         base_list = self._manifests.manifest_list(merged(self._target, self._manifests, previous, written), written)
         changelog = delta.changes.changelog
         rows = _rows(delta.entries)
-        schema_id = self._target.metadata.schema_ids()[-1]
+        schema_id = self._target.metadata.latest_schema().id
         return Snapshot(
             id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,
             schema_id=schema_id,

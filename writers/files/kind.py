@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.options import WriteOptions
@@ -31,12 +30,12 @@ BLOCK_SIZES = {"parquet": "parquet.block.size", "orc": "orc.stripe.size"}
 class Described:
     """A block and what metadata says about its rows.
 
-    `ends` are the keys of the first and the last row, `indexed` the columns of which the file has indexes.
+    `ends` are the keys of the first and the last row (BinaryRows), `indexed` the columns of which the file has indexes.
     """
 
     block: Block
     collected: stats.Collected
-    ends: tuple[pl.DataFrame, pl.DataFrame]
+    ends: tuple[bytes, bytes]
     indexed: pl.DataFrame
     sequences: tuple[int, int] = (0, 0)
     retractions: int = 0
@@ -92,11 +91,11 @@ class FileKind:
         for column in self.layout.columns:
             if collected.nulls[column.name] and not column.type.nullable:
                 raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
-        keys = [key.name for key in self.layout.keys]
+        keys = self.layout.keys
         found = Described(
             self.encoder.block(self.layout.stored(frame)),
             collected,
-            (frame[:1].select(keys), frame[-1:].select(keys)),
+            (stats.key_row(frame[:1], keys), stats.key_row(frame[-1:], keys)),
             frame.select(dict.fromkeys(index.column for index in self.indexes).keys()),
         )
         if not keys:
@@ -124,16 +123,13 @@ class FileKind:
         }
         if not self.layout.keys:
             return told | {
-                "min_key": EMPTY_ROW,
-                "max_key": EMPTY_ROW,
-                "key_stats": EMPTY_STATS,
                 "min_sequence_number": first_sequence,
                 "max_sequence_number": first_sequence + rows - 1,
             }
         key_stats, _ = stats.encoded(collected, self.layout.keys, self._key_modes, self.format, dense=False)
         return told | {
-            "min_key": stats.key_row(blocks[0].ends[0], self.layout.keys),
-            "max_key": stats.key_row(blocks[-1].ends[1], self.layout.keys),
+            "min_key": blocks[0].ends[0],
+            "max_key": blocks[-1].ends[1],
             "key_stats": key_stats,
             "min_sequence_number": min(block.sequences[0] for block in blocks),
             "max_sequence_number": max(block.sequences[1] for block in blocks),

@@ -173,4 +173,4 @@ def _at_rank(column: pl.Series, rank: int) -> pl.Series:
     bits = values.to_numpy().view("<i4" if column.dtype == pl.Float32 else "<i8")
     ordered = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
     position = int(ordered.argmax() if rank else ordered.argmin())
-    return values[position : position + 1]
+    return pl.Series(column.name, [values[position]], column.dtype)  # not a slice, which would keep all of them

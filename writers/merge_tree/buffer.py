@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.writers.merge_tree.cursors import key_ranges_of
-from morrow.writers.merge_tree.merging import merge_versions, merged_slices, sorted_slices
+from morrow.writers.merge_tree.merging import merged_slices, sorted_slices
 from morrow.writers.merge_tree.spill import SpilledRun, SpillFolder
 from morrow.writers.target import WriteTarget
 
@@ -16,11 +16,12 @@ RUN_BYTES = 64 << 20
 """A spilled run has rows of so many bytes: while it is sorted, it is in memory twice."""
 BATCH_BYTES = 1 << 20
 """A batch of a spilled run: at least one of every run is in memory while they are merged."""
-AHEAD_BYTES = 32 << 20
+AHEAD_BYTES = 16 << 20
 """What all runs together have in memory then, at least."""
 MOST_RUNS = 64
-"""So many runs are merged into one."""
-SLICE_ROWS = 1 << 18
+MERGED_RUNS = 32
+"""Of so many runs, so many neighbours are merged into one: those that have the fewest rows."""
+SLICE_ROWS = 1 << 17
 """Rows of a sorted buffer that are copied at once."""
 
 
@@ -71,13 +72,18 @@ class SortBuffer:
         return self._folder.write(batches)
 
     def _merge_runs(self) -> None:
-        """Make one run of all, which still has every version."""
-        rows = max(int(BATCH_BYTES / self._widest), 1)
-        ranges = map(pl.concat, self._ranges())
-        merged = self._spilled(batch for part in ranges for batch in sorted_slices(self._target, part, rows))
-        for run in self._runs:
+        """Make one run of some neighbours; it still has every version, and its place says how old they are."""
+        rows = [run.rows for run in self._runs]
+        windows = range(len(rows) - MERGED_RUNS + 1)
+        first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
+        chosen = slice(first, first + MERGED_RUNS)
+        merged, step = self._runs[chosen], max(int(BATCH_BYTES / self._widest), 1)
+        ranges = map(pl.concat, self._ranges(merged))
+        self._runs[chosen] = [
+            self._spilled(batch for part in ranges for batch in sorted_slices(self._target, part, step))
+        ]
+        for run in merged:
             run.path.unlink()
-        self._runs = [merged]
 
     def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
         """The rows in memory, some at a time in the order of their arrival; they are let go of one by one."""
@@ -89,8 +95,7 @@ class SortBuffer:
             while frames and size + frames[-1].estimated_size() <= most_bytes:
                 piece.append(frames.pop())
                 size += piece[-1].estimated_size()
-            rows = pl.concat(piece, rechunk=True)
-            del piece
+            rows = _joined(piece)
             step = max(int(rows.height * most_bytes // max(size, 1)), 1)
             for start in range(0, rows.height, step):
                 yield rows[start : start + step]
@@ -101,7 +106,7 @@ class SortBuffer:
             yield from sorted_slices(self._target, self._in_memory(), SLICE_ROWS)
             return
         self.spill()
-        for parts in self._ranges():
+        for parts in self._ranges(self._runs):
             yield from sorted_slices(self._target, pl.concat(parts), SLICE_ROWS)
 
     def merged(self) -> Iterator[pl.DataFrame]:
@@ -110,17 +115,17 @@ class SortBuffer:
             yield from merged_slices(self._target, self._in_memory(), SLICE_ROWS, in_order=True)
             return
         self.spill()
-        for parts in self._ranges():
-            yield merge_versions(self._target, pl.concat(parts), in_order=True)
+        for parts in self._ranges(self._runs):
+            yield from merged_slices(self._target, pl.concat(parts), SLICE_ROWS, in_order=True)
 
     def _in_memory(self) -> pl.DataFrame:
-        self._frames = [pl.concat(self._frames, rechunk=True)] if len(self._frames) > 1 else self._frames
+        self._frames = [_joined(self._frames)]
         return self._frames[0]
 
-    def _ranges(self) -> Iterator[list[pl.DataFrame]]:
+    def _ranges(self, runs: Sequence[SpilledRun]) -> Iterator[list[pl.DataFrame]]:
         """What each run has of a range of keys."""
-        ahead = max(int(AHEAD_BYTES / self._widest / len(self._runs)), 1)
-        batches = [run.batches() for run in self._runs]
+        ahead = max(int(AHEAD_BYTES / self._widest / len(runs)), 1)
+        batches = [run.batches() for run in runs]
         return key_ranges_of(batches, self._target.schema.trimmed_primary_keys, [ahead] * len(batches))
 
     def clear(self) -> None:
@@ -129,3 +134,15 @@ class SortBuffer:
         if self._folder is not None:
             self._folder.close()
             self._folder = None
+
+
+def _joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """The frames in one piece, column by column: `frames` loses what was joined, so memory holds it once."""
+    if len(frames) == 1:
+        return frames.pop()
+    columns = []
+    for name in frames[0].columns:
+        columns.append(pl.concat([frame[name] for frame in frames], rechunk=True))
+        frames[:] = [frame.drop(name) for frame in frames]
+    frames.clear()
+    return pl.DataFrame(columns)

@@ -16,6 +16,7 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import OnDelete
 from morrow.readers.row_kinds import RETRACT_BIT
@@ -29,7 +30,6 @@ from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
-POSTPONE_BUCKET = -2
 NO_SEQUENCE = -1
 """The sequence number of all rows that wait."""
 FORMAT = "avro"

@@ -19,6 +19,7 @@ class SpilledRun:
     """One sorted run in an Arrow IPC file of many small batches, oldest version of a key first."""
 
     path: Path
+    rows: int
 
     def batches(self) -> Iterator[pl.DataFrame]:
         """The rows, a batch in memory at a time."""
@@ -41,17 +42,19 @@ class SpillFolder:
         """Write one run."""
         path = Path(self._folder.name) / f"{self._runs}.arrow"
         self._runs += 1
+        rows = 0
         writer: pa.ipc.RecordBatchFileWriter | None = None
         options = pa.ipc.IpcWriteOptions(compression=CODEC)
         with pa.OSFile(str(path), "wb") as sink:
             for frame in batches:
+                rows += frame.height
                 for batch in frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches():
                     if writer is None:
                         writer = pa.ipc.new_file(sink, batch.schema, options=options)
                     writer.write_batch(batch)
             if writer is not None:
                 writer.close()
-        return SpilledRun(path)
+        return SpilledRun(path, rows)
 
     def close(self) -> None:
         self._folder.cleanup()

@@ -38,14 +38,12 @@ class MergeTreeWriter:
     ) -> None:
         self._target = target
         self._place = place
-        files = () if ignore_previous else state.files
+        previous = BucketState() if ignore_previous else state
         self._total_buckets = target.options.bucket if state.total_buckets is None else state.total_buckets
-        newest = max((file.max_sequence_number for file in files), default=-1)
-        self._buffer = SortBuffer(target, newest + 1)
-        indexes = () if ignore_previous else state.index_files
-        vectors = DeletionMaintainer(target, place.partition, place.bucket, indexes)
+        self._buffer = SortBuffer(target, previous.max_sequence_number + 1)
+        vectors = DeletionMaintainer(target, place.partition, place.bucket, previous.index_files)
         self._vectors = vectors if target.write.deletion_vectors else None
-        self._compactor = None if target.write.write_only else self._new_compactor(files)
+        self._compactor = None if target.write.write_only else self._new_compactor(previous.files)
         self._done = _Done()
         self._seen = self._looked_at()
 

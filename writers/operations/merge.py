@@ -6,7 +6,7 @@ every row of either side without a partner, the first clause whose condition is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -270,9 +270,16 @@ def _new_rows(target: WriteTarget, step: _Step, sides: Mapping[str, pa.Table], o
     """The rows that a clause makes: columns that it sets, and those of the old row."""
     made = values(step.values, target.schema.by_name, _joined(sides))
     if old is None:
-        return pa.table(made)
+        height = next(iter(sides.values())).num_rows
+        return pa.table({**_unknown(target, made, height), **made})
     names = old.column_names
     return pa.Table.from_arrays([made.get(name, old.column(name)) for name in names], names=names)
+
+
+def _unknown(target: WriteTarget, given: Iterable[str], height: int) -> dict[str, pa.Array]:
+    """Nulls for the columns that an insert says nothing about, but for those with a default value."""
+    absent = (f for f in target.schema.fields if f.name not in given and f.default_value is None and f.type.nullable)
+    return {f.name: pa.nulls(height, f.type.arrow()) for f in absent}
 
 
 def _joined(sides: Mapping[str, pa.Table]) -> pa.Table:

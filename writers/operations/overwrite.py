@@ -72,7 +72,7 @@ def truncate(target: WriteTarget) -> Snapshot | None:
 def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:
     """The source with the partition columns that it lacks."""
     lacking = [name for name in spec if name not in source.names]
-    if not lacking:
+    if not lacking or not source.names:
         return source
     scalars = {
         name: constant(Expression(f"partition {name}", spec[name]), target.schema.by_name[name]) for name in lacking

@@ -29,17 +29,25 @@ log = logging.getLogger(__name__)
 
 
 def settled(
-    commits: TableCommit, messages: Sequence[CommitMessage], done: Snapshot | None, identifier: int
+    commits: TableCommit,
+    messages: Sequence[CommitMessage],
+    done: Snapshot | None,
+    identifier: int,
+    *,
+    several: bool = False,
 ) -> Snapshot | None:
     """The last snapshot, once the rows of these messages are compacted where readers wait for that.
 
     Args:
         done: the last snapshot of the commit of `messages`, None when there was nothing to commit.
+        several: there were several commits, so that the last one does not tell what came of the others.
 
     Raises: what committing raises, but for conflicts.
     """
     wanted = [Placement(m.partition, m.bucket) for m in messages if m.compact_before or m.compact_after]
-    if done is None or done.commit_kind == COMPACT or not wanted or not LookupStrategy.of(commits.target).needed:
+    if done is None or not wanted or not LookupStrategy.of(commits.target).needed:
+        return done
+    if done.commit_kind == COMPACT and not several:
         return done
     for tries in range(MOST_TRIES):
         missing = _compacted(commits, wanted)

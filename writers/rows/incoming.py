@@ -36,7 +36,7 @@ def incoming(
 
     Columns are matched by name, in any order. A column that is missing takes its default value. Without one it takes
     null where null says nothing: when the merge engine combines versions, and in deletions. As in Java, a default value
-    also replaces nulls that are given.
+    also replaces nulls that are given. An empty list lacks no column.
 
     Args:
         data: see `source_of`.
@@ -47,9 +47,9 @@ def incoming(
 
     Raises:
         ColumnNotFound: the data has a column that the table does not have.
-        InvalidArgument: a column is missing, a value does not fit its column's type, a
-            null in a NOT NULL column, or a row kind that the table does not take. What is wrong with names or types is
-            raised by this call, what is wrong with values when their frame is due.
+        InvalidArgument: a column is missing, a value does not fit its column's type, a null in a NOT NULL column, or a
+            row kind that the table does not take. What is wrong with names is raised by this call, what is wrong with
+            types and values when their frame is due.
     """
     source = source_of(data)
     fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)

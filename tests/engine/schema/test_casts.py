@@ -57,6 +57,7 @@ def test_what_needs_explicit_casts(source: str, target: str) -> None:
     ("source", "target"),
     [
         ("DATE", "VARCHAR(20)"),
+        ("DATE NOT NULL", "STRING NOT NULL"),
         ("DATE", "INT"),
         ("DOUBLE", "BOOLEAN"),
         ("TIMESTAMP(3)", "SMALLINT"),

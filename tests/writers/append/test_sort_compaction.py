@@ -12,6 +12,7 @@ import morrow
 from morrow.engine.errors import ColumnNotFound, CommitConflict, InvalidArgument, Unsupported
 from morrow.engine.plan.filter import parse_filter
 from morrow.writers.append import sort_compaction
+from morrow.writers.append import stored as stored_files
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.append.sort_compaction import sort_compact
 from morrow.writers.messages import CommitMessage
@@ -83,7 +84,7 @@ def test_the_rows_stay_and_files_become_narrow(tmp_path: Path, strategy: str, me
 
 @pytest.mark.parametrize("by_ranges", [False, True])
 def test_both_ways_give_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ranges: bool) -> None:
-    monkeypatch.setattr(sort_compaction, "BATCH_ROWS", 300)
+    monkeypatch.setattr(stored_files, "BATCH_ROWS", 300)
     monkeypatch.setattr(sort_compaction, "SAMPLE_ROWS", 10)
     target = append_table(tmp_path, {"write-buffer-size": "20 kb"} if by_ranges else {}, schema=SCHEMA)
     append(target, points(2_000, 1), points(10, 2))

@@ -9,9 +9,10 @@ import pytest
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.plan.entries import index_entries
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.writers.messages import CommitMessage
-from tests.support.commits import committer, data_file, live, message, partition, table, vectors
+from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
+from tests.support.recording_store import RecordingStore
 
 A, B, C = (data_file(name) for name in "abc")
 
@@ -248,3 +249,37 @@ def _why(metadata: TableMetadata, late: CommitMessage) -> str:
 
 def _hashes(name: str) -> IndexFileMeta:
     return IndexFileMeta(index_type="HASH", file_name=name, file_size=8, row_count=2)
+
+
+# What is read for it
+
+
+def test_only_what_is_new_is_read_again(tmp_path: Path) -> None:
+    store = RecordingStore()
+    metadata = table(tmp_path, keyed=True, store=store)
+    commit = committer(metadata)
+    commit.commit([message(A)])
+    commit.commit([message(compact_before=(A,), compact_after=(A.upgraded(5),))])
+    old = {name for name in names(f"{metadata.root}/manifest") if not name.startswith("manifest-list")}
+    committer(metadata).commit([message(B)])
+
+    METADATA_CACHE.clear()
+    store.reads.clear()
+    commit.commit([message(compact_before=(B,), compact_after=(B.upgraded(1),))])
+    assert old.isdisjoint(store.reads)
+    assert live(metadata) == [("a", 5), ("b", 1)]
+
+
+def test_a_history_that_was_rolled_back_is_read_anew(tmp_path: Path) -> None:
+    """The snapshots that this committer knows are gone, others took their ids."""
+    metadata = table(tmp_path, keyed=True)
+    commit = committer(metadata)
+    commit.commit([message(A)])
+    commit.commit([message(compact_before=(A,), compact_after=(A.upgraded(5),))])
+    for snapshot_id in (1, 2):
+        Path(metadata.paths.snapshot(snapshot_id)).unlink()
+    for file in (B, C):
+        committer(metadata).commit([message(file)])
+
+    commit.commit([message(compact_before=(B,), compact_after=(B.upgraded(5),))])
+    assert live(metadata) == [("b", 5), ("c", 0)]

@@ -21,7 +21,7 @@ from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import jsonl
-from tests.support.golden_inputs import files_of, input_rows
+from tests.support.golden_inputs import changelog_of, files_of, input_rows
 
 pytestmark = pytest.mark.golden
 
@@ -100,6 +100,8 @@ def test_rows_changes_and_files_are_those_of_java(name: str, golden_root: Path, 
             alike = alike and _shape(replay.metadata, here) == _shape(replay.java, there)
             if alike:
                 assert _files(replay.metadata, here) == _files(replay.java, there)
+                mine, javas = replay.metadata.snapshot(here), replay.java.snapshot(there)
+                assert changelog_of(replay.metadata, mine) == changelog_of(replay.java, javas)
             seen, theirs = here, there
 
 

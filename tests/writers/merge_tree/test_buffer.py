@@ -26,6 +26,7 @@ def tiny_runs() -> Iterator[None]:
         patch.setattr(module, "BATCH_BYTES", 60)
         patch.setattr(module, "AHEAD_BYTES", 100)
         patch.setattr(module, "MOST_RUNS", 5)
+        patch.setattr(module, "MERGED_RUNS", 3)
         yield
 
 

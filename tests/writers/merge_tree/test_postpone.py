@@ -35,7 +35,7 @@ def wait(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
 
 
 def compact(target: WriteTarget) -> list[CommitMessage]:
-    messages = list(compact_postponed(target, restored_partitions(target, target.metadata.latest_snapshot(), None)))  # type: ignore[arg-type]  # there is a snapshot
+    messages = list(compact_postponed(target, restored_partitions(target, target.metadata.latest_snapshot(), None)))
     commit(target, *messages)
     return messages
 
@@ -82,7 +82,7 @@ def test_files_that_come_and_go_in_a_compaction_leave_nothing(tmp_path: Path) ->
     for value in "abc":
         wait(target, numbered(range(5), value), rows(("-D", 1, None)))
         compact(target)
-    states = restored_partitions(target, target.metadata.latest_snapshot(), None)  # type: ignore[arg-type]  # there is one
+    states = restored_partitions(target, target.metadata.latest_snapshot(), None)
     assert read(target) == {k: f"c{k}" for k in (0, 2, 3, 4)}
     assert names(f for s in states.values() for f in s.files) <= on_disk(target)
 

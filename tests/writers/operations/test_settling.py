@@ -124,3 +124,16 @@ def _replayed(changes: Sequence[tuple[str, int, str]]) -> list[tuple[int, str]]:
             assert key not in state
             state[key] = value
     return sorted(state.items())
+
+
+def test_batches_that_are_committed_again_are_compacted_too(tmp_path: Path) -> None:
+    t = keyed(tmp_path, **VECTORS)
+    t.upsert(frame((1, "old")))
+    one, other = t.writer("one"), t.writer("other")
+    one.write(frame((1, "by one")))
+    other.write(frame((2, "by other")))
+    prepared, later = one.prepare(), other.prepare()
+    t.committer("one").commit(prepared)
+
+    assert t.committer("other").filter_and_commit({1: later}) == 1
+    assert rows_of(t) == [(1, "by one"), (2, "by other")]

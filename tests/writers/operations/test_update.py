@@ -40,7 +40,7 @@ def test_a_row_may_move_to_another_partition(tmp_path: Path) -> None:
 
 def test_assignment_casts_as_sql_does(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, m DECIMAL(10, 2), f FLOAT, d DATE, t TIMESTAMP(3), l ARRAY<INT>")
-    table.append({"id": [1], "m": [Decimal("1.50")]})
+    table.append(pl.DataFrame({"id": [1], "m": [Decimal("1.50")], "f": None, "d": None, "t": None, "l": None}))
     table.update({"m": "m * 1.115", "f": "0.1", "d": "'2024-05-14'", "t": "DATE '2024-05-14'", "l": "[id, 2]"})
     (row,) = table.scan().to_arrow().to_pylist()
     assert row["m"] == Decimal("1.67")
@@ -51,7 +51,7 @@ def test_assignment_casts_as_sql_does(tmp_path: Path) -> None:
 
 def test_plain_values_of_all_sorts(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, m DECIMAL(10, 2), d DATE, z TIMESTAMP_LTZ(3), b BYTES, l ARRAY<INT>, s STRING")
-    table.append({"id": [1]})
+    table.append(pl.DataFrame({"id": [1], "m": None, "d": None, "z": None, "b": None, "l": None, "s": None}))
     noon = dt.datetime(2024, 5, 14, 12, tzinfo=dt.UTC)
     new = {"m": Decimal("2.5"), "d": noon.date(), "z": noon, "b": b"x", "l": [1], "s": pl.lit("text")}
     table.update(new)
@@ -68,7 +68,7 @@ def test_plain_values_of_all_sorts(tmp_path: Path) -> None:
         ({"nope": "1"}, r"no column 'nope'"),
         ({"n": "sum(n)"}, r"set n: an aggregate function cannot be used here"),
         ({"n": "(SELECT 1)"}, r"set n: a subquery cannot be used here"),
-        ({"n": "1; DROP TABLE rows"}, r"set n: one expression is expected"),
+        ({"n": "1; DROP TABLE rows"}, r"set n: the SQL expression .* does not parse"),
         ({"n": "'x'"}, r"column 'n': string where INT is needed"),
         ({"n": 2**40}, r"set n: 1099511627776 does not fit INT"),
         ({"n": "n * 1000000000"}, r"DuckDB cannot compute set n"),

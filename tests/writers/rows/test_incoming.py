@@ -60,10 +60,18 @@ def test_another_table_of_morrow(tmp_path: Path) -> None:
     assert rows(table) == [(2, "b")]
 
 
-def test_columns_in_any_order_and_missing_ones_are_null(tmp_path: Path) -> None:
+def test_columns_in_any_order(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT, v STRING, n INT")
-    table.append(pl.DataFrame({"n": [5], "id": [1]}))
+    table.append(pl.DataFrame({"n": [5], "v": [None], "id": [1]}))
     assert rows(table) == [(1, None, 5)]
+
+
+def test_columns_that_say_nothing_may_be_missing_where_versions_are_combined(tmp_path: Path) -> None:
+    options = {"bucket": 1, "merge-engine": "partial-update"}
+    table = new_table(tmp_path, "id BIGINT, v STRING, n INT", keys=["id"], options=options)
+    table.upsert({"id": [1], "n": [5]})
+    table.upsert({"id": [1], "v": ["x"]})
+    assert rows(table) == [(1, "x", 5)]
 
 
 def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) -> None:
@@ -77,13 +85,13 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
     ("data", "error", "message"),
     [
         ({"id": [1], "w": [1]}, ColumnNotFound, r"columns that the table does not have: 'w'; .*are id, v, n"),
-        ({"v": ["a"]}, InvalidArgument, r"lacks columns that are NOT NULL .*: `id` BIGINT NOT NULL; its columns are v"),
-        ({"id": [1, None, 2]}, InvalidArgument, r"'id' is BIGINT NOT NULL .* 1 nulls in it, the first in row 1"),
-        ({"id": ["1"]}, InvalidArgument, r"'id': string where BIGINT NOT NULL is needed"),
-        ({"id": [1.0]}, InvalidArgument, r"'id': double where BIGINT NOT NULL is needed"),
-        ({"id": [1, 2], "n": [3, 2**31]}, InvalidArgument, r"'n', row 1: 2147483648 does not fit INT"),
+        ({"v": ["a"]}, InvalidArgument, r"the data lacks the columns id, n; .*Its columns are v"),
+        ({"id": [1, None, 2], "v": [None] * 3, "n": [None] * 3}, InvalidArgument, r"'id' is BIGINT NOT NULL .* 1 nulls in it, the first in row 1"),
+        ({"id": ["1"], "v": [None], "n": [1]}, InvalidArgument, r"'id': string where BIGINT NOT NULL is needed"),
+        ({"id": [1.0], "v": [None], "n": [1]}, InvalidArgument, r"'id': double where BIGINT NOT NULL is needed"),
+        ({"id": [1, 2], "v": [None, None], "n": [3, 2**31]}, InvalidArgument, r"'n', row 1: 2147483648 does not fit INT"),
         (pa.table([[1], [2]], ["id", "id"]), InvalidArgument, r"several columns 'id'"),
-        ({"id": [1], "v": [{"a": 1}]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
+        ({"id": [1], "v": [{"a": 1}], "n": [1]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
         (5, InvalidArgument, r"a int is no table"),
         ("rows.csv", InvalidArgument, r"a str is no table"),
         ([{"id": 1}, {"id": "x"}], InvalidArgument, r"does not make a table"),

@@ -57,8 +57,9 @@ class Writer:
 
         Raises:
             ColumnNotFound: a column that the table does not have.
-            InvalidArgument: a column is missing, a NOT NULL column has nulls, values that do not fit their column without
-                loss, row kinds that the table does not take. The writer is closed then, and nothing was written.
+            InvalidArgument: a column is missing, a NOT NULL column has nulls, values that do not fit their column
+                without loss, row kinds that the table does not take. The writer is closed then, and nothing was
+                written.
         """
         self._check_open()
         try:

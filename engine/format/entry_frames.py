@@ -7,10 +7,12 @@ manifests keeps them in frames. These are the doors between the two, for as many
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 import polars as pl
+import pyarrow as pa
 
 from morrow.engine.format.data_file_meta import (
     EMPTY_STATS,
@@ -33,6 +35,7 @@ from morrow.engine.format.manifest import (
 _FILE_MEMBERS = tuple((column, column.lower().removeprefix("_")) for column in FILE_COLUMNS)
 """Columns of an entry's file, and the members of `DataFileMeta` they come from."""
 _STATS = ("_KEY_STATS", "_VALUE_STATS")
+_TIME = "_CREATION_TIME"
 _LISTS = ("_EXTRA_FILES", "_VALUE_STATS_COLS", "_WRITE_COLS")
 
 
@@ -47,15 +50,39 @@ def entries_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
         "_TOTAL_BUCKETS": [entry.total_buckets for entry in entries],
         **{column: [getattr(file, member) for file in files] for column, member in _FILE_MEMBERS},
     }
-    for column in _STATS:
-        columns[column] = [_stats_members(stats) for stats in columns[column]]
-    for column in _LISTS:
-        columns[column] = [None if names is None else list(names) for names in columns[column]]
-    creation = pl.Series("_CREATION_TIME", columns.pop("_CREATION_TIME"), dtype=pl.Int64).cast(pl.Datetime("ms"))
     schema = {**ENTRY_COLUMNS, **FILE_COLUMNS}
-    series = {name: pl.Series(name, values, dtype=schema[name]) for name, values in columns.items()}
-    series["_CREATION_TIME"] = creation
-    return pl.DataFrame([series[name] for name in schema])
+    return pl.DataFrame([_column(name, columns[name], dtype) for name, dtype in schema.items()])
+
+
+def _column(name: str, values: Sequence[Any], dtype: Any) -> pl.Series:
+    if name in _STATS:
+        return _stats_column(name, values)
+    if name in _LISTS:
+        return _lists(name, values, pl.String)
+    if name == _TIME:
+        return pl.Series(name, values, dtype=pl.Int64).cast(dtype)
+    return pl.Series(name, values, dtype=dtype)
+
+
+def _stats_column(name: str, values: Sequence[SimpleStats]) -> pl.Series:
+    minima = pl.Series("_MIN_VALUES", [stats.min_values for stats in values], dtype=pl.Binary)
+    maxima = pl.Series("_MAX_VALUES", [stats.max_values for stats in values], dtype=pl.Binary)
+    counts = _lists("_NULL_COUNTS", [stats.null_counts for stats in values], pl.Int64)
+    return pl.DataFrame([minima, maxima, counts]).to_struct(name)
+
+
+def _lists(name: str, values: Sequence[Sequence[Any] | None], dtype: type[pl.DataType]) -> pl.Series:
+    """A column of lists. Not made of Python lists, each of which would become a Series of its own first."""
+    if len(set(values)) <= 1:
+        one = pl.Series(name, [None if value is None else list(value) for value in values[:1]], dtype=pl.List(dtype))
+        return one.new_from_index(0, len(values)) if values else one
+    lengths = [0 if value is None else len(value) for value in values]
+    edges = pl.Series([0, *accumulate(lengths)], dtype=pl.Int64).to_arrow()
+    items = pl.Series([item for value in values for item in value or ()], dtype=dtype).to_arrow()
+    missing = pl.Series([value is None for value in values], dtype=pl.Boolean).to_arrow()
+    lists = pl.from_arrow(pa.LargeListArray.from_arrays(edges, items, mask=missing))
+    assert isinstance(lists, pl.Series)
+    return lists.alias(name)
 
 
 def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:
@@ -68,8 +95,8 @@ def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:
 
 def data_files_of(frame: pl.DataFrame) -> list[DataFileMeta]:
     """The file of each entry."""
-    times = frame["_CREATION_TIME"].cast(pl.Int64)
-    columns = [(times if column == "_CREATION_TIME" else frame[column]).to_list() for column, _ in _FILE_MEMBERS]
+    times = frame[_TIME].cast(pl.Int64)
+    columns = [(times if column == _TIME else frame[column]).to_list() for column, _ in _FILE_MEMBERS]
     members = [member for _, member in _FILE_MEMBERS]
     return [_file(dict(zip(members, row, strict=True))) for row in zip(*columns, strict=True)]
 
@@ -131,14 +158,6 @@ def _file(members: dict[str, Any]) -> DataFileMeta:
     for name in ("value_stats_cols", "write_cols"):
         members[name] = None if members[name] is None else tuple(members[name])
     return DataFileMeta(**members)
-
-
-def _stats_members(stats: SimpleStats) -> dict[str, Any]:
-    return {
-        "_MIN_VALUES": stats.min_values,
-        "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": list(stats.null_counts),
-    }
 
 
 def _range_members(ranges: Sequence[DeletionRange] | None) -> list[dict[str, Any]] | None:

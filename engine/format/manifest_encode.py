@@ -62,7 +62,7 @@ def _encode(table: pa.Table, schema: StoredSchema, format: str, codec: str) -> b
 
 
 def _avro(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
-    return encode_container(table, schema.avro, codec)
+    return encode_container(table, schema.avro, _codec(codec, AVRO_CODECS, "Avro"))
 
 
 def _parquet(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
@@ -128,6 +128,13 @@ ENCODERS: Mapping[str, Callable[[pa.Table, StoredSchema, str], bytes]] = {
 }
 """By ``manifest.format``."""
 
+AVRO_CODECS: Mapping[str, str] = {
+    **{name: name for name in ("zstd", "snappy", "deflate", "bzip2", "null")},
+    "zstandard": "zstd",
+    "none": "null",
+    "uncompressed": "null",
+}
+"""Those that Java reads as it is shipped: not xz."""
 PARQUET_CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")},
     "uncompressed": "none",

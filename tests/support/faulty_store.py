@@ -49,14 +49,16 @@ ANSWERED = (FaultKind.BAD_DISK, FaultKind.NO_SPACE, FaultKind.SHORT_WRITE)
 """Errors that say that the operation was not carried out."""
 
 READS = frozenset({"read", "open", "size", "exists", "list", "is_dir"})
+HAVE_HALF = frozenset({"create", "write", "output"})
 NEED_ROOM = frozenset({"create", "write", "open output", "output", "end output"})
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The fault of operation `at`, counted from 0 (kills: among those that change something).
+    """The fault of operation `at`, counted from 0; a `lasting` one hits every operation from then on.
 
-    A `lasting` one hits every operation from then on.
+    EIO is counted over all operations, the others over those that they can do something of their own to: what
+    changes something, or what has a half.
     """
 
     at: int
@@ -77,6 +79,7 @@ class FaultyStore:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._counted = 0
 
     @property
     def is_local(self) -> bool:
@@ -85,11 +88,6 @@ class FaultyStore:
     @property
     def storage_options(self) -> Mapping[str, str]:
         return self.inner.storage_options
-
-    @property
-    def changes(self) -> list[str]:
-        """Those of the operations asked for that are no reads."""
-        return [asked for asked in self.asked if asked.split(" ")[0] not in READS or asked.startswith("open output")]
 
     def url(self, path: str) -> str:
         return self.inner.url(path)
@@ -128,7 +126,7 @@ class FaultyStore:
         try:
             with io.BufferedWriter(_Pieces(self, path, stream), 1) as pieces:
                 yield pieces  # type: ignore[misc]  # typeshed does not call a BufferedWriter a BinaryIO
-            self._do("end output", path, lambda: manager.__exit__(None, None, None), half=stream.flush)
+            self._do("end output", path, lambda: manager.__exit__(None, None, None))
         except BaseException as error:
             # As the inner store tidies up after an error in its block; what is closed came to its end.
             if stream.closed:
@@ -177,18 +175,29 @@ class FaultyStore:
     def _fault_of(self, what: str, path: str) -> FaultKind | None:
         """Count the operation."""
         with self._lock:
-            fault = self.fault
-            number = len(self.changes if fault is not None and fault.kind in KILLS else self.asked)
             asked = f"{what} {Path(path).name}"
             self.asked.append(asked)
-            if fault is None or (fault.kind in KILLS and what in READS):
+            fault = self.fault
+            if fault is None or not _counts(fault.kind, what):
                 return None
+            number = self._counted
+            self._counted += 1
             if number < fault.at or (number > fault.at and not fault.lasting):
                 return None
             if fault.lasting and fault.kind is FaultKind.NO_SPACE and what not in NEED_ROOM:
                 return None  # a full disk is read, and rid of files, as ever
             self.failed.append(asked)
             return fault.kind
+
+
+def _counts(kind: FaultKind, what: str) -> bool:
+    """Whether this kind of fault makes a difference at the operation that another kind does not make."""
+    if kind is FaultKind.BAD_DISK:
+        return True
+    if kind in (FaultKind.KILLED_MIDWAY, FaultKind.SHORT_WRITE):
+        return what in HAVE_HALF
+    # A stream that was opened, though nobody was told, is for the store to tidy up.
+    return what not in READS and not (kind is FaultKind.DONE and what == "open output")
 
 
 class _Pieces(io.RawIOBase):

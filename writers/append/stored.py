@@ -39,9 +39,8 @@ class AppendFiles(StoredFiles):
                 is_last = start + wanted == file.row_count
                 rows = self.collect([self.lazy(file).slice(start, wanted + is_last)])[0]
                 if rows.height != wanted:
-                    problem = (
-                        f"{'more' if rows.height > wanted else 'fewer'} rows than the {file.row_count} of its entry"
-                    )
+                    more = "more" if rows.height > wanted else "fewer"
+                    problem = f"has {more} rows than the {file.row_count} that its metadata says"
                     raise CorruptFile(self._by_name[file.file_name].path, problem)
                 yield self._alive(file, rows, start)
 

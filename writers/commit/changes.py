@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, IndexEntry, IndexFileMeta, ManifestEntry
+from morrow.engine.format.entry_frames import entries_frame
 from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.writers.messages import CommitMessage
 
@@ -38,6 +42,11 @@ class Changes:
     changelog: tuple[ManifestEntry, ...] = ()
     index: tuple[IndexEntry, ...] = ()
     looked_at: tuple[LookedAt, ...] = ()
+
+    @cached_property
+    def entries(self) -> pl.DataFrame:
+        """The entries of `files` as a frame, columns as `decode_manifest` gives them."""
+        return entries_frame(self.files)
 
     @property
     def is_empty(self) -> bool:

@@ -78,7 +78,7 @@ class Preparer:
         check_conflicts(
             self._target,
             self._base.at(latest, changes.partitions),
-            entries_frame(changes.files).select(SIMPLE_COLUMNS),
+            changes.entries.select(SIMPLE_COLUMNS),
             overwrite=request.kind == OVERWRITE,
             base_index=index_entries(self._target.metadata, latest) if watched else None,
             delta_index=index_frame(changes.index) if watched else None,
@@ -87,10 +87,11 @@ class Preparer:
 
     def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
         """Write manifests and lists of the changes."""
-        files, next_row_id = changes.files, (latest.next_row_id if latest else None) or 0
+        entries, next_row_id = changes.entries, _next_row_id(latest)
         if self._target.options.row_tracking:
-            files, next_row_id = assigned(files, latest.id + 1 if latest else FIRST_SNAPSHOT_ID, next_row_id)
-        entries = entries_frame(files)
+            snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
+            files, next_row_id = assigned(changes.files, snapshot_id, next_row_id)
+            entries = entries_frame(files)
         delta_list = self._manifests.manifest_list(self._manifests.entries(entries, written), written)
         changelog_list: tuple[str | None, int | None] = (None, None)
         if changes.changelog:
@@ -125,6 +126,7 @@ class Preparer:
             watermark=_later(request.watermark, latest.watermark if latest else None),
             statistics=self._statistics(latest, schema_id),
             properties=dict(request.properties),
+            # A delta that is written once for all tries does not count rows.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),
         )
 

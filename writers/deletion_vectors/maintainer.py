@@ -74,11 +74,6 @@ class DeletionMaintainer:
         self._read(data_file)
         return self._vectors.get(data_file)
 
-    def dead_positions(self, data_file: str) -> npt.NDArray[np.uint64] | None:
-        """The dead positions of a data file, ascending; None when all rows live."""
-        vector = self.vector(data_file)
-        return None if vector is None else vector.positions()
-
     def dead_rows(self, data_file: str) -> int:
         """How many rows of a data file are dead; from metadata, as long as it says so."""
         file = self._unread.get(data_file)

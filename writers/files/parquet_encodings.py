@@ -18,12 +18,14 @@ import pyarrow as pa
 from morrow.writers.files.parquet_types import is_int96
 
 FEW_ROWS = 1000
-"""Not worth a look."""
+"""So few are all looked at, and where no dictionary pays they are stored plainly, as Java does."""
 SAMPLE_ROWS = 4096
 REPEATING = 0.9
 """Where at least that share of a sample is distinct, values hardly repeat."""
 SMALL_DIFFERENCES = 0.75
 """Differences that take at most that share of the bits of the type are worth storing instead of values."""
+LENGTH_WIDTH = 4
+"""Bytes before each text or byte string that is stored plainly."""
 DELTA = "DELTA_BINARY_PACKED"
 
 
@@ -46,7 +48,7 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
     `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not looked at.
     """
     if frame.height < FEW_ROWS:
-        return Encodings(dictionaries)
+        return Encodings(dictionaries and (_paying(frame, schema) or False))
     sample = frame.gather_every(max(frame.height // SAMPLE_ROWS, 1))[:SAMPLE_ROWS]
     dictionary: list[str] = []
     others: dict[str, str] = {}
@@ -58,6 +60,32 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
         elif not is_int96(stored.type) and _has_small_differences(frame[stored.name][:SAMPLE_ROWS]):
             others[stored.name] = DELTA
     return Encodings(dictionaries and (dictionary or False), others)
+
+
+def _paying(frame: pl.DataFrame, schema: pa.Schema) -> list[str]:
+    """The columns that take less room with a dictionary and its indexes than plainly."""
+    paths: list[str] = []
+    for column, stored in zip(frame.iter_columns(), schema, strict=True):
+        if pa.types.is_nested(stored.type):
+            paths += leaf_paths(stored)
+            continue
+        values = column.drop_nulls()
+        distinct = values.n_unique()
+        index_bits = max(distinct - 1, 1).bit_length()
+        width = _width(values, stored.type)
+        if 8 * width * distinct + index_bits * len(values) < 8 * width * len(values):
+            paths.append(stored.name)
+    return paths
+
+
+def _width(values: pl.Series, type_: pa.DataType) -> float:
+    """Bytes of a value as it is stored plainly, on average."""
+    if pa.types.is_boolean(type_):
+        return 1 / 8
+    if values.dtype in (pl.String, pl.Binary):
+        text = values if values.dtype == pl.Binary else values.cast(pl.Binary)
+        return LENGTH_WIDTH + float(text.bin.size().mean() or 0)  # type: ignore[arg-type]  # a mean of integers is a float
+    return float(type_.bit_width // 8)
 
 
 def leaf_paths(stored: pa.Field, *, without_int96: bool = False) -> list[str]:

@@ -129,11 +129,10 @@ class _Search:
             return self.nothing
         keys = self._read(number, self.fields, self._range(wanted))
         rows, positions = _matches(keys, wanted, self.names)
-        dead = None if self.vectors is None else self.vectors.dead_positions(self.files[number].file_name)
-        if dead is not None:
-            live = np.ones(self.files[number].row_count, bool)
-            live[dead] = False
-            rows, positions = rows[live[positions]], positions[live[positions]]
+        vector = None if self.vectors is None else self.vectors.vector(self.files[number].file_name)
+        if vector is not None:
+            live = vector.live(self.files[number].row_count)[positions]
+            rows, positions = rows[live], positions[live]
         order = np.argsort(positions, kind="stable")
         rows, positions = rows[order], positions[order]
         hits = pl.DataFrame({KEY_ROW: rows, FILE: np.full(len(rows), number), POSITION: positions})

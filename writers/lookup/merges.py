@@ -8,7 +8,7 @@ below; rows further down do not count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -48,13 +48,13 @@ class KeyGroups:
 
     target: WriteTarget
     rows: pl.DataFrame
-    order: Rows = field(init=False)
-    starts: Rows = field(init=False)
+    order: Rows
+    starts: Rows
 
-    def __post_init__(self) -> None:
-        order, starts = sorted_rows(trimmed_key(self.target), self.rows, [LEVEL], [False])
-        object.__setattr__(self, "order", order.astype(np.int64, copy=False))
-        object.__setattr__(self, "starts", starts.astype(np.int64, copy=False))
+    @classmethod
+    def of(cls, target: WriteTarget, rows: pl.DataFrame) -> KeyGroups:
+        order, starts = sorted_rows(trimmed_key(target), rows, [LEVEL], [False])
+        return cls(target, rows, order.astype(np.int64, copy=False), starts.astype(np.int64, copy=False))
 
     @property
     def count(self) -> int:
@@ -115,7 +115,7 @@ class KeyGroups:
 
 def without_superseded(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows that count, as a version frame, not merged yet."""
-    groups = KeyGroups(target, rows)
+    groups = KeyGroups.of(target, rows)
     return rows.drop(LEVEL) if groups.counting.all() else rows.drop(LEVEL).filter(pl.Series(groups.counting))
 
 
@@ -130,7 +130,7 @@ def merged_with_lookup(
             reads them, are merged in.
         told: whether to make a changelog of the keys with rows in level 0.
     """
-    groups = KeyGroups(target, rows)
+    groups = KeyGroups.of(target, rows)
     versions = groups.versions()
     before = groups.old.copy()
     if not groups.counting.all():
@@ -158,7 +158,7 @@ def merged_with_lookup(
 
 def merged_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -> Merged:
     """The first row of every key, without the keys that are above the compaction; new keys are the changelog."""
-    groups = KeyGroups(target, _insertions(target, rows))
+    groups = KeyGroups.of(target, _insertions(target, rows))
     absent = np.flatnonzero(groups.old < 0)
     known = absent[lookup(groups.keys(absent))[KEY_ROW].to_numpy()]
     merged = merge_versions(target, groups.versions())
@@ -210,7 +210,7 @@ def _insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 def merged_fully(target: WriteTarget, rows: pl.DataFrame, bottom: int, *, comparison: Comparison | None) -> Merged:
     """All versions merged, and how the keys differ from their rows in the level `bottom`."""
-    groups = KeyGroups(target, rows)
+    groups = KeyGroups.of(target, rows)
     versions = groups.versions()
     at_bottom = np.flatnonzero((rows[LEVEL] == bottom).to_numpy())
     before = np.full(groups.count, NO_ROW, np.int64)

@@ -154,9 +154,12 @@ class LookupRewriter(ChangelogRewriter):
             return Upgrade.REWRITTEN
         if output_level == self.tree.max_level:
             return Upgrade.TOLD
-        # The newest version of a key stands for itself; what other engines make of it takes in what lies above.
+        # The newest version of a key stands for itself; what other engines make of it takes in what lies above. Writers
+        # that did not know of each other may have numbered their rows alike: then it may not be the newest.
+        numbers = (above.max_sequence_number for run in self.tree.runs for above in run)
         stands_alone = spec.engine == "deduplicate" and not spec.sequence
-        return Upgrade.TOLD if stands_alone else Upgrade.REWRITTEN
+        newest = file.min_sequence_number > max(numbers, default=-1)
+        return Upgrade.TOLD if stands_alone and newest else Upgrade.REWRITTEN
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
         return merged_with_lookup(

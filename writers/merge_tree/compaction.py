@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.writers.files import delete_files
 from morrow.writers.merge_tree.keys import key_order_of, trimmed_key
 from morrow.writers.merge_tree.levels import Levels, Section, sections_of
 from morrow.writers.merge_tree.rewriter import CompactResult, Rewriter
@@ -42,7 +43,13 @@ class Compactor:
         if unit is None:
             return None
         self._rewriter.levels = self.levels
-        result = self._each_alone(unit) if unit.each_alone else self._run(unit)
+        result = CompactResult()
+        try:
+            for step in self._each_alone(unit) if unit.each_alone else self._run(unit):
+                result += step
+        except BaseException:
+            delete_files(self._target, self._rewriter.place, result.written)
+            raise
         self.levels = self.levels.updated(result.before, result.after, where=self._target.where)
         return result
 
@@ -82,18 +89,15 @@ class Compactor:
 
     # --- how ---
 
-    def _each_alone(self, unit: CompactUnit) -> CompactResult:
-        result = CompactResult()
+    def _each_alone(self, unit: CompactUnit) -> Iterator[CompactResult]:
         for file in unit.files:
-            result += self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), [((file,),)])
-        return result
+            yield self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), [((file,),)])
 
-    def _run(self, unit: CompactUnit) -> CompactResult:
+    def _run(self, unit: CompactUnit) -> Iterator[CompactResult]:
         """Rewrite what overlaps and what is small; move large files up as they are.
 
         Neighbours in the order of keys are rewritten together, none is left out between them.
         """
-        result = CompactResult()
         waiting: list[Section] = []
         large = self._write.target_file_size // 10 * 7
         for section in sections_of(unit.files, self._order):
@@ -103,17 +107,18 @@ class Compactor:
             for file in section[0]:
                 if file.file_size < large:
                     waiting.append(((file,),))
-                else:
-                    result += self._rewritten(unit, waiting)
-                    result += self._upgraded(unit, file)
-                    waiting = []
-        return result + self._rewritten(unit, waiting)
+                    continue
+                yield self._rewritten(unit, waiting)
+                yield self._upgraded(unit, file)
+                waiting = []
+        yield self._rewritten(unit, waiting)
 
     def _rewritten(self, unit: CompactUnit, sections: list[Section]) -> CompactResult:
         if not sections:
             return CompactResult()
         if len(sections) == 1 and len(sections[0]) == 1:
-            return sum((self._upgraded(unit, file) for file in sections[0][0]), CompactResult())
+            (file,) = sections[0][0]  # small files wait one by one
+            return self._upgraded(unit, file)
         return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
 
     def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:

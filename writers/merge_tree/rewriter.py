@@ -25,6 +25,12 @@ class CompactResult:
     after: tuple[DataFileMeta, ...] = ()
     changelog: tuple[DataFileMeta, ...] = ()
 
+    @property
+    def written(self) -> tuple[DataFileMeta, ...]:
+        """The files that are new, which does not hold for those that were moved."""
+        moved = {file.file_name for file in self.before}
+        return (*(file for file in self.after if file.file_name not in moved), *self.changelog)
+
     def __add__(self, other: CompactResult) -> CompactResult:
         """Both, one after the other."""
         return CompactResult(self.before + other.before, self.after + other.after, self.changelog + other.changelog)
@@ -60,6 +66,3 @@ class Rewriter:
         if self.vectors is not None:
             for file in files:
                 self.vectors.remove(file.file_name)
-
-    def close(self) -> None:
-        """Drop what was kept for lookups."""

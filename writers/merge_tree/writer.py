@@ -92,7 +92,7 @@ class MergeTreeWriter:
             wait_compaction: False leaves a compaction for later, unless too many sorted runs have gathered.
         """
         self._flush()
-        if wait_compaction or self._target.write.force_compact or self._is_crowded:
+        if wait_compaction or self._never_waits or self._is_crowded:
             self._compact(full=False)
         changes = None if self._vectors is None else self._vectors.write()
         seen, self._seen = self._seen, self._looked_at()
@@ -122,6 +122,12 @@ class MergeTreeWriter:
         if self._compactor is None or not LookupStrategy.of(self._target).needed:
             return None
         return tuple(file.file_name for run in self._compactor.levels.runs for file in run)
+
+    @property
+    def _never_waits(self) -> bool:
+        """Whether the options ask for a compaction at every commit."""
+        write = self._target.write
+        return write.force_compact or (write.lookup_wait and LookupStrategy.of(self._target).needed)
 
     @property
     def _is_crowded(self) -> bool:

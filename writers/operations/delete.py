@@ -47,7 +47,8 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
     if not target.keyed:
         return commit_once(TableCommit(target), delete_where(target, snapshot, filter), BATCH_COMMIT_IDENTIFIER)
     check_deletable(target)
-    return _retract(target, rows_where(target, snapshot, filter))
+    columns = target.schema.primary_keys if _needs_key_alone(target) else None
+    return _retract(target, rows_where(target, snapshot, filter, columns))
 
 
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
@@ -74,11 +75,15 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
 
 
 def _needs_key_alone(target: WriteTarget) -> bool:
-    """Whether a ``-D`` row is complete without the values of the row it deletes."""
+    """Whether a ``-D`` row is complete without the values of the row it deletes.
+
+    Where engines combine versions it is better off without: a deleted row starts anew from its ``-D``, and whoever
+    inserts the key again does not expect the old values.
+    """
     others = (f for f in target.schema.fields if f.name not in target.schema.primary_keys)
     return (
-        target.options.merge_engine == "deduplicate"
-        and not target.options.sequence_fields
+        not target.options.sequence_fields
+        and not (target.merge is not None and target.merge.groups)
         and not target.schema.cross_partition
         and target.write.changelog_producer is not ChangelogProducer.INPUT
         and target.write.rowkind_field is None

@@ -42,10 +42,8 @@ NUMBERS = (
     *(t.FloatType, t.DoubleType, t.DecimalType),
 )
 TIMES = (t.DateType, t.TimestampType, t.LocalZonedTimestampType, t.TimeType)
-DUCKDB_NUMBERS = frozenset(
-    ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"]
-    + ["FLOAT", "DOUBLE", "DECIMAL"]
-)
+DUCKDB_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+DUCKDB_NUMBERS = frozenset((*DUCKDB_INTEGERS, *(f"U{name}" for name in DUCKDB_INTEGERS), "FLOAT", "DOUBLE", "DECIMAL"))
 JOIN = {b"morrow": b"join"}
 """The metadata of tables whose columns are the sides of a join, as structs."""
 CASTS = ((NUMBERS, DUCKDB_NUMBERS), (TIMES, frozenset(("DATE", "VARCHAR"))))

@@ -56,10 +56,10 @@ def test_marks_are_written_and_restored(tmp_path: Path) -> None:
     restored = maintainer(table, file)
     assert sorted(restored) == ["a.parquet", "b.parquet"]
     assert restored.dead_rows("a.parquet") == 2
-    positions = restored.dead_positions("a.parquet")
-    assert positions is not None
-    assert positions.tolist() == [1, 3]
-    assert restored.dead_positions("c.parquet") is None
+    vector = restored.vector("a.parquet")
+    assert vector is not None
+    assert vector.positions().tolist() == [1, 3]
+    assert restored.vector("c.parquet") is None
 
 
 def test_what_changed_replaces_the_index_file_and_what_did_not_is_not_written(tmp_path: Path) -> None:
@@ -205,6 +205,6 @@ def test_any_order_of_steps_keeps_exactly_the_marked_rows(table: WriteTarget, st
 
     last = maintainer(table, *stored.values(), rolling=rolling)
     for name in ("a", "b", "c"):
-        found = last.dead_positions(name)
-        assert (set() if found is None else set(found.tolist())) == expected.get(name, set())
+        found = last.vector(name)
+        assert (set() if found is None else set(found.positions().tolist())) == expected.get(name, set())
         assert last.dead_rows(name) == len(expected.get(name, set()))

@@ -15,7 +15,18 @@ from morrow.writers.merge_tree.rewriter import CompactResult, Rewriter
 from morrow.writers.merge_tree.strategy import CompactUnit
 from morrow.writers.target import WriteTarget
 from tests.writers.merge_tree.files import file
-from tests.writers.merge_tree.tables import PLACE, commit, keyed_table, levels, numbered, read, rows, write, writer
+from tests.writers.merge_tree.tables import (
+    PLACE,
+    commit,
+    keyed_table,
+    levels,
+    numbered,
+    on_disk,
+    read,
+    rows,
+    write,
+    writer,
+)
 
 TARGET_SIZE = 1000
 LARGE, SMALL = 700, 699
@@ -191,3 +202,24 @@ def test_a_full_compaction_clears_deletion_vectors(tmp_path: Path) -> None:
     assert levels(target) == [(5, 10)]
     assert [file.row_count for file in message.compact_new_index_files] == [0]
     assert read(target)[1] == "w1"
+
+
+# --- failures ---
+
+
+def test_a_compaction_that_fails_half_way_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = keyed_table(tmp_path, {"target-file-size": "1 kb"})
+    write(target, numbered(range(10)))
+    write(target, numbered(range(10), "w"))
+    write(target, numbered(range(20, 30)))
+    before = on_disk(target)
+
+    def failing(*_: object) -> CompactResult:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Rewriter, "upgrade", failing)  # after the first two files have been rewritten
+    bucket = writer(target)
+    with pytest.raises(OSError, match="no space"):
+        bucket.compact(full=True)
+    bucket.close()
+    assert on_disk(target) == before

@@ -138,6 +138,15 @@ def test_without_waiting_compaction_is_put_off_until_too_many_runs_have_gathered
     assert levels(target) == [(2, 2)]
 
 
+def test_lookups_do_not_wait_unless_they_may(tmp_path: Path) -> None:
+    for folder, wait in (("at once", "true"), ("later", "false")):
+        target = keyed_table(tmp_path / folder, {"deletion-vectors.enabled": "true", "lookup-wait": wait})
+        bucket = writer(target)
+        bucket.write(numbered(range(2)))
+        message = bucket.prepare_commit(wait_compaction=False)
+        assert bool(message.compact_after) == (wait == "true")
+
+
 def test_a_buffer_that_may_not_spill_goes_to_level_zero(tmp_path: Path) -> None:
     target = keyed_table(tmp_path, {"write-buffer-spillable": "false"})
     bucket = writer(target)

@@ -128,6 +128,17 @@ def test_engines_that_delete_no_rows(tmp_path: Path, options: dict[str, Any], me
             table.delete(given)
 
 
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+@pytest.mark.parametrize("given", ["id = 1", {"id": [1]}], ids=str)
+def test_a_deleted_row_starts_anew(tmp_path: Path, engine: str, given: Any) -> None:
+    options = {"bucket": 1, "merge-engine": engine, f"{engine}.remove-record-on-delete": True}
+    table = new_table(tmp_path, "id INT, a INT, b INT", keys=["id"], options=options)
+    table.upsert({"id": [1], "a": [1], "b": [1]})
+    table.delete(given)
+    table.upsert({"id": [1], "a": [2], "b": [None]})
+    assert rows(table) == [(1, 2, None)]
+
+
 def test_aggregation_that_removes_records(tmp_path: Path) -> None:
     options = {"bucket": 1, "merge-engine": "aggregation", "aggregation.remove-record-on-delete": True}
     table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={**options, "fields.v.aggregate-function": "sum"})

@@ -57,7 +57,7 @@ def test_plain_values_of_all_sorts(tmp_path: Path) -> None:
     table.update(new)
     (row,) = table.scan().to_arrow().to_pylist()
     assert row == {"id": 1, **new, "s": "text"}
-    table.update({name: None for name in new})
+    table.update(dict.fromkeys(new))
     assert set(table.scan(columns=list(new)).to_polars().row(0)) == {None}
 
 

@@ -86,10 +86,18 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
     [
         ({"id": [1], "w": [1]}, ColumnNotFound, r"columns that the table does not have: 'w'; .*are id, v, n"),
         ({"v": ["a"]}, InvalidArgument, r"the data lacks the columns id, n; .*Its columns are v"),
-        ({"id": [1, None, 2], "v": [None] * 3, "n": [None] * 3}, InvalidArgument, r"'id' is BIGINT NOT NULL .* 1 nulls in it, the first in row 1"),
+        (
+            {"id": [1, None, 2], "v": [None] * 3, "n": [None] * 3},
+            InvalidArgument,
+            r"'id' is BIGINT NOT NULL .* 1 nulls in it, the first in row 1",
+        ),
         ({"id": ["1"], "v": [None], "n": [1]}, InvalidArgument, r"'id': string where BIGINT NOT NULL is needed"),
         ({"id": [1.0], "v": [None], "n": [1]}, InvalidArgument, r"'id': double where BIGINT NOT NULL is needed"),
-        ({"id": [1, 2], "v": [None, None], "n": [3, 2**31]}, InvalidArgument, r"'n', row 1: 2147483648 does not fit INT"),
+        (
+            {"id": [1, 2], "v": [None, None], "n": [3, 2**31]},
+            InvalidArgument,
+            r"'n', row 1: 2147483648 does not fit INT",
+        ),
         (pa.table([[1], [2]], ["id", "id"]), InvalidArgument, r"several columns 'id'"),
         ({"id": [1], "v": [{"a": 1}], "n": [1]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
         (5, InvalidArgument, r"a int is no table"),
@@ -142,8 +150,17 @@ def test_types_that_hold_the_same_values(tmp_path: Path) -> None:
     )
     (row,) = table.scan().to_arrow().to_pylist()
     assert row == {
-        **{"i": 1, "f": 3.0, "m": Decimal("1.50"), "d": noon.date(), "c": dt.time(1, 2, 3), "t": noon},
-        **{"z": noon.replace(tzinfo=dt.UTC), "s": "x", "b": b"xy", "l": [1, 2], "r": {"a": None, "b": "x"}},
+        "i": 1,
+        "f": 3.0,
+        "m": Decimal("1.50"),
+        "d": noon.date(),
+        "c": dt.time(1, 2, 3),
+        "t": noon,
+        "z": noon.replace(tzinfo=dt.UTC),
+        "s": "x",
+        "b": b"xy",
+        "l": [1, 2],
+        "r": {"a": None, "b": "x"},
     }
 
 

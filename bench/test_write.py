@@ -259,4 +259,3 @@ def test_memory_of_a_large_upsert(benchmark: BenchmarkFixture, workshop: Worksho
     benchmark.extra_info.update(measured.info())
 
     assert answers[0]["rows"] == rows
-

@@ -1,7 +1,7 @@
 """The writing part of `make demo`: two feeds of one week of earthquakes become one partial-update table.
 
-Each feed brings its own columns of the same events. The table keeps deletion vectors, so every commit is visible at once
-and reads never merge. What the table holds in the end is compared with a join of the two files.
+Each feed brings its own columns of the same events. With deletion vectors every commit is visible at once and reads
+never merge. What the table holds in the end is compared with a join of the two files.
 """
 
 from __future__ import annotations

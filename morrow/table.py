@@ -85,7 +85,7 @@ class Table:
 
     @property
     def alter(self) -> Alteration:
-        """Changes of the schema: ``t.alter.add_column("x", "INT")``, or several in one: ``with t.alter() as a: ...``."""
+        """Changes of the schema: ``t.alter.add_column("x", "INT")``; several at once: ``with t.alter() as a: ...``."""
         return Alteration(self._metadata)
 
     def schemas(self) -> list[TableSchema]:

@@ -73,7 +73,6 @@ class Morrow:
         scan = self.table.scan(snapshot=snapshot)
         return rows_of(scan.to_arrow(), scan.plan.fields)
 
-
     def changes(self, snapshot: int) -> list[list[Any]]:
         """What one snapshot did, row kinds first."""
         changes = self.table.changes(snapshot - 1, snapshot)

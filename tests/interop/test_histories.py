@@ -1,8 +1,8 @@
 """Random histories by Morrow, by Java on top, and by Morrow again: both read the same after every snapshot, and the
 same changes in every snapshot.
 
-Each pair of values of merge engine, changelog producer, bucket mode, file format, deletion vectors and partitions occurs
-in some case (`make test`); all combinations are tried by `make test-long`.
+Each pair of values of merge engine, changelog producer, bucket mode, file format, deletion vectors and partitions is in
+some case (`make test`); all combinations are tried by `make test-long`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same history, played by Java and by Morrow, leaves the same logical metadata: kinds, levels, counts, keys, statistics.
+"""The same history by Java and by Morrow leaves the same logical metadata: kinds, levels, counts, keys, statistics.
 
 Names, sizes and times differ, and so may the order of entries. What is compacted hangs on the sizes of files: there are
 enough rows that these are not all footer.

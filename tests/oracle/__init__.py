@@ -11,8 +11,8 @@ Rules, as Java Paimon 1.4.2 has them:
 - A key with one record is returned as stored, never merged; a retraction alone gives no row.
 - With deletion vectors, and for `first-row`, level 0 waits for compaction: batch reads do not see it. What is in the
   upper levels then is merged already, and a position in a vector is dead.
-- Where compactions look up what a key was (``changelog-producer=lookup``, deletion vectors, ``force-lookup``), what they
-  store is what the key became: above level 0, only the record of the lowest level counts. Not so for `first-row`.
+- Where compactions look up what a key was (``changelog-producer=lookup``, deletion vectors, ``force-lookup``), they
+  store what it became: above level 0, only the record of the lowest level counts. Not so for `first-row`.
 - What the engines do with the records of a key is said in their modules.
 """
 

@@ -41,6 +41,8 @@ class TableWriter:
         self._base: _Base | None = None
         self._writers: dict[Placement, BucketWriter] = {}
         self._totals: dict[Placement, int] = {}
+        self._sizes: dict[Placement, int] = {}
+        self._held = 0
 
     def write(self, data: object, kinds: Kinds = None) -> int:
         """Take rows; see `writers.rows.incoming` for what is accepted and raised. Returns how many were taken.
@@ -58,7 +60,7 @@ class TableWriter:
             self._open([place for place, _ in routed])
             for place, part in routed:
                 self._writers[place].write(part)
-                self._bound_memory()
+                self._bound_memory(place)
             taken += rows.height
         return taken
 
@@ -80,6 +82,7 @@ class TableWriter:
             # The writers that have handed over their files do not know them any more.
             TableCommit(self.target).abort(messages)
             raise
+        self._sizes, self._held = {}, 0
         completed = (
             _complete(message, self._totals[place], indexes.get(place))
             for place, message in zip(self._writers, messages)
@@ -99,7 +102,7 @@ class TableWriter:
     def close(self) -> None:
         """Drop what is buffered, and files that no prepared message names."""
         writers, self._writers = self._writers, {}
-        self._totals = {}
+        self._totals, self._sizes, self._held = {}, {}, 0
         for writer in writers.values():
             with suppress(MorrowError):  # a file that cannot be deleted is an orphan, the error at hand counts more
                 writer.close()
@@ -117,7 +120,9 @@ class TableWriter:
             return
         # What is overwritten does not count, and without buckets nothing that is there does.
         alone = self._overwrite or self._mode is BucketMode.UNAWARE
-        states = restored(self.target, None if alone else self.base, new)
+        # A writer that has committed since may open buckets that were changed since: its base may even have expired.
+        snapshot = self.target.metadata.latest_snapshot() if self._writers and not alone else self.base
+        states = restored(self.target, None if alone else snapshot, new)
         for place in new:
             state = states[place]
             self._check_total(place, state)
@@ -138,16 +143,21 @@ class TableWriter:
             f"{now} now; rescale it first with Table.overwrite of its rows"
         )
 
-    def _bound_memory(self) -> None:
+    def _bound_memory(self, written: Placement) -> None:
         """Within ``write-buffer-size`` over all buckets: the fullest give way."""
-        sizes = {place: writer.buffered_bytes for place, writer in self._writers.items()}
-        held = sum(sizes.values())
-        while held > self.target.write.write_buffer:
-            place = max(sizes, key=lambda one: sizes[one])
-            self._writers[place].spill()
-            held -= sizes.pop(place) - self._writers[place].buffered_bytes
-            if not sizes:
+        self._measure(written)
+        while self._held > self.target.write.write_buffer:
+            fullest = max(self._sizes, key=lambda place: self._sizes[place])
+            before = self._sizes[fullest]
+            self._writers[fullest].spill()
+            if self._measure(fullest) >= before:
                 return
+
+    def _measure(self, place: Placement) -> int:
+        size = self._writers[place].buffered_bytes
+        self._held += size - self._sizes.get(place, 0)
+        self._sizes[place] = size
+        return size
 
 
 class _Base(msgspec.Struct, frozen=True):

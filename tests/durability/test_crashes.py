@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
 import signal
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import pytest
 
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
-from tests.durability.checks import check_table, newest
-from tests.durability.operations import OPERATIONS, at
+from morrow.table import Table
+from tests.durability.checks import check_table, newest, read
+from tests.durability.operations import OLD_ROWS, OPERATIONS, at, rows, state
 from tests.support.faulty_store import KILLS, Fault, FaultKind, FaultyStore
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -49,3 +52,39 @@ def test_killed_at_every_file_operation(name: str, kind: FaultKind, copy: Callab
     assert found[0] == operation.before
     assert found[-1] == operation.after
     assert number > 0
+
+
+COMMITS = [rows(range(100 * i, 100 * i + 150), f"commit {i}") for i in range(6)]
+SEEDS = range(8)
+
+
+def _commit_all(path: str, fault: Fault, acknowledged: Connection) -> None:
+    with fsync_disabled():
+        table = Table(at(path, FaultyStore(LocalStore(), fault)))
+        for number, part in enumerate(COMMITS):
+            table.upsert(part)
+            acknowledged.send(number)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_acknowledged_commit_of_a_killed_process_is_there(seed: int, copy: Callable[[str], str]) -> None:
+    path = copy("upsert with deletion vectors")
+    chance = random.Random(seed)
+    here, there = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(
+        target=_commit_all, args=(path, Fault(chance.randrange(60), chance.choice(KILLS)), there)
+    )
+    process.start()
+    there.close()
+    acknowledged = 0
+    while here.poll(60):
+        try:
+            acknowledged = here.recv() + 1
+        except EOFError:
+            break
+    process.join(60)
+
+    # The commit that was under way may have been made.
+    made = [state(OLD_ROWS, *COMMITS[:count]) for count in (acknowledged, acknowledged + 1)]
+    assert read(path) in made
+    assert process.exitcode == (0 if acknowledged == len(COMMITS) else -signal.SIGKILL)

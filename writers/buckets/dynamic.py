@@ -44,7 +44,7 @@ class DynamicRouter:
         hashes = hash_rows([rows[f.name] for f in self._keys], [f.type for f in self._keys])
         hashed = rows.with_columns(pl.Series(HASH, hashes))
         for place, part in split(hashed, self._target.partition_fields, 0):
-            buckets = self._partition(place.partition).assign(part[HASH].to_numpy(), self._greatest())
+            buckets = self._partition(place.partition).assign(part[HASH].to_numpy())
             parts = part.with_columns(pl.Series(BUCKET, buckets)).partition_by(BUCKET, maintain_order=True)
             for one in parts:
                 yield Placement(place.partition, one[BUCKET][0]), one.drop(HASH, BUCKET)
@@ -64,9 +64,6 @@ class DynamicRouter:
             raise
         self._files.update((place, new) for place, (new, _) in made.items())
         return made
-
-    def _greatest(self) -> int:
-        return max((codes.greatest for codes in self._partitions.values()), default=-1)
 
     def _partition(self, partition: bytes) -> _Partition:
         if partition not in self._partitions:
@@ -96,23 +93,19 @@ class _Partition:
             for number in range(self._assigners)
         ]
 
-    @property
-    def greatest(self) -> int:
-        return max(codes.greatest for codes in self._codes)
-
     def restore(self, bucket: int, hashes: HashCodes) -> None:
         owner = self._owner(hashes)
         for number, codes in enumerate(self._codes):
             codes.restore(bucket, hashes, owner == number)
 
-    def assign(self, hashes: HashCodes, greatest: int) -> npt.NDArray[np.int32]:
+    def assign(self, hashes: HashCodes) -> npt.NDArray[np.int32]:
         if self._assigners == 1:
-            return self._codes[0].assign(hashes, greatest).astype(np.int32)
+            return self._codes[0].assign(hashes).astype(np.int32)
         owner, buckets = self._owner(hashes), np.zeros(len(hashes), np.int32)
         for number, codes in enumerate(self._codes):
             mine = owner == number
             if mine.any():
-                buckets[mine] = codes.assign(hashes[mine], greatest)
+                buckets[mine] = codes.assign(hashes[mine])
         return buckets
 
     def take_changed(self) -> dict[int, HashCodes]:

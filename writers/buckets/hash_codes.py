@@ -30,8 +30,6 @@ class HashCodeBuckets:
     def __init__(self, *, room: int, most: int = -1, first: int = 0, step: int = 1) -> None:
         self._room, self._most, self._first, self._step = room, most, first, step
         self._lowest = first
-        self.greatest = -1
-        """The greatest bucket with a key, -1 for none."""
         self._hashes = np.zeros(0, np.int32)
         self._buckets = np.zeros(0, np.int16)
         self._counts: dict[int, int] = {}
@@ -44,8 +42,8 @@ class HashCodeBuckets:
             self._count(bucket, len(hashes))
         self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
 
-    def assign(self, hashes: HashCodes, greatest: int) -> Assigned:
-        """The bucket of each code; `greatest` is the greatest bucket of any partition so far, -1 for none."""
+    def assign(self, hashes: HashCodes) -> Assigned:
+        """The bucket of each code."""
         # Each code once and in order: looking up a million codes at random misses the processor's cache each time.
         codes, first, row = np.unique(hashes, return_index=True, return_inverse=True)
         at = np.searchsorted(self._hashes, codes)
@@ -57,7 +55,7 @@ class HashCodeBuckets:
         new = np.flatnonzero(~known)
         if len(new):
             arrived = new[np.argsort(first[new])]
-            buckets[arrived] = self._given(len(arrived), greatest)
+            buckets[arrived] = self._given(len(arrived))
             self._add(codes[new], buckets[new])
             self._changed.update(np.unique(buckets[new]).tolist())
         given: Assigned = buckets[row]
@@ -79,7 +77,7 @@ class HashCodeBuckets:
         self._hashes = joined[order]
         self._buckets = np.concatenate([self._buckets, buckets])[order]
 
-    def _given(self, count: int, greatest: int) -> Assigned:
+    def _given(self, count: int) -> Assigned:
         """Buckets for so many new codes, in their order."""
         parts: list[Assigned] = []
         for bucket in sorted(self._counts):
@@ -88,7 +86,7 @@ class HashCodeBuckets:
                 parts.append(self._filled(bucket, taken))
                 count -= taken
         while count:
-            made = self._new_bucket(max(greatest, self.greatest))
+            made = self._new_bucket()
             if made is None:
                 # Every bucket is full and no more are allowed: anyone will do, as in Java.
                 parts.append(self._random.choice(np.array(sorted(self._counts), np.int16), count))
@@ -104,15 +102,13 @@ class HashCodeBuckets:
 
     def _count(self, bucket: int, rows: int) -> None:
         self._counts[bucket] = self._counts.get(bucket, 0) + rows
-        self.greatest = max(self.greatest, bucket)
 
-    def _new_bucket(self, greatest: int) -> int | None:
+    def _new_bucket(self) -> int | None:
         last = (MOST_BUCKETS if self._most == -1 else self._most) - 1
-        if not self._counts or greatest < last:
-            while self._lowest in self._counts:
-                self._lowest += self._step
-            if self._lowest <= last:
-                return self._lowest
+        while self._lowest in self._counts:
+            self._lowest += self._step
+        if self._lowest <= last:
+            return self._lowest
         if self._most == -1 or not self._counts:
             raise Unsupported(
                 f"more than {last} dynamic buckets in a partition", hint="raise dynamic-bucket.target-row-num"

@@ -12,7 +12,7 @@ from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.options.writing import ChangelogProducer
 from morrow.readers.row_kinds import RETRACT_BIT, UPDATE_BEFORE
-from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.deletion_vectors import DeletionMaintainer, IndexChanges
 from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.lookup import LookupStrategy
 from morrow.writers.merge_tree.buffer import SortBuffer
@@ -94,7 +94,7 @@ class MergeTreeWriter:
         self._flush()
         if wait_compaction or self._never_waits or self._is_crowded:
             self._compact(full=False)
-        changes = None if self._vectors is None else self._vectors.write()
+        changes = self._vector_changes()
         seen, self._seen = self._seen, self._looked_at()
         done, self._done = self._done, _Done()  # nothing may fail from here on: `close` would not know these files
         return CommitMessage(
@@ -106,8 +106,8 @@ class MergeTreeWriter:
             compact_before=tuple(done.before.values()),
             compact_after=tuple(done.after.values()),
             compact_changelog=tuple(done.compact_changelog),
-            compact_new_index_files=() if changes is None else changes.new,
-            compact_deleted_index_files=() if changes is None else changes.replaced,
+            compact_new_index_files=changes.new,
+            compact_deleted_index_files=changes.replaced,
             compact_seen=seen if done.before or done.after else None,
         )
 
@@ -116,6 +116,17 @@ class MergeTreeWriter:
         self._buffer.clear()
         done, self._done = self._done, _Done()
         delete_files(self._target, self._place, done.own)
+
+    def _vector_changes(self) -> IndexChanges:
+        """Write what compactions changed in deletion vectors."""
+        vectors = self._vectors
+        if vectors is None or self._compactor is None or not vectors.changed:
+            return IndexChanges()
+        # Java Paimon keeps the vectors of files that a full compaction rewrites one by one.
+        live = {file.file_name for file in self._compactor.levels.files}
+        for name in set(vectors) - live:
+            vectors.remove(name)
+        return vectors.write()
 
     def _looked_at(self) -> tuple[str, ...] | None:
         """The files in which compactions from now on look keys up, None where they do not."""

@@ -138,3 +138,9 @@ def test_a_folder_that_is_a_file_takes_no_files(file: str) -> None:
     for put in (STORE.create, STORE.write):
         with pytest.raises(StorageError, match=r"below: (Not a directory|File exists)"):
             put(f"{file}/below", b"1")
+
+
+def test_discarding_never_fails(file: str, tmp_path: Path) -> None:
+    STORE.discard([f"{file}-2", str(tmp_path), f"{file}/below", file])
+
+    assert list(tmp_path.iterdir()) == []

@@ -112,6 +112,13 @@ def test_removing_objects(store: ObjectStore) -> None:
         store.delete_folder("/")
 
 
+def test_discarding_never_fails(store: ObjectStore) -> None:
+    store.discard([])
+    store.discard(["t/nope", "t/snapshot/LATEST", "t/snapshot/snapshot-1"])
+
+    assert store.list("t/snapshot") == []
+
+
 # --- a server that speaks S3 ---
 
 
@@ -277,3 +284,4 @@ def test_a_bucket_that_is_not_there_cannot_be_written(storage_options: Mapping[s
         pass
     with pytest.raises(StorageError, match=r"^s3://other/\..*404 Not Found.*; check the address"):
         store.create("f", b"")
+    store.discard(["f", "g"])

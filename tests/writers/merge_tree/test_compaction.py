@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from morrow.engine.format.data_file_meta import DataFileMeta
+from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.merge_tree.compaction import Compactor
 from morrow.writers.merge_tree.levels import LevelRun, Section, files_of
 from morrow.writers.merge_tree.rewriter import CompactResult, Rewriter
 from morrow.writers.merge_tree.strategy import CompactUnit
+from morrow.writers.merge_tree.writer import MergeTreeWriter
+from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 from tests.writers.merge_tree.files import file
 from tests.writers.merge_tree.tables import (
@@ -24,6 +27,7 @@ from tests.writers.merge_tree.tables import (
     on_disk,
     read,
     rows,
+    state,
     write,
     writer,
 )
@@ -202,6 +206,20 @@ def test_a_full_compaction_clears_deletion_vectors(tmp_path: Path) -> None:
     assert levels(target) == [(5, 10)]
     assert [file.row_count for file in message.compact_new_index_files] == [0]
     assert read(target)[1] == "w1"
+
+
+def test_vectors_of_files_that_are_gone_are_dropped_with_the_next_change(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, DEAD)
+    write(target, numbered(range(10)))
+    vectors = DeletionMaintainer(target, EMPTY_ROW, 0)
+    vectors.mark("gone.parquet", np.array([1]))
+    stray = BucketState(files=state(target).files, total_buckets=1, index_files=vectors.write().new)
+
+    bucket = MergeTreeWriter(target, PLACE, stray)
+    assert bucket.prepare_commit().is_empty
+    bucket.write(numbered(range(3), "w"))
+    (index,) = bucket.prepare_commit().compact_new_index_files
+    assert [entry.data_file for entry in index.deletion_ranges or ()] == [file.file_name for file in stray.files]
 
 
 # --- failures ---

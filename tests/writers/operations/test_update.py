@@ -80,7 +80,7 @@ def test_plain_values_of_all_sorts(tmp_path: Path) -> None:
         ({}, r"give the columns to set"),
         ("n = 1", r"give the columns to set"),
     ],
-    ids=str,
+    ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else value,  # never an address
 )
 def test_what_is_refused_changes_nothing(keyed: morrow.Table, new: Any, message: str) -> None:
     before = rows(keyed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -164,22 +165,38 @@ def test_upsert_pypaimon(benchmark: BenchmarkFixture, workshop: Workshop, peer: 
 
 
 def test_upsert_with_deletion_vectors(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
-    base, seeds = workshop.base(), itertools.count(10)
-    pair = {name: workshop.table(options) for name, options in (("plain", KEYED), ("vectors", VECTORS))}
-    for table in pair.values():
+    """Each turn upserts into a copy of the same compacted table."""
+    base, update = workshop.base(), workshop.update(10)
+    bases = {name: workshop.table(options) for name, options in (("plain", KEYED), ("vectors", VECTORS))}
+    for table in bases.values():
         table.upsert(base)
         table.compact(full=True)
-    updates = [workshop.update(seed) for seed in range(2 * (ROUNDS + 1))]
 
+    def copy(name: str) -> morrow.Table:
+        target = Path(bases[name].path).with_name("copy")
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(bases[name].path, target)
+        os.sync()
+        return morrow.open(target)
+
+    def without() -> float:
+        table = copy("plain")
+        return timed(lambda: table.upsert(update))()
+
+    made: list[morrow.Table] = []
     compare(
         benchmark,
         SECTION,
-        f"upsert of {updates[0].height:,} rows with deletion vectors into {base.height:,}",
-        lambda: pair["vectors"].upsert(updates[next(seeds) % len(updates)]),
-        baseline=("Morrow without", timed(lambda: pair["plain"].upsert(updates[next(seeds) % len(updates)]))),
+        f"upsert of {update.height:,} rows with deletion vectors into {base.height:,}",
+        lambda: made[-1].upsert(update),
+        baseline=("Morrow without", without),
         bound=Bound(3),
+        before=lambda: made.append(copy("vectors")),
         rounds=ROUNDS,
     )
+
+    new = update.filter(pl.col("id") % 2 == 1).height
+    assert made[-1].scan().count() == base.height + new
 
 
 def test_full_compaction(benchmark: BenchmarkFixture, workshop: Workshop) -> None:

@@ -38,7 +38,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Limit:
-    """An absolute bound: `unit` is "ms" or "MB"."""
+    """An absolute bound; measured are seconds where `unit` is "ms", else what it says."""
 
     limit: float
     unit: str
@@ -68,7 +68,7 @@ class Measured:
         if not values:
             return None
         middle = statistics.median(values)
-        return middle if self.unit == "MB" else middle * 1000
+        return middle * 1000 if self.unit == "ms" else middle
 
     @property
     def value(self) -> float | None:
@@ -167,7 +167,7 @@ def record(
     rounds: int = 5,
     note: str = "",
 ) -> Measured:
-    """Take down what `clock` measures itself, in another process: seconds, or MB as `bound` says."""
+    """Take down what `clock` measures itself: seconds, or what the unit of `bound` says."""
     values: list[float] = []
     benchmark.pedantic(lambda: values.append(clock()), rounds=rounds, iterations=1)
     measured = Measured(section, what, subject=values, bound=bound, note=note)

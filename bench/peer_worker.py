@@ -1,6 +1,7 @@
 """Runs inside a peer's environment: a request a line in, `{"seconds", "rows", "sum"}` a line out.
 
-`sum` is None for a full read and for a write. Every peer is driven as its documentation shows, and keeps what it keeps between reads.
+`sum` is None for a full read and for a write. Every peer is driven as its documentation shows, and keeps what it keeps
+between reads.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ USAGE = 2
 PIPE_CLOSED = 141
 """Whoever reads the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
 
-HELP = f"""Read Apache Paimon tables.
+HELP = f"""Read and write Apache Paimon tables.
 
 Exit codes: {OK} done; {FAILED} failed, the error is on standard error; {USAGE} the command line is wrong.
 Credentials of object stores come from the environment (AWS_ACCESS_KEY_ID and so on), never from the command line.
@@ -169,3 +169,41 @@ def sql(
     from morrow.cli import rows
 
     rows.sql(query, arg.named_paths(tables), limit, form, output)
+
+
+@app.command()
+def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> None:
+    """Add the rows of a file, in one commit; with a primary key, put them in place of those with the same key."""
+    from morrow.cli import writing
+
+    writing.append(path, file, kinds)
+
+
+@app.command()
+def overwrite(path: arg.TablePath, file: arg.RowsFile, whole: arg.Whole = False) -> None:
+    """Replace the partitions that a file has rows of by those rows; a table without partitions as a whole."""
+    from morrow.cli import writing
+
+    writing.overwrite(path, file, whole)
+
+
+@app.command()
+def delete(path: arg.TablePath, where: arg.Doomed) -> None:
+    """Delete the rows for which a condition is true, in one commit."""
+    from morrow.cli import writing
+
+    writing.delete(path, where)
+
+
+@app.command()
+def compact(
+    path: arg.TablePath,
+    full: arg.Full = False,
+    where: arg.Partitions = None,
+    order_by: arg.OrderBy = None,
+    strategy: arg.Strategy = None,
+) -> None:
+    """Make few files of many, in one commit; the rows stay as they are."""
+    from morrow.cli import writing
+
+    writing.compact(path, full, where, arg.column_names(order_by), strategy)

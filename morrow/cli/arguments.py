@@ -80,6 +80,31 @@ Tables = Annotated[
     ),
 ]
 
+RowsFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Rows: Parquet, ORC, Arrow IPC, CSV or JSON lines, by the ending of the name.",
+        show_default=False,
+    ),
+]
+Kinds = Annotated[
+    str | None,
+    typer.Option("--kinds", metavar="KIND", help="+I, -U, +U or -D for all rows, or the column of the file with them."),
+]
+Whole = Annotated[bool, typer.Option("--whole", help="Replace the whole table, not only partitions with new rows.")]
+Doomed = Annotated[
+    str, typer.Option("--filter", "-w", metavar="SQL", help="A condition, as after WHERE.", show_default=False)
+]
+Full = Annotated[bool, typer.Option("--full", help="Everything, whatever the options of the table say.")]
+Partitions = Annotated[
+    str | None, typer.Option("--filter", "-w", metavar="SQL", help="Only partitions for which this is true.")
+]
+OrderBy = Annotated[
+    str | None, typer.Option("--order-by", metavar="A,B", help="Sort the rows of append tables by these columns.")
+]
+Strategy = Annotated[str | None, typer.Option("--strategy", help="How to sort: order, zorder or hilbert.")]
+
 
 def column_names(text: str | None) -> list[str] | None:
     """The names in a comma-separated list, in which names may be quoted as in CSV; None for None."""

@@ -1,7 +1,7 @@
 """Compaction of some files of a bucket: merges them into files of a higher level, or moves them there as they are.
 
 `Rewriter` merges and nothing more. What else happens to keys that arrive at a higher level (changelogs, deletion
-vectors) is the business of its subclasses in `morrow.writers.lookup`, which override `merged`, `upgrade` or both.
+vectors) is the business of its subclasses in `morrow.writers.lookup`, which override `rewrite` and `upgrade`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""Processes that commit to one table at the same time: how many acknowledged rows are not there afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench import peers
+from bench.compare import Limit, record
+from bench.races import COMMITS, PROCESSES, Outcome, race
+from tests.support.s3_server import BUCKET, s3_server
+
+SECTION = f"Races: {PROCESSES} processes, {COMMITS} commits each"
+STORES = ("local disk", "S3 server on the loopback")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("engine", ["morrow", *peers.PEERS])
+def test_race(benchmark: BenchmarkFixture, tmp_path: Path, engine: str, store: str) -> None:
+    if engine in peers.PEERS:
+        peers.install(engine)
+    outcomes: list[Outcome] = []
+
+    def lost() -> float:
+        if store == STORES[0]:
+            outcomes.append(race(engine, str(tmp_path)))
+        else:
+            with s3_server() as storage:
+                outcomes.append(race(engine, f"s3://{BUCKET}/wh", storage))
+        return len(outcomes[-1].lost) + len(outcomes[-1].twice)
+
+    measured = record(benchmark, SECTION, f"{engine}, {store}", lost, bound=Limit(0, "rows lost or doubled"), rounds=1)
+    found = outcomes[-1]
+    measured.note = (
+        f"{found.acknowledged} commits acknowledged in {found.seconds:.0f} s, {len(found.snapshots)} snapshots"
+    )
+    benchmark.extra_info.update(measured.info())

@@ -6,22 +6,22 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from morrow.altering import Alteration
-from morrow.changes import Changes, Mode, make_changes, make_request
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time
 from morrow.scan import Scan, make_scan
-from morrow.stream import ChangeStream, Start
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from morrow.altering import Alteration
+    from morrow.changes import Changes, Mode
     from morrow.engine.format.schema import TableSchema
+    from morrow.engine.plan.consumers import Consumers
     from morrow.readers.dataset import PaimonDataset
+    from morrow.stream import ChangeStream, Start
     from morrow.writers.operations.merge import Merge
     from morrow.writers.rows import Kinds
     from morrow.writers.target import WriteTarget
@@ -86,6 +86,8 @@ class Table:
     @property
     def alter(self) -> Alteration:
         """Changes of the schema: ``t.alter.add_column("x", "INT")``; several at once: ``with t.alter() as a: ...``."""
+        from morrow.altering import Alteration
+
         return Alteration(self._metadata)
 
     def schemas(self) -> list[TableSchema]:
@@ -189,6 +191,8 @@ class Table:
             InvalidArgument, ColumnNotFound: the call is wrong.
             SnapshotNotFound, SnapshotExpired, TagNotFound: a snapshot is not there.
         """
+        from morrow.changes import make_changes
+
         return make_changes(
             self._metadata,
             from_snapshot,
@@ -227,6 +231,9 @@ class Table:
             InvalidArgument, ColumnNotFound: the call is wrong.
             SnapshotExpired: while iterating, when the next snapshot has expired.
         """
+        from morrow.changes import make_request
+        from morrow.stream import ChangeStream
+
         return ChangeStream(
             self._metadata,
             make_request(self._metadata, columns, filter),
@@ -241,6 +248,8 @@ class Table:
     @property
     def consumers(self) -> Consumers:
         """Readers of changes and how far they have come: ``t.consumers.all()``, ``t.consumers.delete(name)``."""
+        from morrow.engine.plan.consumers import Consumers
+
         return Consumers(self._metadata)
 
     # Writing

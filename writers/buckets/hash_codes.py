@@ -34,7 +34,6 @@ class HashCodeBuckets:
         self._buckets = np.zeros(0, np.int16)
         self._counts: dict[int, int] = {}
         self._changed: set[int] = set()
-        self._random = np.random.default_rng()
 
     def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
         """Take the codes of an index file; `mine` tells those that this assigner answers for."""
@@ -55,7 +54,7 @@ class HashCodeBuckets:
         new = np.flatnonzero(~known)
         if len(new):
             arrived = new[np.argsort(first[new])]
-            buckets[arrived] = self._given(len(arrived))
+            buckets[arrived] = self._given(codes[arrived])
             self._add(codes[new], buckets[new])
             self._changed.update(np.unique(buckets[new]).tolist())
         given: Assigned = buckets[row]
@@ -77,8 +76,9 @@ class HashCodeBuckets:
         self._hashes = joined[order]
         self._buckets = np.concatenate([self._buckets, buckets])[order]
 
-    def _given(self, count: int) -> Assigned:
-        """Buckets for so many new codes, in their order."""
+    def _given(self, codes: HashCodes) -> Assigned:
+        """Buckets for new codes, in their order."""
+        count = len(codes)
         parts: list[Assigned] = []
         for bucket in sorted(self._counts):
             taken = min(count, max(self._room - self._counts[bucket], 0))
@@ -88,8 +88,10 @@ class HashCodeBuckets:
         while count:
             made = self._new_bucket()
             if made is None:
-                # Every bucket is full and no more are allowed: anyone will do, as in Java.
-                parts.append(self._random.choice(np.array(sorted(self._counts), np.int16), count))
+                # Every bucket is full and no more are allowed: anyone will do. Java draws lots; by the code, two
+                # writers that do not know of each other at least agree.
+                full = np.array(sorted(self._counts), np.int16)
+                parts.append(full[codes[-count:] % len(full)])
                 break
             taken = min(count, self._room)
             parts.append(self._filled(made, taken))

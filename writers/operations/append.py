@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Iterator, Mapping
 
-from morrow.engine.errors import InvalidArgument
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.operations.session import WriteSession
 from morrow.writers.rows import Kinds
 from morrow.writers.target import WriteTarget
@@ -18,6 +24,27 @@ def append(
 
     Raises: as `WriteSession.write` and `WriteSession.commit`.
     """
+    write = target.write
+    repeats = write.commit_retries if _may_repeat(target, data, kinds) else 0
+    for done in range(repeats):
+        try:
+            return _append(target, data, kinds, properties)
+        except CommitConflict:
+            wait = min(write.commit_max_wait, write.commit_min_wait * 2**done)
+            time.sleep(wait.total_seconds() * random.uniform(0.5, 1.5))
+    return _append(target, data, kinds, properties)
+
+
+def _may_repeat(target: WriteTarget, data: object, kinds: Kinds) -> bool:
+    """Whether a conflict is settled by writing the rows once more: their buckets depend on who wrote before.
+
+    Two writers of dynamic buckets may give one key two buckets; the later commit is refused. Streams are read once.
+    """
+    dynamic = bucket_mode(target) is BucketMode.DYNAMIC
+    return dynamic and isinstance(data, (pl.DataFrame, pa.Table, Mapping, list)) and not isinstance(kinds, Iterator)
+
+
+def _append(target: WriteTarget, data: object, kinds: Kinds, properties: Mapping[str, str] | None) -> Snapshot | None:
     session = WriteSession(target)
     try:
         session.write(data, kinds)

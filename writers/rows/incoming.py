@@ -51,7 +51,7 @@ def incoming(
             row kind that the table does not take. What is wrong with names is raised by this call, what is wrong with
             types and values when their frame is due.
     """
-    source = source_of(data)
+    source = source_of(data, target.schema.fields)
     fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)
     row_kinds = KindColumn(kinds, source.names)
     deletes = isinstance(kinds, str) and kinds == "-D"

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import DataField, FloatType
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
@@ -32,24 +33,25 @@ class Source:
     pieces: Iterator[Piece]
 
 
-def source_of(data: object) -> Source:
+def source_of(data: object, fields: Sequence[DataField] = ()) -> Source:
     """Rows to write, whatever brings them.
 
     Args:
         data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
             LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns. Streams are read once, batch by batch.
+        fields: the columns they are for: Python, which has no narrow floats, gives them as it can.
 
     Raises:
         InvalidArgument: another kind of object, values of several types in one column, or two columns of one name.
     """
-    source = _source(data)
+    source = _source(data, frozenset(field.name for field in fields if isinstance(field.type, FloatType)))
     twice = sorted({name for name in source.names if source.names.count(name) > 1})
     if twice:
         raise InvalidArgument(f"the data has several columns {twice[0]!r}; give each column a name of its own")
     return source
 
 
-def _source(data: object) -> Source:
+def _source(data: object, floats: frozenset[str]) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, pl.DataFrame):
@@ -66,9 +68,10 @@ def _source(data: object) -> Source:
     if hasattr(data, "scanner"):  # an Arrow dataset
         return _of_reader(data.scanner().to_reader())
     if isinstance(data, Mapping):
-        return _of_table(_built(pa.table, dict(data)))
+        return _of_table(_of_columns(data, floats))
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return _of_table(_of_rows(data))
+        names = dict.fromkeys(name for row in data for name in row)
+        return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, floats))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return _of_table(_built(pa.Table.from_pandas, data))
     raise InvalidArgument(
@@ -77,9 +80,12 @@ def _source(data: object) -> Source:
     )
 
 
-def _of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return _built(pa.table, {name: [row.get(name) for row in rows] for name in names})
+def _of_columns(columns: Mapping[str, Any], floats: frozenset[str]) -> pa.Table:
+    def array(name: str, values: Any) -> Any:
+        plain = name in floats and isinstance(values, (list, tuple))
+        return _built(lambda numbers: pa.array(numbers, pa.float32()), values) if plain else values
+
+    return _built(pa.table, {name: array(name, values) for name, values in columns.items()})
 
 
 def _built(make: Any, data: object) -> pa.Table:

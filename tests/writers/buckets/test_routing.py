@@ -14,6 +14,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.bucket import bucket_of
 from morrow.engine.format.hash_index import decode_hash_index
 from morrow.engine.format.types import BigIntType
+from morrow.writers.commit import TableCommit
 from tests.support.written import new_table, rows
 
 IDS = pl.DataFrame({"id": range(20)})
@@ -74,6 +75,23 @@ def test_dynamic_buckets_and_their_hash_indexes(tmp_path: Path) -> None:
     indexes = [decode_hash_index(path.read_bytes(), where=str(path)) for path in Path(table.path, "index").iterdir()]
     assert sorted(map(len, indexes)) == [4, 5, 8, 8]
     assert len(np.unique(np.concatenate(indexes))) == 21
+
+
+def test_two_writers_of_dynamic_buckets_do_not_give_one_key_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"bucket": -1, "dynamic-bucket.target-row-num": 2, "commit.min-retry-wait": "1 ms"}
+    table = new_table(tmp_path, "id INT, v STRING", keys=["id"], options=options)
+    commit, races = TableCommit.commit, [{"id": [3, 4, 1], "v": ["theirs"] * 3}]
+
+    def raced(self: TableCommit, *arguments: Any, **named: Any) -> Any:
+        if races:
+            table.upsert(races.pop())
+        return commit(self, *arguments, **named)
+
+    monkeypatch.setattr(TableCommit, "commit", raced)
+    table.upsert({"id": [1, 2, 3], "v": ["mine"] * 3})
+    assert rows(table) == [(1, "mine"), (2, "mine"), (3, "mine"), (4, "theirs")]
 
 
 def test_dynamic_buckets_of_several_assigners(tmp_path: Path) -> None:

@@ -43,6 +43,14 @@ def test_whatever_is_a_table(tmp_path: Path, data: object) -> None:
     assert rows(table) == THREE
 
 
+@pytest.mark.parametrize("data", [[{"id": 1, "x": 0.1}], {"id": [1], "x": [0.1]}], ids=["rows", "columns"])
+def test_floats_of_python_fit_into_float_columns(tmp_path: Path, data: object) -> None:
+    """Python has no narrower ones; those of Arrow and Polars are refused where a value would change."""
+    table = new_table(tmp_path, "id BIGINT, x FLOAT")
+    table.append(data)
+    assert table.scan().to_arrow()["x"].to_pylist() == pa.array([0.1], pa.float32()).to_pylist()
+
+
 def test_a_stream_is_read_batch_by_batch(tmp_path: Path) -> None:
     batches = [
         pa.record_batch({"id": [n], "v": [None]}, pa.schema({"id": pa.int64(), "v": pa.string()})) for n in (1, 2)

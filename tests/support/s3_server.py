@@ -35,10 +35,18 @@ def s3_server() -> Iterator[dict[str, str]]:
         }
         client_of(options).create_bucket(Bucket=BUCKET)
         yield options
+        _empty(client_of(options))
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def _empty(client: Any) -> None:
+    """Leave nothing behind: all servers of a process show the same buckets."""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+        for entry in page.get("Contents", ()):
+            client.delete_object(Bucket=BUCKET, Key=entry["Key"])
 
 
 def client_of(options: dict[str, str]) -> Any:

@@ -25,7 +25,7 @@ from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.files.encoders import EncoderOptions, encoder
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.merge_tree.stored_runs import StoredFiles
-from morrow.writers.merge_tree.writer import MergeTreeWriter, wanted_kinds
+from morrow.writers.merge_tree.writer import MergeTreeWriter, compact_bucket, wanted_kinds
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
@@ -118,35 +118,50 @@ def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
         )
 
 
-def compact_postponed(target: WriteTarget, states: Mapping[Placement, BucketState]) -> Iterator[CommitMessage]:
-    """Give the rows that wait a bucket.
+def compact_postponed(
+    target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
+) -> Iterator[CommitMessage]:
+    """Give the rows that wait a bucket, and compact all buckets; also of tables that are ``write-only``.
 
     A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. In the messages all
     is compaction: files that waited go, and what was written is new.
 
     Args:
         states: all buckets of the partitions to compact, bucket -2 included.
+        full: make one sorted run of every bucket; otherwise as the options say.
     """
     waiting = {place: state for place, state in states.items() if place.bucket == POSTPONE_BUCKET and state.files}
+    done: set[Placement] = set()
     for place, state in waiting.items():
         partition = {p: s for p, s in states.items() if p.partition == place.partition and p.bucket >= 0}
         known = next((s.total_buckets for s in partition.values() if s.total_buckets is not None), None)
         bucketed = _with_buckets(target, known or target.write.postpone_buckets)
-        yield from _replayed(bucketed, place, state, partition)
+        for message in _replayed(bucketed, place, state, partition, full=full):
+            done.add(Placement(message.partition, message.bucket))
+            yield message
         yield CommitMessage(
             partition=place.partition,
             bucket=place.bucket,
             total_buckets=POSTPONE_BUCKET,
             compact_before=state.files,
         )
+    for place, state in states.items():
+        if place.bucket >= 0 and state.files and state.total_buckets is not None and place not in done:
+            yield compact_bucket(_with_buckets(target, state.total_buckets), place, state, full=full)
 
 
 def _with_buckets(target: WriteTarget, count: int) -> WriteTarget:
-    return replace(target, options=replace(target.options, bucket=count))
+    """The table as one of so many buckets, which compacts as it is written."""
+    return replace(target, options=replace(target.options, bucket=count), write=replace(target.write, write_only=False))
 
 
 def _replayed(
-    target: WriteTarget, place: Placement, state: BucketState, partition: Mapping[Placement, BucketState]
+    target: WriteTarget,
+    place: Placement,
+    state: BucketState,
+    partition: Mapping[Placement, BucketState],
+    *,
+    full: bool,
 ) -> list[CommitMessage]:
     """Write the rows of bucket -2 to their buckets."""
     router = FixedRouter(target)
@@ -159,7 +174,12 @@ def _replayed(
                     writers[to] = MergeTreeWriter(target, to, known)
                 writers[to].write(part)
             _bound_memory(writers.values(), target.write.write_buffer)
-        return [_as_compaction(target, to, writer.prepare_commit()) for to, writer in writers.items()]
+        messages = []
+        for to, writer in writers.items():
+            if full:
+                writer.compact(full)
+            messages.append(_as_compaction(target, to, writer.prepare_commit()))
+        return messages
     finally:
         for writer in writers.values():
             writer.close()

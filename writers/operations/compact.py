@@ -83,7 +83,7 @@ def _keyed(
 
 def _compacted(target: WriteTarget, states: Mapping[Placement, BucketState], full: bool) -> Iterator[CommitMessage]:
     if target.options.bucket == POSTPONE_BUCKET:
-        yield from compact_postponed(target, states)
+        yield from compact_postponed(target, states, full=full)
         return
     for place, state in states.items():
         if state.files:

@@ -34,8 +34,9 @@ def wait(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
     return message
 
 
-def compact(target: WriteTarget) -> list[CommitMessage]:
-    messages = list(compact_postponed(target, restored_partitions(target, target.metadata.latest_snapshot(), None)))
+def compact(target: WriteTarget, *, full: bool = False) -> list[CommitMessage]:
+    states = restored_partitions(target, target.metadata.latest_snapshot(), None)
+    messages = list(compact_postponed(target, states, full=full))
     commit(target, *messages)
     return messages
 
@@ -85,6 +86,34 @@ def test_files_that_come_and_go_in_a_compaction_leave_nothing(tmp_path: Path) ->
     states = restored_partitions(target, target.metadata.latest_snapshot(), None)
     assert read(target) == {k: f"c{k}" for k in (0, 2, 3, 4)}
     assert names(f for s in states.values() for f in s.files) <= on_disk(target)
+
+
+def levels(target: WriteTarget) -> list[int]:
+    states = restored_partitions(target, target.metadata.latest_snapshot(), None)
+    return sorted(file.level for state in states.values() for file in state.files)
+
+
+def test_a_full_compaction_leaves_one_run_of_every_bucket(tmp_path: Path) -> None:
+    target = postpone_table(tmp_path, **{"write-only": "true"})
+    for value in "ab":
+        wait(target, numbered(range(20), value))
+        compact(target)
+    assert levels(target) == [0, 0]
+    compact(target, full=True)  # nothing waits
+    assert levels(target) == [5]
+    wait(target, numbered(range(10), "c"))
+    compact(target, full=True)
+    assert levels(target) == [5]
+    assert read(target) == {**{k: f"b{k}" for k in range(20)}, **{k: f"c{k}" for k in range(10)}}
+
+
+def test_a_write_only_table_compacts_as_the_options_say(tmp_path: Path) -> None:
+    target = postpone_table(tmp_path, **{"write-only": "true", "num-sorted-run.compaction-trigger": "2"})
+    for value in "ab":
+        wait(target, numbered(range(20), value))
+        compact(target)
+    (level,) = levels(target)
+    assert level > 0
 
 
 def test_a_retraction_that_the_engine_has_no_meaning_for_is_refused_now(tmp_path: Path) -> None:

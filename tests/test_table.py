@@ -13,7 +13,7 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound
 from morrow.engine.format import types as t
-from morrow.table import html_table
+from morrow.history import html_table
 from tests.support.table_factory import TableFactory
 
 FIELDS = [

@@ -28,6 +28,8 @@ def as_arrow(column: Column, kind: DataType) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     target = kind.arrow()
+    if array.type.equals(target) and pa.types.is_nested(target):
+        return array  # Arrow casts no struct whose NOT NULL members are null where it is null, not even to its own type
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type):
         return array
     try:

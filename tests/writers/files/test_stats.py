@@ -14,7 +14,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from morrow.writers.target import WriteTarget
-from tests.writers.files.targets import bounds, columns, frame, target, versions, write, write_one
+from tests.writers.files.targets import bounds, columns, frame, read, target, versions, write, write_one
 
 TEXT = "id INT; name STRING"
 LONG = "abcdefghijklmnopqrstuvwxyz"
@@ -165,6 +165,15 @@ def test_what_java_finds_in_the_footers_of_each_format(format_: str, known: Any,
     table = target(tmp_path, schema, options={"file.format": format_})
     row = (NEW_YEAR, b"x", [1], NEW_YEAR)
     assert bounds(table, write_one(table, frame(table, row[: len(schema)]))) == known
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_a_struct_may_be_null_where_its_members_may_not(format_: str, tmp_path: Path) -> None:
+    row = t.RowType(fields=(t.DataField(1, "a", t.IntType(nullable=False)),))
+    table = target(tmp_path, [t.DataField(0, "r", row)], options={"file.format": format_})
+    file = write_one(table, frame(table, ({"a": 1},), (None,)))
+    assert bounds(table, file)["r"][:2] == (None, None)
+    assert read(table, file)["r"].to_list() == [{"a": 1}, None]
 
 
 def test_orc_keeps_no_bounds_of_long_texts(tmp_path: Path) -> None:

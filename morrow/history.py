@@ -1,0 +1,61 @@
+"""What a table has been: its snapshots and tags, readable in notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from morrow.engine.format.snapshot import Snapshot, Tag
+from morrow.engine.plan.metadata import TableMetadata
+
+
+class Tags:
+    """The tags of a table."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+
+    def list(self) -> Sequence[Tag]:
+        """All tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known, ``.create_time``."""
+        return self._metadata.tags()
+
+    def get(self, name: str) -> Tag:
+        """Raises `TagNotFound`."""
+        return self._metadata.tag(name)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{tag.name}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
+
+
+class SnapshotList(list[Snapshot]):
+    """Snapshots, oldest first, with a readable form in notebooks."""
+
+    HEADERS = ("id", "time", "kind", "schema", "records", "added")
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(s.id),
+                s.time.isoformat(sep=" ", timespec="milliseconds"),
+                s.commit_kind,
+                str(s.schema_id),
+                str(s.total_record_count),
+                str(s.delta_record_count),
+            )
+            for s in self
+        ]
+
+    def __repr__(self) -> str:
+        rows = [self.HEADERS, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.HEADERS))]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.HEADERS, self._rows())
+
+
+def html_table(headers: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """A plain HTML table; every cell is escaped."""
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

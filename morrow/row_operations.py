@@ -1,0 +1,201 @@
+"""What users do to the rows of a table; each call is one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.metadata import TableMetadata
+
+if TYPE_CHECKING:
+    from morrow.writers.operations.merge import Merge
+    from morrow.writers.rows import Kinds
+    from morrow.writers.target import WriteTarget
+    from morrow.writing import Committer, Writer
+
+
+class RowOperations:
+    """The part of `Table` that writes. Writers are imported when they are first used."""
+
+    _metadata: TableMetadata
+
+    def append(
+        self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Add rows, in one commit. In a table with a primary key this is `upsert`.
+
+        Args:
+            data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
+                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
+            kinds: see `Writer.write`.
+            properties: kept in the snapshot.
+
+        Returns: the last snapshot created, None when there were no rows.
+
+        Raises: as `Writer.write` and `Writer.commit`; nothing was written then.
+        """
+        from morrow.writers.operations.append import append
+
+        return append(self._target(), data, kinds, properties)
+
+    def upsert(
+        self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+    ) -> Snapshot | None:
+        """Put rows into a table with a primary key, in one commit: rows of a new key are added, others are merged with
+        those of the same key as the merge engine says (by default they replace them). Arguments as in `append`.
+
+        Raises:
+            InvalidArgument: the table has no primary key. Others as `append`.
+        """
+        from morrow.writers.operations.append import upsert
+
+        return upsert(self._target(), data, kinds, properties)
+
+    def delete(self, keys_or_filter: object) -> Snapshot | None:
+        """Delete rows, in one commit.
+
+        Args:
+            keys_or_filter: a condition as `scan` takes filters (SQL text, a pyarrow or Polars expression), or the
+                primary keys of the rows: any data as in `append`, of which only the key columns are looked at. A
+                condition on partition columns alone drops partitions.
+
+        Returns: the last snapshot created, None when no row was there to delete.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: the condition or the keys are wrong.
+            Unsupported: the merge engine of the table deletes no rows.
+            CommitConflict: somebody else changed the same files of an append table; nothing was deleted.
+        """
+        from morrow.writers.operations.delete import delete_keys, delete_matching, is_condition
+
+        if is_condition(keys_or_filter):
+            return delete_matching(self._target(), keys_or_filter)
+        return delete_keys(self._target(), keys_or_filter)
+
+    def update(self, set: Mapping[str, object], where: FilterLike | None = None) -> Snapshot | None:
+        """Give columns new values, in one commit.
+
+        Args:
+            set: column -> new value. Text is a SQL expression over the old row (``"amount * 2"``, ``"'text'"``), a
+                Polars expression is computed, anything else is the value itself (None: null).
+            where: which rows, as `scan` takes filters; None: all.
+
+        Returns: the last snapshot created, None when no row matched.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: a column, expression or condition is wrong, a value does not fit its
+                column, or a column belongs to the primary key.
+            Unsupported: the merge engine of the table updates no rows.
+            CommitConflict: as `delete`.
+        """
+        from morrow.writers.operations.update import update
+
+        return update(self._target(), set, where)
+
+    def merge(self, source: object, on: str | Sequence[str]) -> Merge:
+        """Begin a MERGE INTO: match rows of a source with those of the table, then say what to do; see `Merge`.
+
+        Args:
+            source: data as in `append`; it is held in memory.
+            on: the column or columns that are equal in both, or a SQL condition on ``target.x`` and ``source.x``.
+        """
+        from morrow.writers.operations.merge import Merge
+
+        return Merge(self._target(), source, on)
+
+    def overwrite(
+        self,
+        data: object,
+        *,
+        partition: Mapping[str, object] | None = None,
+        dynamic: bool | None = None,
+    ) -> Snapshot | None:
+        """Replace rows by others, in one commit. This is also what gives partitions another number of buckets.
+
+        Args:
+            data: as in `append`; columns that `partition` names may be missing.
+            partition: values of some or all partition columns: only rows of these partitions are written and replaced.
+            dynamic: True: only partitions of which there are new rows are replaced. False: all that `partition` names,
+                or the whole table. None: as the option ``dynamic-partition-overwrite`` says (by default True).
+
+        Returns: the last snapshot created, None when there was nothing to do.
+
+        Raises:
+            InvalidArgument: rows outside of `partition`, or as `append`.
+        """
+        from morrow.writers.operations.overwrite import overwrite
+
+        return overwrite(self._target(), data, partition, dynamic)
+
+    def truncate(self) -> Snapshot | None:
+        """Remove all rows, in one commit; older snapshots keep them."""
+        from morrow.writers.operations.overwrite import truncate
+
+        return truncate(self._target())
+
+    def drop_partition(self, *partitions: Mapping[str, object]) -> Snapshot | None:
+        """Remove all rows of partitions: ``t.drop_partition({"dt": "2024-05-14"})``; several are dropped in one commit.
+
+        Raises:
+            InvalidArgument: no partition, one without values, a column that is no partition column.
+        """
+        from morrow.writers.operations.overwrite import drop_partitions
+
+        return drop_partitions(self._target(), partitions)
+
+    drop_partitions = drop_partition
+
+    def compact(
+        self,
+        full: bool = False,
+        *,
+        partition: Mapping[str, object] | None = None,
+        where: FilterLike | None = None,
+        order_by: str | Sequence[str] | None = None,
+        strategy: str | None = None,
+    ) -> Snapshot | None:
+        """Compact files, in one commit, also of a table that is ``write-only``.
+
+        Args:
+            full: tables with a primary key: make one sorted run of every bucket. Append tables: rewrite every small
+                file. Otherwise as the options ``num-sorted-run.*`` and ``compaction.*`` say.
+            partition: only partitions with these values in (some of) their columns.
+            where: only partitions for which this condition on partition columns is true.
+            order_by: sort the rows of append tables by these columns while they are rewritten.
+            strategy: ``order``, ``zorder`` or ``hilbert``: how to sort.
+
+        Returns: the snapshot, None when nothing was worth compacting.
+
+        Raises:
+            InvalidArgument, ColumnNotFound, Unsupported: an argument is wrong, or not for this kind of table.
+            CommitConflict: somebody else compacted the same files; nothing was changed.
+        """
+        from morrow.writers.operations.compact import compact
+
+        return compact(
+            self._target(), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
+        )
+
+    def writer(self, commit_user: str | None = None) -> Writer:
+        """A writer for many batches in one commit, or for one commit after the other.
+
+        Args:
+            commit_user: a name of your own makes commits repeatable: with it and an identifier, a commit that was made
+                already is recognised. None: a new name.
+        """
+        from morrow.writing import Writer
+
+        return Writer(self._metadata, commit_user)
+
+    def committer(self, commit_user: str) -> Committer:
+        """Commits what writers of this user have prepared, maybe in other processes."""
+        from morrow.writing import Committer
+
+        return Committer(self._metadata, commit_user)
+
+    def _target(self) -> WriteTarget:
+        from morrow.writers.target import WriteTarget
+
+        return WriteTarget.of(self._metadata)

@@ -105,8 +105,9 @@ class KeyPlaces:
         """The keys of each bucket of the table, with their places."""
         if snapshot is None:
             return
-        # Keys on level 0 count as well, which batch reads of some tables do not see.
-        options = replace(target.options, deletion_vectors=False)
+        # Keys on level 0 count as well, which batch reads of some tables do not see. With deletion vectors every commit
+        # lifts its rows above level 0, and what is marked there is elsewhere by now.
+        options = target.options
         if options.merge_engine == "first-row":
             options = replace(options, merge_engine="deduplicate")
         request = ScanRequest(target.schema, options, snapshot, tuple(self.key_names), NO_FILTER)

@@ -38,7 +38,7 @@ def overwrite(
     spec = partition_spec(target, partition or {})
     if dynamic is None:
         dynamic = target.write.dynamic_partition_overwrite
-    source = _with_partition(target, source_of(data), spec)
+    source = _with_partition(target, source_of(data, target.schema.fields), spec)
     writer = TableWriter(target, overwrite=True)
     commits = TableCommit(target)
     try:

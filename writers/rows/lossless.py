@@ -82,11 +82,25 @@ def _plain(array: pa.Array) -> pa.Array:
 
 def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
     target = kind.arrow()
-    if array.type.equals(target, check_metadata=True):
+    if array.type.equals(target, check_metadata=True) and not _requires_inside(kind):
         return array
     if kinds.is_null(array.type):
         return pa.nulls(len(array), target)
     return _CASTS[type(kind)](array, kind)
+
+
+def _requires_inside(kind: t.DataType) -> bool:
+    """Whether something within values of the type is NOT NULL: Arrow's types say so too, and its arrays do not care."""
+    match kind:
+        case t.ArrayType() | t.VectorType():
+            inside: tuple[t.DataType, ...] = (kind.element,)
+        case t.MapType():
+            inside = (kind.value,)
+        case t.RowType():
+            inside = tuple(member.type for member in kind.fields)
+        case _:
+            return False
+    return any(not member.nullable or _requires_inside(member) for member in inside)
 
 
 def _of(*takes: Callable[[pa.DataType], bool], hint: str = "") -> Callable[[pa.Array, t.DataType], pa.Array]:

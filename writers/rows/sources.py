@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.types import DataField, FloatType
+from morrow.engine.format import types as t
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
@@ -33,25 +35,26 @@ class Source:
     pieces: Iterator[Piece]
 
 
-def source_of(data: object, fields: Sequence[DataField] = ()) -> Source:
+def source_of(data: object, fields: Sequence[t.DataField] = ()) -> Source:
     """Rows to write, whatever brings them.
 
     Args:
         data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
             LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns. Streams are read once, batch by batch.
-        fields: the columns they are for: Python, which has no narrow floats, gives them as it can.
+        fields: the columns they are for: Python, which has no narrow floats and whose dicts are structs as well as
+            maps, gives them as it can.
 
     Raises:
         InvalidArgument: another kind of object, values of several types in one column, or two columns of one name.
     """
-    source = _source(data, frozenset(field.name for field in fields if isinstance(field.type, FloatType)))
+    source = _source(data, {field.name: field.type for field in fields})
     twice = sorted({name for name in source.names if source.names.count(name) > 1})
     if twice:
         raise InvalidArgument(f"the data has several columns {twice[0]!r}; give each column a name of its own")
     return source
 
 
-def _source(data: object, floats: frozenset[str]) -> Source:
+def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, pl.DataFrame):
@@ -68,10 +71,10 @@ def _source(data: object, floats: frozenset[str]) -> Source:
     if hasattr(data, "scanner"):  # an Arrow dataset
         return _of_reader(data.scanner().to_reader())
     if isinstance(data, Mapping):
-        return _of_table(_of_columns(data, floats))
+        return _of_table(_of_columns(data, types))
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
-        return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, floats))
+        return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, types))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return _of_table(_built(pa.Table.from_pandas, data))
     raise InvalidArgument(
@@ -80,19 +83,45 @@ def _source(data: object, floats: frozenset[str]) -> Source:
     )
 
 
-def _of_columns(columns: Mapping[str, Any], floats: frozenset[str]) -> pa.Table:
-    def array(name: str, values: Any) -> Any:
-        plain = name in floats and isinstance(values, (list, tuple))
-        return _built(lambda numbers: pa.array(numbers, pa.float32()), values) if plain else values
+def _of_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -> pa.Table:
+    made = {
+        name: _built(partial(_array, types.get(name)), values, f"the values of column {name!r} do not make one")
+        for name, values in columns.items()
+    }
+    return _built(pa.table, made)
 
-    return _built(pa.table, {name: array(name, values) for name, values in columns.items()})
+
+def _array(kind: t.DataType | None, values: Any) -> Any:
+    """Python's values as Arrow infers them, but for what it cannot infer."""
+    if not isinstance(values, (list, tuple)):
+        return pa.array(values) if not hasattr(values, "__arrow_c_stream__") else values
+    if isinstance(kind, t.FloatType):
+        return _narrow(pa.array(values))
+    if isinstance(kind, (t.MapType, t.MultisetType)):
+        entries = pa.array([None if value is None else _entries(value) for value in values])
+        return entries if not pa.types.is_list(entries.type) or entries.values else pa.array(values, kind.arrow())
+    return pa.array(values)
 
 
-def _built(make: Any, data: object) -> pa.Table:
+def _narrow(numbers: pa.Array) -> pa.Array:
+    """Floats in 32 bits, unless one would become infinite."""
+    if numbers.type != pa.float64():
+        return numbers
+    narrow = numbers.cast(pa.float32(), safe=False)
+    return narrow if pc.is_inf(narrow).equals(pc.is_inf(numbers)) else numbers
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    """A dict, or pairs, as entries of a map."""
+    pairs = value.items() if isinstance(value, Mapping) else value
+    return [dict(pair if isinstance(pair, Mapping) else zip(("key", "value"), pair, strict=True)) for pair in pairs]
+
+
+def _built(make: Callable[[Any], Any], data: object, problem: str = "the data does not make a table") -> Any:
     try:
         return make(data)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        raise InvalidArgument(f"the data does not make a table: {error}") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError) as e:
+        raise InvalidArgument(f"{problem}: {e}") from e
 
 
 def _of_table(table: pa.Table) -> Source:

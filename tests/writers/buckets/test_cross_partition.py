@@ -39,6 +39,15 @@ def test_where_a_key_is_kept(tmp_path: Path, engine: str, expected: list[tuple[A
     assert rows(table) == expected
 
 
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_key_that_moved_before_is_where_it_went(tmp_path: Path, vectors: bool) -> None:
+    """With deletion vectors its old row is still in the old partition's file, marked."""
+    table = new(tmp_path, "deduplicate", **{"deletion-vectors.enabled": vectors})
+    for n, p in enumerate("abcab"):
+        table.upsert({"id": [1, 2 + n], "p": [p, p], "v": [n, n]})
+        assert [row for row in rows(table) if row[0] == 1] == [(1, p, n)]
+
+
 def test_a_key_that_moves_within_one_write(tmp_path: Path) -> None:
     table = new(tmp_path, "deduplicate")
     table.upsert({"id": [1, 1, 1, 1], "p": ["a", "b", "b", "a"], "v": [1, 2, 3, 4]})

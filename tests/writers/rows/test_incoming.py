@@ -51,6 +51,24 @@ def test_floats_of_python_fit_into_float_columns(tmp_path: Path, data: object) -
     assert table.scan().to_arrow()["x"].to_pylist() == pa.array([0.1], pa.float32()).to_pylist()
 
 
+def test_a_float_of_python_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, x FLOAT")
+    with pytest.raises(InvalidArgument, match=r"'x', row 1: 1e\+300 does not fit FLOAT"):
+        table.append({"id": [1, 2], "x": [float("inf"), 1e300]})
+
+
+@pytest.mark.parametrize("a", [{"k": 1, "": None}, [("k", 1), ("", None)]], ids=["dict", "pairs"])
+def test_maps_of_python_are_dicts_or_pairs(tmp_path: Path, a: object) -> None:
+    table = new_table(tmp_path, "id BIGINT, m MAP<STRING, INT>")
+    table.append([{"id": 1, "m": a}, {"id": 2, "m": None}, {"id": 3, "m": {}}])
+    table.append([{"id": 4, "m": {}}])
+    found = table.scan().to_arrow().sort_by("id")["m"].to_pylist()
+    assert found == [[("k", 1), ("", None)], None, [], []]
+    for bad, problem in [({"k": 1.5}, "struct<key: string, value: double>"), ({None: 1}, "a key of a map is null")]:
+        with pytest.raises(InvalidArgument, match=problem):
+            table.append([{"id": 5, "m": bad}])
+
+
 def test_a_stream_is_read_batch_by_batch(tmp_path: Path) -> None:
     batches = [
         pa.record_batch({"id": [n], "v": [None]}, pa.schema({"id": pa.int64(), "v": pa.string()})) for n in (1, 2)
@@ -110,7 +128,8 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
         ({"id": [1], "v": [{"a": 1}], "n": [1]}, InvalidArgument, r"'v': struct<a: int64> where STRING is needed"),
         (5, InvalidArgument, r"a int is no table"),
         ("rows.csv", InvalidArgument, r"a str is no table"),
-        ([{"id": 1}, {"id": "x"}], InvalidArgument, r"does not make a table"),
+        ([{"id": 1}, {"id": "x"}], InvalidArgument, r"values of column 'id' do not make one"),
+        ({"id": 5}, InvalidArgument, r"values of column 'id' do not make one"),
     ],
     ids=str,
 )

@@ -70,6 +70,8 @@ def test_values_stay_what_they_are(given: pa.Array, kind: t.DataType, expected: 
         (pa.array([1], pa.time64("us")), t.TimeType(), r"does not fit TIME"),
         (pa.array([{"b": "x"}]), ROW, r"the member 'a' is missing and NOT NULL"),
         (pa.array([{"a": None}], pa.struct({"a": pa.int32()})), ROW, r"a null inside, where INT NOT NULL is needed"),
+        (pa.array([{"a": None}], ROW.arrow()), ROW, r"a null inside, where INT NOT NULL is needed"),
+        (pa.array([[{"a": None}]], pa.list_(ROW.arrow())), t.ArrayType(element=ROW), r"a null inside"),
         (pa.array([{"a": 1, "c": 1}]), ROW, r"there is no member 'c'"),
         (pa.array([[1.0]]), t.VectorType(element=t.FloatType(), length=2), r"does not fit VECTOR"),
         (pa.array([1]), t.ArrayType(element=t.IntType()), r"int64 where ARRAY<INT> is needed: give lists"),

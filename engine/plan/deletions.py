@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,9 @@ VECTOR = "__vector"
 """Column of live entries: the row of the entry's deletion vector in `DeletionVectors.ranges`, -1 for none (Int64)."""
 
 INDEX_FILE, ENTRY = "__index_file", "__entry"
+
+WRITTEN = re.compile(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+")
+"""Names that writers give to data files."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,8 @@ def _check(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
     if ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
         raise CorruptFile(where, "two deletion vectors for one data file")
     for stray in ranges["f0"].filter(ranges[ENTRY].is_null()):
-        if any(_almost_equal(stray, name) for name in live):
-            raise CorruptFile(where, f"a deletion vector of {stray}, which is no file of its bucket but almost one")
+        if WRITTEN.fullmatch(stray) is None or any(_almost_equal(stray, name) for name in live):
+            raise CorruptFile(where, f"a deletion vector of {stray}, which is no file of its bucket and never was one")
 
 
 def _almost_equal(one: str, other: str) -> bool:

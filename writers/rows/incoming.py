@@ -79,10 +79,12 @@ def _check_names(
     absent = [f for f in fields if f.name not in source.names and f.default_value is None]
     missing = [f for f in absent if not (nulls and f.type.nullable)]
     if missing and source.names:  # an empty list has no columns, and no rows that lack any
+        hint = "give them"
+        if all(f.type.nullable for f in missing):
+            hint += " (null where nothing is known), or set a default value: Table.alter.set_default"
         raise InvalidArgument(
-            f"{target.where}: the data lacks the columns {', '.join(f.name for f in missing)}; give them (null where "
-            f"nothing is known), or set a default value: Table.alter.set_default. Its columns are "
-            f"{', '.join(source.names) or 'none'}"
+            f"{target.where}: the data lacks the columns {', '.join(f.name for f in missing)}; {hint}. "
+            f"Its columns are {', '.join(source.names)}"
         )
 
 

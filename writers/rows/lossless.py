@@ -131,7 +131,8 @@ def _decimal(array: pa.Array, kind: t.DataType) -> pa.Array:
     if kinds.is_integer(array.type):
         array = array.cast(pa.decimal128(WIDEST_DECIMAL, 0)) if array.type != pa.uint64() else _wide(array)
     elif not kinds.is_decimal(array.type):
-        raise Misfit("numbers with a binary fraction are not exact decimals; cast the column yourself")
+        what = "a binary fraction is" if kinds.is_floating(array.type) else f"{array.type} is"
+        raise Misfit(f"{what} not exact as a decimal; cast the column yourself")
     if kind.scale:
         array = array.cast(pa.decimal256(76, max(kind.scale, array.type.scale)), safe=True)
     return array.cast(kind.arrow(), safe=True)

@@ -20,7 +20,11 @@ TOP_LEVEL = 5
 REGIONS = ("eu", "us", "p q")
 ADDED_COLUMN = ("extra", "BIGINT")
 
+APPEND = "append"
+"""In place of a merge engine: a table without a primary key."""
+
 ENGINE_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    APPEND: {},
     "deduplicate": {},
     "first-row": {"merge-engine": "first-row"},
     "partial-update": {"merge-engine": "partial-update", "fields.version.sequence-group": "text,price"},
@@ -32,6 +36,7 @@ ENGINE_OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 KINDS: Mapping[str, Sequence[str]] = {
+    APPEND: ("+I",),
     "deduplicate": ("+I", "+I", "+I", "+U", "-D"),
     "first-row": ("+I",),
     "partial-update": ("+I", "+U"),
@@ -57,12 +62,15 @@ class Case:
     @property
     def is_valid(self) -> bool:
         """Whether Paimon allows it."""
+        if not self.keyed:
+            return self.producer == "none"
         if self.engine == "first-row":
             return self.producer in ("none", "lookup") and not self.vectors
-        if self.vectors:
-            return self.producer in ("none", "lookup")
-        # Java refuses an input changelog for engines that combine rows.
-        return self.producer != "input" or self.engine == "deduplicate"
+        return not (self.vectors and self.producer == "full-compaction")
+
+    @property
+    def keyed(self) -> bool:
+        return self.engine != APPEND
 
     @property
     def columns(self) -> list[tuple[str, str]]:
@@ -72,6 +80,8 @@ class Case:
 
     @property
     def primary_keys(self) -> list[str]:
+        if not self.keyed:
+            return []
         return ["region", "id"] if self.partitioned else ["id"]
 
     @property
@@ -86,7 +96,8 @@ class Case:
             "file.format": self.format,
             **({"changelog-producer": self.producer} if self.producer != "none" else {}),
             **({"deletion-vectors.enabled": "true"} if self.vectors else {}),
-            **({"dynamic-bucket.target-row-num": "15"} if self.bucket == "-1" else {}),
+            **({"dynamic-bucket.target-row-num": "15"} if self.keyed and self.bucket == "-1" else {}),
+            **({"bucket-key": "id"} if not self.keyed and self.bucket != "-1" else {}),
         }
 
 
@@ -108,7 +119,14 @@ class AddColumn:
     type: str
 
 
-Step = Write | Compact | AddColumn
+@dataclass(frozen=True)
+class Delete:
+    """Rows of an append table whose id is below; rows with keys are deleted by their kind in `Write`."""
+
+    below: int
+
+
+Step = Write | Compact | AddColumn | Delete
 
 
 @dataclass
@@ -129,6 +147,8 @@ class Model:
     def play(self, step: Step) -> None:
         if isinstance(step, AddColumn):
             self.columns.append((step.name, step.type))
+        if isinstance(step, Delete):
+            self.records = [(kind, values) for kind, values in self.records if values["id"] >= step.below]
         if isinstance(step, Write):
             for kind, *values in step.rows:
                 pairs = zip(values, self.fields, strict=True)
@@ -136,6 +156,8 @@ class Model:
 
     def rows(self) -> list[list[Any]]:
         names = [name for name, _ in self.columns]
+        if not self.case.keyed:
+            return [[shown(values.get(f.name), f.type) for f in self.fields] for _, values in self.records]
         records = []
         for number, (kind, values) in enumerate(self.records):
             row: Row = tuple(values.get(name) for name in names)
@@ -146,8 +168,8 @@ class Model:
         return [[shown(value, f.type) for value, f in zip(row, self.fields, strict=True)] for row in merged]
 
 
-def history(case: Case, seed: int, steps: int = 7, keys: int = KEYS) -> Iterator[Step]:
-    """Writes of up to as many rows as there are keys, with compactions between them; one new column on the way."""
+def history(case: Case, seed: int, steps: int = 7, keys: int = KEYS, least: int = 1) -> Iterator[Step]:
+    """Writes of `least` up to as many rows as there are keys, with compactions between them; one new column on the way."""
     random_ = random.Random(f"{case} {seed}")
     columns = list(case.columns)
     added = random_.randrange(2, steps)
@@ -155,7 +177,9 @@ def history(case: Case, seed: int, steps: int = 7, keys: int = KEYS) -> Iterator
         if number == added:
             columns.append(ADDED_COLUMN)
             yield AddColumn(*ADDED_COLUMN)
-        yield Write([_row(case, columns, random_, keys) for _ in range(random_.randrange(1, keys))])
+        yield Write([_row(case, columns, random_, keys) for _ in range(random_.randrange(least, keys))])
+        if not case.keyed and random_.random() < 0.5:
+            yield Delete(random_.randrange(keys // 2))
         if random_.random() < 0.35:
             yield Compact(full=random_.random() < 0.5)
 

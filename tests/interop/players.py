@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import morrow
 from morrow.engine.format import types as t
-from tests.interop.histories import AddColumn, Case, Compact, Step, Write
+from tests.interop.histories import AddColumn, Case, Compact, Delete, Step, Write
 from tests.interop.jvm import JavaPaimon
 from tests.support.canonical import rows_of
 from tests.support.golden_values import parsed
@@ -57,7 +57,8 @@ class Morrow:
         snapshots = self.table.snapshots()
         return snapshots[-1].id if snapshots else 0
 
-    def play(self, step: Step) -> None:
+    def play(self, step: Step) -> bool:
+        """Returns whether it could."""
         table = self.table
         if isinstance(step, Write):
             fields = tuple(table.schemas()[-1].fields)
@@ -68,6 +69,9 @@ class Morrow:
             table.compact(full=step.full)
         elif isinstance(step, AddColumn):
             table.alter.add_column(step.name, step.type)
+        elif isinstance(step, Delete):
+            table.delete(f"id < {step.below}")
+        return True
 
     def read(self, snapshot: int | None = None) -> list[list[Any]]:
         scan = self.table.scan(snapshot=snapshot)
@@ -100,14 +104,17 @@ class Java:
             options=self.case.options,
         )
 
-    def play(self, step: Step) -> None:
+    def play(self, step: Step) -> bool:
+        """Returns whether it could: rows of append tables are deleted by Spark, which is not here."""
         if isinstance(step, Write):
             self.java.write(self.path, step.rows)
         elif isinstance(step, Compact):
-            self.java.ask("compact", path=self.path, full=step.full)
+            unaware = not self.case.keyed and self.case.bucket == "-1"
+            self.java.ask("append_compact" if unaware else "compact", path=self.path, full=step.full)
         elif isinstance(step, AddColumn):
             changes = [["add_column", step.name, step.type]]
             self.java.ask("alter", warehouse=self.warehouse, table=f"{DATABASE}.{TABLE}", changes=changes)
+        return not isinstance(step, Delete)
 
     def read(self, snapshot: int | None = None) -> list[list[Any]]:
         return self.java.read(self.path, {} if snapshot is None else {"scan.snapshot-id": str(snapshot)})

@@ -71,6 +71,11 @@ class TableWriter:
         for place in places:
             self._writers[place].compact(full)
 
+    def compact_written(self) -> None:
+        """Compact the buckets fully to which rows were written since the last `prepare_commit`."""
+        for place in self._sizes:
+            self._writers[place].compact(full=True)
+
     def prepare_commit(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
         """What was written since the last call, as messages for `TableCommit`; buckets without news have none."""
         messages: list[CommitMessage] = []

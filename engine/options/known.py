@@ -40,6 +40,7 @@ TABLE: Mapping[Treatment, str] = {
         dynamic-partition-overwrite:bool fields.default-aggregate-function:text file-index.in-manifest-threshold:memory
         file-index.read.enabled:bool file.block-size:memory file.compression:text file.compression.per.level:pairs
         file.compression.zstd-level:int file.format:text file.format.per.level:pairs
+        full-compaction.delta-commits:int
         file.suffix.include.compression:bool force-lookup:bool! ignore-delete:bool
         index-file-in-data-file-dir:bool! lookup-compact:radical|gentle lookup-compact.max-interval:int
         lookup-wait:bool manifest.compression:text manifest.delete-file-drop-stats:bool manifest.format:text
@@ -105,7 +106,7 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         clustering.incremental.mode:global-sort|local-sort clustering.incremental.optimize-write:bool
         clustering.strategy:text commit.callback.#.param:text data-file.external-paths.specific-fs:text
         data-file.external-paths.weights:text data-file.external-paths:text
-        end-input.check-partition-expire:bool full-compaction.delta-commits:int format-table.commit-hive-sync-url:text
+        end-input.check-partition-expire:bool format-table.commit-hive-sync-url:text
         format-table.file.compression:text format-table.implementation:paimon|engine
         format-table.partition-path-only-value:bool global-index.build.max-parallelism:int
         global-index.build.max-shard:int global-index.column-update-action:throw_error|drop_partition_index

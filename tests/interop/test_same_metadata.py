@@ -20,7 +20,8 @@ from tests.interop.test_histories import CASES
 KEYS, LEAST_ROWS = 1_500, 500
 
 FIXED = [case for case in CASES if case.keyed and case.bucket != "-1"]
-"""Tables with a key: those without are compared in `tests/writers/test_golden_metadata.py`. Which key goes to which dynamic bucket hangs on the order of arrival within a writer, not on the format."""
+"""Tables with a key: those without are compared in `tests/writers/test_golden_metadata.py`. Which key goes to which
+dynamic bucket hangs on the order of arrival within a writer, not on the format."""
 
 
 @pytest.mark.parametrize("case", FIXED, ids=str)

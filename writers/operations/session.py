@@ -52,6 +52,8 @@ class WriteSession:
         """Commit what was written and not prepared yet."""
         number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
         with self._cleaned_up():
+            if self._is_due(identifier):
+                self._writer.compact_written()
             messages = [*self._unclear.get(number, ()), *self._writer.prepare_commit()]
         repeats = number in self._unclear or (self._repeats and identifier is not None)
         base = self._known if self._known is not None else self._writer.base.id if self._writer.base else 0
@@ -75,6 +77,16 @@ class WriteSession:
     def abort(self) -> None:
         """Drop what was written and not prepared."""
         self._writer.close()
+
+    def _is_due(self, identifier: int | None) -> bool:
+        """Whether ``full-compaction.delta-commits`` asks for a full compaction: every so many numbered commits, and
+        every commit without a number, as Spark's writers have it."""
+        write = self.target.write
+        if write.full_compaction_commits is None or write.write_only:
+            return False
+        # What is no number at all is refused when it is committed.
+        numbered = isinstance(identifier, int) and (identifier + 1) % write.full_compaction_commits == 0
+        return identifier is None or numbered
 
     @contextmanager
     def _cleaned_up(self) -> Iterator[None]:

@@ -84,3 +84,39 @@ def test_what_is_refused(keyed: morrow.Table, arguments: dict[str, Any], error: 
 
 def test_an_empty_table(tmp_path: Path) -> None:
     assert new_table(tmp_path, "id INT").compact(full=True) is None
+
+
+FULL = {"bucket": 1, "changelog-producer": "full-compaction", "full-compaction.delta-commits": 2}
+
+
+def test_every_so_many_numbered_commits_compact_fully(tmp_path: Path) -> None:
+    """Only a full compaction makes a changelog here: one for the rows of two commits."""
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options=FULL)
+    with table.writer(commit_user="job") as writer:
+        for number in range(4):
+            writer.write({"id": [1, number + 2], "v": [number, number]})
+            writer.commit(identifier=number)
+    kinds = [(s.commit_kind, s.commit_identifier, s.changelog_record_count) for s in table.snapshots()]
+    assert kinds == [
+        ("APPEND", 0, None),
+        ("APPEND", 1, None),
+        ("COMPACT", 1, 3),  # three keys are new
+        ("APPEND", 2, None),
+        ("APPEND", 3, None),
+        ("COMPACT", 3, 4),  # key 1 before and after, two keys are new
+    ]
+    assert rows(table) == [(1, 3), (2, 0), (3, 1), (4, 2), (5, 3)]
+
+
+def test_commits_without_a_number_compact_fully_each(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options=FULL)
+    for number in range(2):
+        table.upsert({"id": [1], "v": [number]})
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND", "COMPACT"] * 2
+    assert files(table) == 1
+
+
+def test_write_only_tables_wait_for_a_compaction_of_their_own(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options=FULL | {"write-only": True})
+    table.upsert({"id": [1], "v": [1]})
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND"]

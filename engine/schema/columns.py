@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -25,29 +25,11 @@ from morrow.engine.format.types import (
     VectorType,
 )
 from morrow.engine.schema.arrow_types import COMMENT, paimon_type
-from morrow.engine.schema.sql import parse_columns, parse_type
+from morrow.engine.schema.sql import Column, Columns, parse_columns, parse_type
 
 TypeLike: TypeAlias = "str | DataType | pa.DataType"
 SchemaLike: TypeAlias = object
 """SQL text, an Arrow schema or what exports one, a mapping of names to types, fields, or a `TableSchema`."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column before it has an id. `default` is the text that schema files hold."""
-
-    name: str
-    type: DataType
-    comment: str | None = None
-    default: str | None = None
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns in order, and the primary key if the source names one."""
-
-    columns: tuple[Column, ...]
-    primary_keys: tuple[str, ...] = ()
 
 
 def columns_of(schema: SchemaLike) -> Columns:
@@ -59,8 +41,7 @@ def columns_of(schema: SchemaLike) -> Columns:
         Unsupported: a type that the specification does not have.
     """
     if isinstance(schema, str):
-        parsed = parse_columns(schema)
-        return Columns(tuple(Column(*definition) for definition in parsed.columns), parsed.primary_keys)
+        return parse_columns(schema)
     if isinstance(schema, TableSchema):
         return Columns(tuple(map(_column_of_field, schema.fields)), schema.primary_keys)
     if (arrow := _arrow_schema(schema)) is not None:
@@ -120,8 +101,8 @@ def _column(name: object, kind: object) -> Column:
         raise InvalidArgument(f"the column name {name!r} is no text")
     if isinstance(kind, str):
         # The text may go on after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
-        (definition,) = parse_columns(f"{_quoted(name)} {kind}", only=name).columns
-        return Column(*definition)
+        (column,) = parse_columns(f"{_quoted(name)} {kind}", only=name).columns
+        return column
     return Column(name, type_of(kind, name))
 
 

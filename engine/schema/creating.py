@@ -9,7 +9,8 @@ from dataclasses import replace
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options.parsing import names
-from morrow.engine.schema.columns import Column, SchemaLike, columns_of, numbered
+from morrow.engine.schema.columns import SchemaLike, columns_of, numbered
+from morrow.engine.schema.sql import Column
 from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.validation import validate_schema
 

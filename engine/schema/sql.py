@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import (
@@ -42,8 +42,9 @@ MAP<k, v>, MULTISET<t>, VECTOR<t, n> and ROW<name t, ...>"
 T = TypeVar("T")
 
 
-class Definition(NamedTuple):
-    """One column: its default is the text that schema files hold."""
+@dataclass(frozen=True)
+class Column:
+    """A column before it has an id. `default` is the text that schema files hold."""
 
     name: str
     type: DataType
@@ -52,14 +53,14 @@ class Definition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnList:
-    """What a column list says."""
+class Columns:
+    """Columns in order, and the primary key if their source names one."""
 
-    columns: tuple[Definition, ...]
+    columns: tuple[Column, ...]
     primary_keys: tuple[str, ...] = ()
 
 
-def parse_columns(text: str, *, only: str | None = None) -> ColumnList:
+def parse_columns(text: str, *, only: str | None = None) -> Columns:
     """Read a column list such as ``id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y', PRIMARY KEY (id)``.
 
     `only` names the one column that must be there, for errors.
@@ -68,7 +69,7 @@ def parse_columns(text: str, *, only: str | None = None) -> ColumnList:
         InvalidArgument: it does not parse. Unsupported: a type that Paimon does not have.
     """
     parser = _Parser(text)
-    columns: list[Definition] = []
+    columns: list[Column] = []
     keys: list[str] = []
     while not parser.at_end():
         if parser.take("PRIMARY", "KEY"):
@@ -82,7 +83,7 @@ def parse_columns(text: str, *, only: str | None = None) -> ColumnList:
             raise parser.error("',' or the end")
     if not columns or (only is not None and len(columns) > 1):
         raise InvalidArgument(f"{text!r} is no list of columns; write 'id BIGINT NOT NULL, name STRING'")
-    return ColumnList(tuple(columns), tuple(keys))
+    return Columns(tuple(columns), tuple(keys))
 
 
 def parse_type(text: str, column: str) -> DataType:
@@ -171,7 +172,7 @@ class _Parser:
         literal = self.next_of("text", "number", "word", expected="a literal")
         return default_text(literal)
 
-    def column(self) -> tuple[Definition, bool]:
+    def column(self) -> tuple[Column, bool]:
         self.subject = self.name()
         data_type, comment, default, is_key = self.type(), None, None, False
         while not self.at_end():
@@ -185,7 +186,7 @@ class _Parser:
                 data_type = data_type.with_nullable(False)
             elif not self.take("NOT", "ENFORCED"):
                 break
-        return Definition(self.subject, data_type, comment, default), is_key
+        return Column(self.subject, data_type, comment, default), is_key
 
     def type(self) -> DataType:
         word = self.next_of("word", expected=f"a type ({TYPE_HINT})").upper()

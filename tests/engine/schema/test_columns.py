@@ -12,7 +12,8 @@ import pytest
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.schema.columns import Column, columns_of, numbered
+from morrow.engine.schema.columns import columns_of, numbered
+from morrow.engine.schema.sql import Column
 
 EXPECTED = (Column("id", t.BigIntType()), Column("name", t.VarCharType()))
 ARROW = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.schema.sql import Definition, parse_columns, parse_type
+from morrow.engine.schema.sql import Column, parse_columns, parse_type
 
 
 def parsed(text: str) -> t.DataType:
@@ -58,12 +58,12 @@ def test_columns_with_comments_defaults_and_a_key() -> None:
         "PRIMARY KEY (id, `select`) NOT ENFORCED"
     )
     assert columns.columns == (
-        Definition("id", t.BigIntType(False), "the key"),
-        Definition("select", t.VarCharType(), None, "it's"),
-        Definition("n", t.IntType(False), None, "-5"),
-        Definition("d", t.DateType(), None, "2024-01-02"),
-        Definition("b", t.BooleanType(), None, "TRUE"),
-        Definition("z", t.IntType()),
+        Column("id", t.BigIntType(False), "the key"),
+        Column("select", t.VarCharType(), None, "it's"),
+        Column("n", t.IntType(False), None, "-5"),
+        Column("d", t.DateType(), None, "2024-01-02"),
+        Column("b", t.BooleanType(), None, "TRUE"),
+        Column("z", t.IntType()),
     )
     assert columns.primary_keys == ("id", "select")
     assert parse_columns("a INT PRIMARY KEY, b INT").primary_keys == ("a",)

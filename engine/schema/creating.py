@@ -10,8 +10,8 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options.parsing import names
 from morrow.engine.schema.columns import SchemaLike, columns_of, numbered
-from morrow.engine.schema.sql import Column
 from morrow.engine.schema.defaults import checked_default
+from morrow.engine.schema.sql import Column
 from morrow.engine.schema.validation import validate_schema
 
 PRIMARY_KEY_OPTION = "primary-key"

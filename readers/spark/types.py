@@ -1,8 +1,6 @@
-"""Arrow tables as Spark DataFrames, by createDataFrame. The only module here that knows pyspark."""
+"""Paimon's types as Spark has them, by way of Arrow."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,23 +20,18 @@ SPARK_TYPES = {
     pa.date32(): "DATE",
 }
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-def to_spark(table: pa.Table, spark: SparkSession) -> DataFrame:
-    """`table` as a Spark DataFrame; timestamps without a zone are TIMESTAMP_NTZ.
+def spark_arrow(schema: pa.Schema) -> pa.Schema:
+    """The Arrow schema that Spark takes for rows of this one.
 
     Raises:
-        Unsupported: a column whose type Spark does not have (TIME). Nanoseconds are cut off to microseconds.
+        Unsupported: a column whose type Spark does not have (TIME). Nanoseconds become microseconds.
     """
-    schema = pa.schema([_spark_field(field) for field in table.schema])
-    # Unsafe as far as nanoseconds go: they are cut off.
-    cast = table.cast(schema, safe=False)
-    if not any(_has_local_time(field.type) for field in schema):
-        return spark.createDataFrame(cast)
-    # Without a schema Spark would take timestamps without a zone for instants in the session's zone.
-    return spark.createDataFrame(cast, schema=", ".join(f"{_quoted(f.name)} {_ddl(f)}" for f in schema))
+    return pa.schema([_spark_field(field) for field in schema])
+
+
+def spark_ddl(schema: pa.Schema) -> str:
+    """The columns of a `spark_arrow` schema in Spark's SQL; timestamps without a zone are TIMESTAMP_NTZ."""
+    return ", ".join(f"{quoted(field.name)} {_ddl(field)}" for field in schema)
 
 
 def _spark_field(field: pa.Field) -> pa.Field:
@@ -80,7 +73,7 @@ def _ddl(field: pa.Field) -> str:
     kind, members = field.type, _members(field.type)
     suffix = "" if field.nullable else " NOT NULL"
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{_quoted(m.name)}: {_ddl(m)}' for m in members)}>{suffix}"
+        return f"STRUCT<{', '.join(f'{quoted(m.name)}: {_ddl(m)}' for m in members)}>{suffix}"
     if pa.types.is_map(kind):
         return f"MAP<{', '.join(_ddl(m.with_nullable(True)) for m in members)}>{suffix}"
     if members:
@@ -94,5 +87,6 @@ def _ddl(field: pa.Field) -> str:
     return SPARK_TYPES[kind] + suffix
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name as an identifier of Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"

@@ -93,6 +93,11 @@ class Scan:
         return self._given_plan or plan_with_fallback(self._metadata, self._request)
 
     @property
+    def store(self) -> FileStore:
+        """Where the files of the plan lie."""
+        return self._metadata.store
+
+    @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
         from morrow.engine.format.types import arrow_schema
@@ -189,10 +194,16 @@ class Scan:
         return duckdb_relation.relation(source, connection)
 
     def to_spark(self, spark: SparkSession) -> SparkDataFrame:
-        """A Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver."""
-        from morrow.readers import spark_handoff
+        """A Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver.
 
-        return spark_handoff.to_spark(self.to_arrow(), spark)
+        Raises:
+            Unsupported: a column whose type this version of Spark does not have (TIME before 4.1).
+            InvalidArgument: the rows take more than 1 GiB; `morrow.spark.read` leaves them to the executors.
+        """
+        from morrow.readers.spark import handoff
+
+        fields = [self._request.schema.by_name[name] for name in self._request.columns]
+        return handoff.to_spark(self.to_batches(), fields, spark, where=self._metadata.where)
 
     def count(self) -> int:
         """The number of rows, from metadata where that suffices."""

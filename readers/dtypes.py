@@ -177,8 +177,9 @@ def _named(field: pa.Field, chunk: pa.Array) -> pa.Array:
 def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
     """The same values in another Arrow layout of the same logical type, nested types included.
 
-    Lists, large lists and maps become what `type` says, struct members are taken in order and renamed, offsets
-    narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are floored.
+    Lists (also of a fixed size), large lists and maps become what `type` says, struct members are taken in order and
+    renamed, offsets narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are
+    floored.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or another logical type.
@@ -191,6 +192,8 @@ def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
     if pa.types.is_map(type):
         return _conform_map(array, type)
     if pa.types.is_list(type):
+        if pa.types.is_fixed_size_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
         return pa.ListArray.from_arrays(
             list_offsets(array), conform(array.values, type.value_type), type, mask=null_mask(array)
         )

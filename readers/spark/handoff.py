@@ -1,34 +1,47 @@
-"""Arrow tables as Spark DataFrames, by createDataFrame: for results that fit the driver."""
+"""Rows as a Spark DataFrame by createDataFrame from Arrow: for results that fit the driver."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
-from morrow.readers.spark.types import spark_arrow, spark_ddl
+from morrow.engine.format.types import DataField
+from morrow.readers.spark.types import as_spark, spark_schema, travel_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES = 1 << 30
-"""Of an Arrow table that is handed over whole, unless the caller says otherwise: it passes through driver and JVM."""
+"""Of rows in Arrow that are handed over, unless the caller says otherwise: they pass through driver and JVM."""
 
 
-def to_spark(table: pa.Table, spark: SparkSession, most_bytes: int = MOST_BYTES) -> DataFrame:
-    """`table` as a Spark DataFrame; timestamps without a zone are TIMESTAMP_NTZ.
+def to_spark(
+    batches: Iterable[pa.RecordBatch],
+    fields: Sequence[DataField],
+    spark: SparkSession,
+    *,
+    where: str,
+    most_bytes: int = MOST_BYTES,
+) -> DataFrame:
+    """Record batches of the columns `fields` as a Spark DataFrame, in the types of `morrow.readers.spark.types`.
+
+    Reading ends as soon as there is too much; batches travel one by one. `where` is named in errors.
 
     Raises:
-        Unsupported: a column whose type Spark does not have (TIME). Nanoseconds are cut off to microseconds.
+        Unsupported: a column whose type this version of Spark does not have.
         InvalidArgument: the rows take more than `most_bytes` as Arrow.
     """
-    if table.nbytes > most_bytes:
-        raise InvalidArgument(
-            f"{table.num_rows:,} rows of {table.nbytes >> 20:,} MiB are too many to hand over through the driver "
-            f"(at most {most_bytes >> 20:,} MiB); read them with morrow.spark.read, which leaves them to the executors"
-        )
-    schema = spark_arrow(table.schema)
-    # Unsafe as far as nanoseconds go: they are cut off. Chunks stay as they are and travel one by one.
-    # Without a schema Spark would take timestamps without a zone for instants in the session's zone.
-    return spark.createDataFrame(table.cast(schema, safe=False), schema=spark_ddl(schema))
+    schema, travel = spark_schema(fields), travel_schema(fields)
+    held, rows, size = [], 0, 0
+    for batch in batches:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if size > most_bytes:
+            raise InvalidArgument(
+                f"{where}: {rows:,} rows and more take over {most_bytes >> 20:,} MiB, too much to hand over through "
+                "the driver; read the table with morrow.spark.read, which leaves the rows to the executors"
+            )
+        held.append(as_spark(batch, travel))
+    return spark.createDataFrame(pa.Table.from_batches(held, travel), schema=schema)

@@ -1,43 +1,69 @@
 """Sections that Spark reads by itself: its vectorised Parquet scan, with Morrow's masks laid on it by a join.
 
-    files without a mask   ──Parquet scan──▶ rows
-    files with a mask      ──Parquet scan, row index──▶ join with (file, mask) ──bit at the row index──▶ rows
+    files without a mask ──Parquet scan────────────▶ rows
+    files with a mask    ──Parquet scan, row index─▶ semi join with (file, mask) on the bit at the row index ─▶ rows
 
-The masks are a small local relation that is broadcast: 64 rows to a BIGINT. The file is told by its size where all
-sizes differ, since a join by number costs half of one by name. Projections and filters of Spark reach the scan as for
-any Parquet files.
+The masks are a small local relation that is broadcast: 64 rows to a BIGINT. Projections and filters of Spark reach the
+scan as for any Parquet files. Files that differ in nothing that Spark has to be told share a scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from morrow.engine.format import types as t
-from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.format.types import DataField, DataType, same_values
+from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField
+from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.expressions import spark as expressions
 from morrow.readers.file_frames import written_fields
 from morrow.readers.masks import Mask
-from morrow.readers.spark.types import quoted, spark_arrow, spark_ddl
+from morrow.readers.row_kinds import INSERT, UPDATE_AFTER
+from morrow.readers.spark.choice import read_fields
+from morrow.readers.spark.folders import Folders, base_of
+from morrow.readers.spark.types import spark_schema, without_not_null
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
-FILE, MASK, POSITION = "__morrow_file", "__morrow_mask", "__morrow_position"
+Words: TypeAlias = npt.NDArray[np.int64]
+Names: TypeAlias = tuple[str | None, ...]
+
+FILE, MASK = "__morrow_file", "__morrow_mask"
 WORD_BITS = 64
-MICROSECONDS = 6
-PLAIN = (
-    t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DecimalType,
-    t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType, t.DateType,
+MOST_JOINED_ROWS = 1 << 20
+"""Rows without a mask that are read with masked files: looking up so many costs less than one more scan."""
+
+MOST_ALIKE = 2
+"""Masked files of one size: so many are told apart by scans of their own. More, and all are told by their names."""
+
+IS_LIVE = (
+    f"(shiftright(get({MASK}, CAST(shiftright(_metadata.row_index, 6) AS INT)),"
+    f" CAST(_metadata.row_index & {WORD_BITS - 1} AS INT)) & 1) = 1"
 )
-"""Types whose Parquet form Spark reads as Morrow does."""
+BY_SIZE = f"_metadata.file_size = {FILE} AND {IS_LIVE}"
+"""A join by a number costs half of one by a name."""
+BY_NAME = f"_metadata.file_name = {FILE} AND {IS_LIVE}"
+
+READ_OPTIONS = {
+    # A missing or damaged file is an error, whatever the session thinks of it.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    # Paimon counts days and ticks in the calendar of today, all the way back.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    # Paths are those of files and no patterns.
+    "__globPaths__": "false",
+}
 
 
 @dataclass(frozen=True)
@@ -49,109 +75,202 @@ class MaskedFile:
     mask: Mask
 
 
-def is_native(plan: ScanPlan, section: Section, fields: Sequence[DataField]) -> bool:
-    """Whether Spark reads the files of a section as Morrow does: Parquet files whose columns need no cast."""
-    if section.kind is SectionKind.STITCH or any(file.format != "parquet" for file in section.files):
-        return False
-    stored = [field for field in fields if field.name not in plan.schema.partition_keys]
-    if not all(_is_plain(field.type) for field in stored):
-        return False
-    return all(_reads_as_written(plan, file, stored) for file in section.files)
+@dataclass(frozen=True)
+class FileScan:
+    """Files that one scan of Spark's reads; `folders` where it takes the partitions' values from their paths."""
+
+    plan: ScanPlan
+    files: tuple[MaskedFile, ...]
+    names: Names
+    drops: bool
+    folders: Folders | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        return [each.file.path for each in self.files]
+
+    @cached_property
+    def fields(self) -> tuple[DataField, ...]:
+        """What Spark is told of the files: their columns, under the names that they have there."""
+        named = zip(read_fields(self.plan), self.names)
+        stored = (replace(field, name=name) for field, name in named if name is not None)
+        kind = (VALUE_KIND_FIELD,) if self.drops else ()
+        return (*stored, *kind, *(self.folders.fields if self.folders else ()))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the scan that are what they are called, in their order."""
+        days = self.folders.days if self.folders else ()
+        return tuple(field.name for field in self.fields if field.name not in days)
+
+    @property
+    def constants(self) -> Mapping[str, object]:
+        """The partition's values, where they are not taken from paths."""
+        keys = self.plan.schema.partition_keys if self.folders is None else ()
+        return dict(zip(keys, self.files[0].section.partition))
 
 
-def _is_plain(kind: DataType) -> bool:
-    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
-        # Finer ones are stored in a form whose meaning hangs on settings of the session.
-        return kind.precision <= MICROSECONDS
-    if isinstance(kind, t.ArrayType):
-        return _is_plain(kind.element)
-    if isinstance(kind, t.MapType):
-        return _is_plain(kind.key) and _is_plain(kind.value)
-    if isinstance(kind, t.RowType):
-        return all(_is_plain(field.type) for field in kind.fields)
-    return isinstance(kind, PLAIN)
-
-
-def _reads_as_written(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> bool:
-    written = {field.id: field for field in written_fields(plan, file)}
-    return all(field.id not in written or same_values(written[field.id].type, field.type) for field in fields)
-
-
-def native_frame(
-    plan: ScanPlan, files: Sequence[MaskedFile], fields: Sequence[DataField], spark: SparkSession
-) -> DataFrame:
-    """The live rows of the files with the columns `fields`, in no order."""
-    groups: dict[tuple[object, ...], list[MaskedFile]] = {}
+def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
+    """The files in as few scans as possible; those without a live row are left out."""
+    read = read_fields(plan)
+    shapes: dict[tuple[object, ...], Names] = {}
+    alike: dict[tuple[Names, bool], list[MaskedFile]] = {}
     for each in files:
-        retracts = each.section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
-        shape = (
-            each.file.schema_id, each.file.write_columns, each.section.partition,
-            each.mask is not None, retracts and each.file.may_hold_retractions,
-        )
-        groups.setdefault(shape, []).append(each)
-    frames = [_scan(plan, group, fields, spark, masked=shape[3], retracts=shape[4]) for shape, group in groups.items()]
-    return reduce(lambda left, right: left.unionAll(right), frames)
+        if each.mask is None or each.mask.any():
+            shape = each.file.schema_id, each.file.write_columns
+            if shape not in shapes:
+                shapes[shape] = _names(plan, each.file, read)
+            alike.setdefault((shapes[shape], _drops(plan, each)), []).append(each)
+    partitioned = any(name in plan.schema.partition_keys for name in plan.read_columns)
+    return [
+        FileScan(plan, tuple(group), names, drops, folders)
+        for (names, drops), some in alike.items()
+        for apart in _by_mask(some)
+        for told in _told_apart(apart)
+        for group, folders in (_by_partition(plan, told) if partitioned else [(told, None)])
+    ]
 
 
-def _scan(
-    plan: ScanPlan,
-    files: Sequence[MaskedFile],
-    fields: Sequence[DataField],
-    spark: SparkSession,
-    *,
-    masked: bool,
-    retracts: bool,
-) -> DataFrame:
-    from pyspark.sql import functions as F
+def _names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
+    """The names under which Spark has to ask for columns of a file; None for a column that is not there.
 
-    written = {field.id: field for field in written_fields(plan, files[0].file)}
-    constants = dict(zip(plan.schema.partition_keys, files[0].section.partition))
-    stored = [f for f in fields if f.name not in constants and f.id in written]
-    columns = [pa.field(written[f.id].name, written[f.id].type.arrow()) for f in stored]
-    if retracts:
-        columns.append(pa.field(VALUE_KIND, pa.int8()))
-    frame = spark.read.schema(spark_ddl(spark_arrow(pa.schema(columns)))).parquet(*(each.file.path for each in files))
-    if masked:
-        frame = _masked(frame, files, spark)
-    if retracts:
-        frame = frame.where(F.col(VALUE_KIND).isin(0, 2))
-    return frame.select(*(_column(field, written, constants) for field in fields))
+    A column that came later is asked for all the same, and null, unless another one has its name.
+    """
+    written = {field.id: field.name for field in written_fields(plan, file)}
+    taken = {name.casefold() for name in written.values()}
+    return tuple(written.get(f.id, None if f.name.casefold() in taken else f.name) for f in read)
 
 
-def _column(field: DataField, written: Mapping[int, DataField], constants: Mapping[str, object]) -> Column:
-    from pyspark.sql import functions as F
-
-    if field.name in constants:
-        kind = _ddl_of(field)
-        return F.lit(constants[field.name]).cast(kind).alias(field.name)
-    if field.id not in written:
-        return F.lit(None).cast(_ddl_of(field)).alias(field.name)
-    return F.col(quoted(written[field.id].name)).alias(field.name)
+def _drops(plan: ScanPlan, each: MaskedFile) -> bool:
+    """Whether retractions are to be left out by their kind: masks of a merge have left them out already."""
+    raw = each.section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
+    return raw and each.file.may_hold_retractions
 
 
-def _ddl_of(field: DataField) -> str:
-    return spark_ddl(spark_arrow(pa.schema([pa.field("x", field.type.arrow())]))).removeprefix("`x` ")
+def _by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
+    """Files without a mask and those with one; a few of the former are read with the latter."""
+    plain = [each for each in files if each.mask is None]
+    masked = [each for each in files if each.mask is not None]
+    if masked and sum(each.file.row_count for each in plain) <= MOST_JOINED_ROWS:
+        return [[*masked, *plain]]
+    return [group for group in (plain, masked) if group]
 
 
-def _masked(frame: DataFrame, files: Sequence[MaskedFile], spark: SparkSession) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    sizes = [each.file.size for each in files]
-    by_size = len(set(sizes)) == len(sizes)
-    names = pa.array(sizes if by_size else [each.file.path.rsplit("/", 1)[-1] for each in files])
-    masks = pa.array([_words(each.mask) for each in files], pa.list_(pa.int64()))
-    relation = spark.createDataFrame(pa.table({FILE: names, MASK: masks}))
-    frame = frame.withColumns({
-        FILE: F.col("_metadata.file_size" if by_size else "_metadata.file_name"),
-        POSITION: F.col("_metadata.row_index"),
-    })
-    word = f"get({MASK}, cast(shiftright({POSITION}, 6) AS INT))"
-    bit = f"(shiftright({word}, cast({POSITION} & {WORD_BITS - 1} AS INT)) & 1) = 1"
-    return frame.join(F.broadcast(relation), FILE).where(bit)
+def _told_apart(files: list[MaskedFile]) -> list[list[MaskedFile]]:
+    """Masked files in groups that sizes or names tell apart."""
+    if not _is_masked(files):
+        return [files]
+    by_size, by_name = _repetitions(files, _size), _repetitions(files, _name)
+    few = sum(each.file.row_count for each in files) <= MOST_JOINED_ROWS
+    return by_size if len(by_size) <= (1 if few else MOST_ALIKE) else by_name
 
 
-def _words(mask: Mask) -> npt.NDArray[np.int64]:
-    """A mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
-    assert mask is not None
-    packed = np.packbits(mask.to_numpy(), bitorder="little")
-    return np.pad(packed, (0, -len(packed) % 8)).view(np.int64)
+def _repetitions(files: list[MaskedFile], key: Callable[[MaskedFile], object]) -> list[list[MaskedFile]]:
+    """The first file of each key, then the second ones, and so on."""
+    seen: Counter[object] = Counter()
+    groups: list[list[MaskedFile]] = []
+    for each in files:
+        number = seen[key(each)]
+        seen[key(each)] += 1
+        if number == len(groups):
+            groups.append([])
+        groups[number].append(each)
+    return groups
+
+
+def _is_masked(files: Sequence[MaskedFile]) -> bool:
+    return any(each.mask is not None for each in files)
+
+
+def _size(each: MaskedFile) -> int:
+    return each.file.size
+
+
+def _name(each: MaskedFile) -> str:
+    return each.file.path.rpartition("/")[2]
+
+
+def _by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[MaskedFile], Folders | None]]:
+    """One scan where paths tell the partitions as Spark understands them, else one for each partition."""
+    by_value: dict[tuple[object, ...], list[MaskedFile]] = {}
+    for each in files:
+        by_value.setdefault(each.section.partition, []).append(each)
+    if len(by_value) > 1:
+        base = base_of(plan, [(each.file.path, each.section.partition) for each in files])
+        if base is not None:
+            return [(files, base)]
+    return [(group, None) for group in by_value.values()]
+
+
+def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession) -> DataFrame:
+    """The live rows of a scan that the filter keeps, columns `plan.columns`."""
+    from pyspark.sql.functions import expr
+
+    frame = _reader(scan, spark).parquet(*scan.paths)
+    if plan.filter.predicate != ALWAYS:
+        columns = _columns(plan, scan, plan.filter.columns)
+        frame = frame.where(expressions.compile(plan.filter.predicate, plan.schema.fields, columns.__getitem__))
+    if _is_masked(scan.files):
+        frame = _masked(frame, scan, spark)
+    if scan.drops:
+        frame = frame.where(expr(f"{VALUE_KIND} IN ({INSERT}, {UPDATE_AFTER})"))
+    # Often they are so already, and every call into the JVM costs time.
+    if scan.columns == plan.columns:
+        return frame
+    columns = _columns(plan, scan, plan.columns)
+    return frame.select([columns[name].alias(name) for name in plan.columns])
+
+
+def _reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
+    reader = spark.read.options(**READ_OPTIONS).schema(spark_schema(without_not_null(scan.fields)))
+    return reader.option("basePath", scan.folders.base) if scan.folders else reader
+
+
+def _columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:
+    """Where columns are found in the scan: as columns of the files, or as constants."""
+    from pyspark.sql.functions import col, date_from_unix_date
+
+    names = {field.name: name for field, name in zip(read_fields(plan), scan.names)}
+    constants = scan.constants
+    days = scan.folders.days if scan.folders else frozenset()
+    columns = {}
+    for name in wanted:
+        stored = names.get(name, name)
+        if name in constants or stored is None:
+            columns[name] = expressions.literal(constants.get(name), plan.schema.by_name[name].type, name)
+        else:
+            column = col(quoted(stored))
+            columns[name] = date_from_unix_date(column) if name in days else column
+    return columns
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's columns take it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
+    from pyspark.sql.functions import broadcast, expr
+
+    by_size = len({_size(each) for each in scan.files}) == len(scan.files)
+    key = _size if by_size else _name
+    relation = mask_relation([key(each) for each in scan.files], list(map(mask_words, scan.files)), spark)
+    return frame.join(broadcast(relation), expr(BY_SIZE if by_size else BY_NAME), "left_semi")
+
+
+def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: SparkSession) -> DataFrame:
+    """What tells a file beside its mask."""
+    from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+    kind = LongType() if isinstance(keys[0], int) else StringType()
+    words = pa.array(masks, pa.list_(pa.int64()))
+    schema = StructType([StructField(FILE, kind), StructField(MASK, ArrayType(LongType()))])
+    return spark.createDataFrame(pa.table({FILE: pa.array(keys), MASK: words}), schema=schema)
+
+
+def mask_words(each: MaskedFile) -> Words:
+    """A file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
+    if each.mask is None:
+        return np.full(-(-each.file.row_count // WORD_BITS), -1, np.int64)
+    bits = np.packbits(each.mask.to_numpy(), bitorder="little")
+    return np.pad(bits, (0, -len(bits) % 8)).view(np.int64)

@@ -1,92 +1,192 @@
-"""Paimon's types as Spark has them, by way of Arrow."""
+"""Paimon's types in Spark, and rows on their way there.
+
+=====================  =======================  ================================================================
+Paimon                 Spark                    travels as Arrow
+=====================  =======================  ================================================================
+CHAR, VARCHAR          STRING                   string
+BINARY, BYTES, BLOB    BINARY                   binary
+DECIMAL(p, s)          DECIMAL(p, s)            decimal128(p, s)
+TIME                   TIME(3), from Spark 4.1  time64[ns]
+TIMESTAMP              TIMESTAMP_NTZ            timestamp[us]; nanoseconds are cut off
+TIMESTAMP_LTZ          TIMESTAMP                timestamp[us, UTC]; nanoseconds are cut off
+ARRAY, VECTOR          ARRAY                    list
+MAP, MULTISET          MAP                      map; of a multiset, elements with their counts
+ROW                    STRUCT                   struct
+VARIANT                VARIANT                  struct<value: binary, metadata: binary>, marked as a variant
+=====================  =======================  ================================================================
+
+The other types are the same in all three.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format import types as t
+from morrow.readers.dtypes import conform
 
-SPARK_TYPES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.large_string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.date32(): "DATE",
-}
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType as SparkType
+    from pyspark.sql.types import StructType
 
-def spark_arrow(schema: pa.Schema) -> pa.Schema:
-    """The Arrow schema that Spark takes for rows of this one.
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+LEAVE_OUT = "leave the column out by columns=[...]"
+TIME_DIGITS = 3
+"""Paimon keeps milliseconds of a day."""
+
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+"""How Spark tells a variant from any other struct of these members."""
+
+
+def spark_schema(fields: Sequence[t.DataField]) -> StructType:
+    """Columns as Spark has them, NOT NULL where they are.
 
     Raises:
-        Unsupported: a column whose type Spark does not have (TIME). Nanoseconds become microseconds.
+        Unsupported: a column whose type this version of Spark does not have (TIME before 4.1).
     """
-    return pa.schema([_spark_field(field) for field in schema])
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(f.name, spark_type(f.type, f.name), f.type.nullable) for f in fields])
 
 
-def spark_ddl(schema: pa.Schema) -> str:
-    """The columns of a `spark_arrow` schema in Spark's SQL; timestamps without a zone are TIMESTAMP_NTZ."""
-    return ", ".join(f"{quoted(field.name)} {_ddl(field)}" for field in schema)
+def spark_type(kind: t.DataType, column: str) -> SparkType:
+    """The Spark type of a Paimon type; `column` is named in errors. Raises as `spark_schema`."""
+    from pyspark.sql import types as s
+
+    build = _SPARK.get(type(kind))
+    if build is None:
+        raise Unsupported(f"the type {kind} of column {column!r} in Spark", hint=LEAVE_OUT)
+    return build(s, kind, column)
 
 
-def _spark_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_spark_type(field.type, field.name))
+def travel_schema(fields: Iterable[t.DataField]) -> pa.Schema:
+    """The Arrow schema in which Spark takes rows of `spark_schema`."""
+    return pa.schema([_travel_field(field) for field in fields])
 
 
-def _spark_type(kind: pa.DataType, name: str) -> pa.DataType:
-    """The Arrow type that createDataFrame takes for `kind`."""
-    if pa.types.is_time(kind):
-        raise Unsupported(f"the type {kind} of column {name!r} in Spark", hint="leave the column out, or cast it first")
-    if pa.types.is_timestamp(kind) and kind.unit != "us":
-        return pa.timestamp("us", tz=kind.tz)
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([_spark_field(member) for member in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_spark_field(kind.key_field), _spark_field(kind.item_field))
-    if pa.types.is_list(kind):
-        return pa.list_(_spark_field(kind.value_field))
+def as_spark(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows with Morrow's Arrow types in those of `travel_schema`; columns that are the same are not copied."""
+    columns = [_conformed(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    return type(rows).from_arrays(columns, schema=schema)
+
+
+def without_not_null(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
+    """The columns, nullable all through: what Spark makes of the columns of files that it reads itself."""
+    return tuple(replace(field, type=_nullable(field.type)) for field in fields)
+
+
+def _conformed(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([conform(chunk, kind) for chunk in column.chunks], kind)
+    return conform(column, kind)
+
+
+@lru_cache(maxsize=512)
+def _nullable(kind: t.DataType) -> t.DataType:
+    kind = kind.with_nullable(True)
+    if isinstance(kind, (t.ArrayType, t.VectorType)):
+        return replace(kind, element=_nullable(kind.element))
+    if isinstance(kind, t.MapType):
+        return replace(kind, key=_nullable(kind.key), value=_nullable(kind.value))
+    if isinstance(kind, t.MultisetType):
+        return t.MapType(key=_nullable(kind.element), value=t.IntType())
+    if isinstance(kind, t.RowType):
+        return replace(kind, fields=without_not_null(kind.fields))
     return kind
 
 
-def _members(kind: pa.DataType) -> list[pa.Field]:
-    """Fields of the members of a nested type."""
-    if pa.types.is_map(kind):
-        return [kind.key_field, kind.item_field]
-    return [kind.field(i) for i in range(kind.num_fields)]
+# --- Paimon to Spark ---
+
+Build = Callable[[Any, Any, str], Any]
 
 
-def _has_local_time(kind: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind):
-        return kind.tz is None
-    return any(_has_local_time(member.type) for member in _members(kind))
+def _named(name: str) -> Build:
+    return lambda s, _kind, _column: getattr(s, name)()
 
 
-def _ddl(field: pa.Field) -> str:
-    """The field's type in Spark's SQL."""
-    kind, members = field.type, _members(field.type)
-    suffix = "" if field.nullable else " NOT NULL"
-    if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{quoted(m.name)}: {_ddl(m)}' for m in members)}>{suffix}"
-    if pa.types.is_map(kind):
-        return f"MAP<{', '.join(_ddl(m.with_nullable(True)) for m in members)}>{suffix}"
-    if members:
-        return f"ARRAY<{_ddl(members[0].with_nullable(True))}>{suffix}"
-    if pa.types.is_timestamp(kind):
-        return ("TIMESTAMP_NTZ" if kind.tz is None else "TIMESTAMP") + suffix
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale}){suffix}"
-    if kind not in SPARK_TYPES:
-        raise Unsupported(f"the type {kind} of column {field.name!r} in Spark", hint="leave the column out")
-    return SPARK_TYPES[kind] + suffix
+def _time(s: Any, kind: t.TimeType, column: str) -> Any:
+    if not hasattr(s, "TimeType"):
+        raise Unsupported(f"the type {kind} of column {column!r} in Spark before 4.1", hint=LEAVE_OUT)
+    return s.TimeType(TIME_DIGITS)
 
 
-def quoted(name: str) -> str:
-    """The name as an identifier of Spark's SQL."""
-    return "`" + name.replace("`", "``") + "`"
+def _array(s: Any, kind: t.ArrayType | t.VectorType, column: str) -> Any:
+    return s.ArrayType(spark_type(kind.element, column), kind.element.nullable)
+
+
+def _map(s: Any, kind: t.MapType, column: str) -> Any:
+    return s.MapType(spark_type(kind.key, column), spark_type(kind.value, column), kind.value.nullable)
+
+
+_SPARK: Mapping[type[t.DataType], Build] = {
+    t.BooleanType: _named("BooleanType"),
+    t.TinyIntType: _named("ByteType"),
+    t.SmallIntType: _named("ShortType"),
+    t.IntType: _named("IntegerType"),
+    t.BigIntType: _named("LongType"),
+    t.FloatType: _named("FloatType"),
+    t.DoubleType: _named("DoubleType"),
+    t.DecimalType: lambda s, kind, _: s.DecimalType(kind.precision, kind.scale),
+    t.CharType: _named("StringType"),
+    t.VarCharType: _named("StringType"),
+    t.BinaryType: _named("BinaryType"),
+    t.VarBinaryType: _named("BinaryType"),
+    t.BlobType: _named("BinaryType"),
+    t.DateType: _named("DateType"),
+    t.TimeType: _time,
+    t.TimestampType: _named("TimestampNTZType"),
+    t.LocalZonedTimestampType: _named("TimestampType"),
+    t.VariantType: _named("VariantType"),
+    t.ArrayType: _array,
+    t.VectorType: _array,
+    t.MapType: _map,
+    t.MultisetType: lambda s, kind, column: s.MapType(spark_type(kind.element, column), s.IntegerType(), False),
+    t.RowType: lambda _s, kind, _column: spark_schema(kind.fields),
+}
+
+# --- Paimon to the Arrow that travels ---
+
+
+def _travel_field(field: t.DataField) -> pa.Field:
+    return pa.field(field.name, _travel_type(field.type), nullable=field.type.nullable)
+
+
+def _travel_type(kind: t.DataType) -> pa.DataType:
+    build = _TRAVEL.get(type(kind))
+    return kind.arrow() if build is None else build(kind)
+
+
+def _element(kind: t.DataType) -> pa.Field:
+    return pa.field("element", _travel_type(kind), nullable=kind.nullable)
+
+
+def _entries(key: t.DataType, value: t.DataType) -> pa.DataType:
+    return pa.map_(
+        pa.field("key", _travel_type(key), nullable=False), pa.field("value", _travel_type(value), value.nullable)
+    )
+
+
+_TRAVEL: Mapping[type[t.DataType], Callable[[Any], pa.DataType]] = {
+    t.BlobType: lambda _: pa.binary(),
+    t.TimeType: lambda _: pa.time64("ns"),
+    t.TimestampType: lambda _: pa.timestamp("us"),
+    t.LocalZonedTimestampType: lambda _: pa.timestamp("us", tz="UTC"),
+    t.VariantType: lambda _: VARIANT,
+    t.ArrayType: lambda kind: pa.list_(_element(kind.element)),
+    t.VectorType: lambda kind: pa.list_(_element(kind.element)),
+    t.MapType: lambda kind: _entries(kind.key, kind.value),
+    t.MultisetType: lambda kind: _entries(kind.element, t.IntType(nullable=False)),
+    t.RowType: lambda kind: pa.struct([_travel_field(field) for field in kind.fields]),
+}

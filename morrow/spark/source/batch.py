@@ -1,0 +1,51 @@
+"""Plans of batch reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from morrow.engine.plan.predicate import Predicate
+from morrow.scan import Scan
+from morrow.spark.source.filters import all_of, translated
+from morrow.spark.source.options import Options
+from morrow.spark.source.pieces import pieces
+from morrow.spark.source.plain import Piece
+from morrow.spark.source.schemas import check_schema, fields_of, scan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+
+@dataclass
+class BatchPlanner:
+    """The plan of one read, to which Spark adds filters."""
+
+    scan: Scan
+    pushed: list[Predicate] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], schema: StructType) -> BatchPlanner:
+        """Raises as `schemas.schema_of`, and `InvalidArgument` for a schema that is not the table's."""
+        scan = scan_of(Options(given))
+        check_schema(schema, fields_of(scan))
+        return cls(scan)
+
+    def push(self, filters: Iterable[Filter]) -> list[Filter]:
+        """Take the filters that can be said exactly; the others are handed back for Spark to test."""
+        fields = {field.name: field for field in fields_of(self.scan)}
+        left = []
+        for one in filters:
+            predicate = translated(one, fields)
+            if predicate is None:
+                left.append(one)
+            else:
+                self.pushed.append(predicate)
+        return left
+
+    def partitions(self) -> list[Piece]:
+        """Groups of the plan's sections."""
+        scan = self.scan.narrowed(filter=all_of(self.pushed)) if self.pushed else self.scan
+        return pieces(scan.plan, scan.store)

@@ -1,0 +1,194 @@
+"""The data source ``morrow`` as Spark wants it: thin classes, whose work is done by the modules beside this one.
+
+Spark makes them anew for each step, in processes of their own: the schema, the plan, each task, the commit. What they
+know is the options; what one step tells another travels in `plain`. Those modules are imported by the methods, since
+an executor's process has to be set up before Polars starts in it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from morrow.readers.spark.tasks import _use_cores_of_task as use_cores_of_task
+from morrow.spark.source.plain import Piece, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from morrow.spark.source.batch import BatchPlanner
+    from morrow.spark.source.stream import StreamPlanner
+
+NAME = "morrow"
+RUN_BYTES = 8
+"""Of randomness in the name of a run."""
+
+
+class MorrowDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types where it is not installed
+    """``spark.read.format("morrow")`` and its siblings; `options` tells what may be given."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        from morrow.spark.source.schemas import schema_of
+
+        return schema_of(self.options)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        from morrow.spark.source.options import Options
+
+        reader = PushingReader if Options(self.options).pushes_filters else BatchReader
+        return reader(dict(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        return StreamReader(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(dict(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        return StreamWriter(dict(self.options), schema, overwrite)
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]  # as above
+    """Reads one snapshot, chosen when the read is planned."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        from morrow.spark.source.batch import BatchPlanner
+
+        self._planner: BatchPlanner | None = BatchPlanner.of(options, schema)
+
+    def partitions(self) -> Sequence[Piece]:
+        return self._known.partitions()
+
+    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:
+        use_cores_of_task()
+        from morrow.spark.source.pieces import batches
+
+        # A table without files is one partition of nothing.
+        return batches(partition) if isinstance(partition, Piece) else iter(())
+
+    @property
+    def _known(self) -> BatchPlanner:
+        assert self._planner is not None, "executors plan nothing"
+        return self._planner
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_planner": None}
+
+
+class PushingReader(BatchReader):
+    """Takes Spark's filters too, for a DataFrame that is used by one query.
+
+    Spark 4.3 keeps what a reader made of the filters of one query for later ones of the same DataFrame: after
+    ``frame.filter("id = 1").collect()`` this reader gives ``frame.count()`` one row. So filters are left to Spark
+    unless the option ``push-filters`` asks for this; the option ``filter`` is always safe.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        return self._known.push(filters)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
+    """Follows the table's snapshots; see `stream` for its offsets."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        from morrow.spark.source.stream import StreamPlanner
+
+        self._planner: StreamPlanner | None = StreamPlanner.of(options, schema)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return self._known.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return self._known.read_limit()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return self._known.latest(start, limit)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return self._known.newest()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._known.stop_at_newest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Piece]:
+        return self._known.partitions(start, end)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._known.processed(end)
+
+    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:
+        use_cores_of_task()
+        from morrow.spark.source.pieces import batches
+
+        return batches(partition)
+
+    @property
+    def _known(self) -> StreamPlanner:
+        assert self._planner is not None, "executors plan nothing"
+        return self._planner
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_planner": None}
+
+
+class _Writer:
+    """What both writers are made of. Making one makes the table, where there is none."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        from morrow.spark.source.creating import ensure_table
+
+        ensure_table(options, schema)
+        self._options = options
+        self._overwrite = overwrite
+        self._run = secrets.token_hex(RUN_BYTES)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        use_cores_of_task()
+        from morrow.spark.source.sink import write
+
+        return write(self._options, self._run, iterator, overwrite=self._overwrite)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # as above
+    """Appends or overwrites in one commit."""
+
+    def commit(self, messages: list[Written | None]) -> None:
+        from morrow.spark.source.sink import commit
+
+        commit(self._options, messages, overwrite=self._overwrite)
+
+    def abort(self, messages: list[Written | None]) -> None:
+        from morrow.spark.source.sink import abort
+
+        abort(self._options, messages)
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+    """Commits each micro-batch once: the commit user is the query, the identifier the batch's number."""
+
+    def commit(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        from morrow.spark.source.sink import commit
+
+        commit(self._options, messages, overwrite=self._overwrite, batch_id=batchId)
+
+    def abort(self, messages: list[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
+        from morrow.spark.source.sink import abort
+
+        abort(self._options, messages)

@@ -1,0 +1,136 @@
+"""Spark's filters as predicates: those that can be said exactly are Morrow's to test, the others stay Spark's."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import datasource as spark
+
+from morrow.engine.format import types as t
+from morrow.engine.format.types import DataField, DataType
+from morrow.engine.plan.filter.literals import comparison, is_null, membership, not_null
+from morrow.engine.plan.predicate import NEVER, And, Leaf, Op, Or, Predicate
+
+MICROSECONDS = 6
+"""Finer timestamps are cut off on their way to Spark, so that a comparison there may come out otherwise."""
+
+NUMBERS = (int, float, Decimal)
+TEXTS = (t.CharType, t.VarCharType)
+
+VALUES: Mapping[type[DataType], tuple[type, ...]] = {
+    t.BooleanType: (bool,),
+    t.TinyIntType: NUMBERS,
+    t.SmallIntType: NUMBERS,
+    t.IntType: NUMBERS,
+    t.BigIntType: NUMBERS,
+    t.FloatType: NUMBERS,
+    t.DoubleType: NUMBERS,
+    t.DecimalType: NUMBERS,
+    t.CharType: (str,),
+    t.VarCharType: (str,),
+    t.DateType: (dt.date,),
+    t.TimestampType: (dt.datetime,),
+}
+"""What the literals of a column are; of other types (instants, whose zone Spark does not tell) filters stay Spark's."""
+
+
+def translated(filter: spark.Filter, fields: Mapping[str, DataField]) -> Predicate | None:
+    """The predicate that keeps the same rows; None when there is none."""
+    if isinstance(filter, spark.Not):
+        return _built(_NEGATED, filter.child, fields)
+    return _built(_PLAIN, filter, fields)
+
+
+Build = Callable[[DataField, Any], Predicate | None]
+
+
+def _built(
+    builders: Mapping[type[spark.Filter], Build], filter: spark.Filter, fields: Mapping[str, DataField]
+) -> Predicate | None:
+    build = builders.get(type(filter))
+    path: tuple[str, ...] = getattr(filter, "attribute", ())
+    if build is None or len(path) != 1 or path[0] not in fields:
+        return None
+    return build(fields[path[0]], getattr(filter, "value", None))
+
+
+def _is_comparable(field: DataField, value: object) -> bool:
+    kinds = VALUES.get(type(field.type), ())
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        return False
+    if isinstance(field.type, t.DateType):
+        return not isinstance(value, dt.datetime)
+    if isinstance(field.type, t.TimestampType):
+        return field.type.precision <= MICROSECONDS and isinstance(value, dt.datetime) and value.tzinfo is None
+    return True
+
+
+def _compared(op: Op) -> Build:
+    return lambda field, value: comparison(field, op, value) if _is_comparable(field, value) else None
+
+
+def _in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
+    known = [value for value in values if value is not None]  # nothing equals null
+    return membership(field, known) if all(_is_comparable(field, value) for value in known) else None
+
+
+def _not_in(field: DataField, values: tuple[Any, ...]) -> Predicate | None:
+    if any(value is None for value in values):
+        return NEVER  # whether null is among them is unknown
+    return membership(field, values, negated=True) if all(_is_comparable(field, v) for v in values) else None
+
+
+def _same(field: DataField, value: object) -> Predicate | None:
+    if value is None:
+        return is_null(field)
+    return _compared(Op.EQ)(field, value)
+
+
+def _not_same(field: DataField, value: object) -> Predicate | None:
+    if value is None:
+        return not_null(field)
+    other = _compared(Op.NE)(field, value)
+    return None if other is None else Or((other, is_null(field)))
+
+
+def _starts(op: Op) -> Build:
+    def build(field: DataField, value: object) -> Predicate | None:
+        if not isinstance(field.type, TEXTS) or not isinstance(value, str):
+            return None
+        return Leaf(field.name, op, (value,))
+
+    return build
+
+
+_PLAIN: Mapping[type[spark.Filter], Build] = {
+    spark.EqualTo: _compared(Op.EQ),
+    spark.EqualNullSafe: _same,
+    spark.GreaterThan: _compared(Op.GT),
+    spark.GreaterThanOrEqual: _compared(Op.GE),
+    spark.LessThan: _compared(Op.LT),
+    spark.LessThanOrEqual: _compared(Op.LE),
+    spark.In: _in,
+    spark.IsNull: lambda field, _: is_null(field),
+    spark.IsNotNull: lambda field, _: not_null(field),
+    spark.StringStartsWith: _starts(Op.STARTS_WITH),
+}
+_NEGATED: Mapping[type[spark.Filter], Build] = {
+    spark.EqualTo: _compared(Op.NE),
+    spark.EqualNullSafe: _not_same,
+    spark.GreaterThan: _compared(Op.LE),
+    spark.GreaterThanOrEqual: _compared(Op.LT),
+    spark.LessThan: _compared(Op.GE),
+    spark.LessThanOrEqual: _compared(Op.GT),
+    spark.In: _not_in,
+    spark.IsNull: lambda field, _: not_null(field),
+    spark.IsNotNull: lambda field, _: is_null(field),
+    spark.StringStartsWith: _starts(Op.NOT_STARTS_WITH),
+}
+
+
+def all_of(predicates: list[Predicate]) -> Predicate:
+    """The conjunction."""
+    return predicates[0] if len(predicates) == 1 else And(tuple(predicates))

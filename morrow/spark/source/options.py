@@ -1,0 +1,220 @@
+"""The options of ``format("morrow")``, taken apart and checked; whatever is not known is an error.
+
+Reading    columns, filter, push-filters, branch, one of as-of, snapshot, tag, timestamp, watermark
+Streams    starting-snapshot, starting-timestamp, scan.mode (``full`` or ``latest``), read.changelog, consumer-id,
+           max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, ...maxBytesPerTrigger, ...maxRowsPerTrigger
+Writing    kinds, commit-user, commit-identifier, partitionOverwriteMode (``static`` or ``dynamic``)
+New tables primary-key, partition and the table's own options
+Stores     ``storage.<name>``, as `storage_options` of `morrow.open`
+
+Names are told apart without regard to case, as Spark does it. The names that other tools have for them are taken too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from morrow.engine.errors import InvalidArgument
+
+T = TypeVar("T")
+
+STORAGE_PREFIX = "storage."
+"""Spark hides the values of options that are called secret, token, password or access key where it prints plans."""
+
+ALIASES = {
+    "scan.snapshot-id": "snapshot",
+    "scan.tag-name": "tag",
+    "scan.timestamp": "timestamp",
+    "scan.timestamp-millis": "timestamp",
+    "timestampasof": "timestamp",
+    "scan.watermark": "watermark",
+    "scan.version": "as-of",
+    "versionasof": "as-of",
+    "scan.from-snapshot-id": "starting-snapshot",
+}
+"""Names of Paimon and of Spark for what has a name here."""
+
+LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
+BEGINNINGS = ("starting-snapshot", "starting-timestamp", "scan.mode")
+OF_STREAMS = (*BEGINNINGS, "consumer-id", "read.changelog", "max-snapshots-per-trigger", *LIMITS.values())
+
+PUSH_FILTERS = "push-filters"
+
+OF_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+"""What Spark hands over besides."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a batch reads: arguments of `Table.scan`."""
+
+    columns: tuple[str, ...] | None
+    filter: str | None
+    travel: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Where a stream begins, what its rows are led by, and how much a micro-batch takes."""
+
+    columns: tuple[str, ...] | None
+    filter: str | None
+    starting_snapshot: int | None
+    starting_timestamp: int | str | None
+    start: str
+    kinds: bool
+    consumer_id: str | None
+    most_snapshots: int | None
+    limit: tuple[str, int] | None
+    """``files``, ``bytes`` or ``rows``, and how many."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """How rows are written; `table` are options of the table, which it has or is made with."""
+
+    kinds: str | None
+    commit_user: str | None
+    commit_identifier: int | None
+    dynamic_overwrite: bool
+    table: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The table's path and branch, and what its store needs; `branch` None is main."""
+
+    path: str
+    branch: str | None
+    storage_options: Mapping[str, str] = field(repr=False)
+
+
+class Options:
+    """Options as Spark gives them. Each getter raises `InvalidArgument` for a value that is none."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given: dict[str, str] = {}
+        for key, value in given.items():
+            name = ALIASES.get(key.lower(), key.lower())
+            if name in self._given:
+                raise InvalidArgument(f"the option {name!r} is given twice, under different names")
+            self._given[name] = value
+
+    def place(self) -> Place:
+        path = self._given.get("path")
+        if not path:
+            raise InvalidArgument('there is no table: give its path, .load("warehouse/db.db/orders")')
+        names = [name for name in self._given if name.startswith(STORAGE_PREFIX)]
+        storage = {name.removeprefix(STORAGE_PREFIX): self._given[name] for name in names}
+        return Place(path, self._given.get("branch"), storage)
+
+    @property
+    def pushes_filters(self) -> bool:
+        """Whether Spark shall hand its filters over; see `datasource.PushingReader`."""
+        return self._get(PUSH_FILTERS, _boolean) or False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether there is an option that only streams have."""
+        return any(name in OF_STREAMS for name in self._given)
+
+    def read(self) -> ReadOptions:
+        """The options of a batch read. Those of a stream are refused, as are unknown ones."""
+        travel: dict[str, Callable[[str], int | str]] = {
+            "as-of": _id_or_text,
+            "snapshot": int,
+            "tag": str,
+            "timestamp": _id_or_text,
+            "watermark": int,
+        }
+        self._only("columns", "filter", PUSH_FILTERS, *travel)
+        found = {name.replace("-", "_"): self._get(name, parse) for name, parse in travel.items()}
+        chosen = {name: value for name, value in found.items() if value is not None}
+        return ReadOptions(self._get("columns", _columns), self._given.get("filter"), chosen)
+
+    def stream(self) -> StreamOptions:
+        """The options of a stream that is read."""
+        self._only("columns", "filter", *OF_STREAMS)
+        _at_most_one("where a stream begins", [name for name in BEGINNINGS if name in self._given])
+        sizes = [(what, self._get(name, _positive)) for what, name in LIMITS.items() if name in self._given]
+        _at_most_one("what a batch takes", [LIMITS[what] for what, _ in sizes])
+        return StreamOptions(
+            columns=self._get("columns", _columns),
+            filter=self._given.get("filter"),
+            starting_snapshot=self._get("starting-snapshot", int),
+            starting_timestamp=self._get("starting-timestamp", _id_or_text),
+            start=self._get("scan.mode", _one_of("full", "latest")) or "full",
+            kinds=self._get("read.changelog", _boolean) or False,
+            consumer_id=self._given.get("consumer-id"),
+            most_snapshots=self._get("max-snapshots-per-trigger", _positive),
+            limit=next(((what, size) for what, size in sizes if size is not None), None),
+        )
+
+    def sink(self) -> SinkOptions:
+        """The options of a write; all that are not about the write itself are the table's."""
+        own = {"kinds", "commit-user", "commit-identifier", "partitionoverwritemode", "branch"}
+        mode = self._get("partitionoverwritemode", _one_of("static", "dynamic"))
+        others = (name for name in self._given if name not in own | OF_SPARK and not name.startswith(STORAGE_PREFIX))
+        return SinkOptions(
+            kinds=self._given.get("kinds"),
+            commit_user=self._given.get("commit-user"),
+            commit_identifier=self._get("commit-identifier", int),
+            dynamic_overwrite=mode == "dynamic",
+            table={name: self._given[name] for name in others},
+        )
+
+    def _get(self, name: str, parse: Callable[[str], T]) -> T | None:
+        text = self._given.get(name)
+        if text is None:
+            return None
+        try:
+            return parse(text.strip())
+        except ValueError as error:
+            raise InvalidArgument(f"the option {name!r} cannot be {text!r}: {error}") from error
+
+    def _only(self, *known: str) -> None:
+        allowed = {*known, "branch", *OF_SPARK}
+        for name in self._given:
+            if name not in allowed and not name.startswith(STORAGE_PREFIX):
+                raise InvalidArgument(f"there is no option {name!r} here; known are {', '.join(sorted(known))}, branch")
+
+
+def _at_most_one(what: str, names: list[str]) -> None:
+    if len(names) > 1:
+        raise InvalidArgument(f"{' and '.join(names)} both say {what}; give one of them")
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    if text.startswith("["):
+        names = json.loads(text)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("a JSON list of names is expected")
+        return tuple(names)
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _id_or_text(text: str) -> int | str:
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("it is 1 at least")
+    return number
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(f"it is {' or '.join(values)}")
+        return text.lower()
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    return _one_of("true", "false")(text) == "true"

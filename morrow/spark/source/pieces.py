@@ -1,0 +1,160 @@
+"""Parts of a read as Spark's partitions: made by the planner, read on the executors."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.format.types import DataField
+from morrow.engine.io.resolve import resolve
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, Changes, Difference, FileChanges, FullRows
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
+from morrow.spark.source.plain import Piece
+
+MOST_BYTES = 64 << 20
+"""Of files that a task is given together; a section that merges is never divided."""
+OPENING_BYTES = 1 << 20
+"""What a file is counted as besides its bytes."""
+LEAST_BYTES = 8 * OPENING_BYTES
+"""Less than this is not worth a task of its own."""
+TASKS = 8
+"""So many tasks, where there is enough to do: the planner's process does not know how many run at once."""
+
+RETRACTIONS = pa.array(["-U", "-D"])
+
+Part: TypeAlias = ScanPlan | Changes
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one task reads: `fields` of these parts, in order. `with_kinds`: rows of changes are led by their kinds;
+    otherwise retractions are left out.
+    """
+
+    parts: tuple[Part, ...]
+    fields: tuple[DataField, ...]
+    location: str
+    storage_options: Mapping[str, str] = field(repr=False)
+    with_kinds: bool = False
+
+
+def pieces(plan: ScanPlan, store: FileStore) -> list[Piece]:
+    """Partitions that read a plan."""
+    return [_piece((part,), plan.fields, store, with_kinds=False) for part in _plans(plan)]
+
+
+def change_pieces(
+    parts: Sequence[Changes], fields: tuple[DataField, ...], store: FileStore, *, with_kinds: bool
+) -> list[Piece]:
+    """Partitions that read these columns of changes, given in order.
+
+    Changes of a key come in their order: one task reads those of a bucket, snapshot after snapshot.
+    """
+    if any(isinstance(part, Difference) for part in parts):
+        # Held against each other as a whole, and in order with what comes before and after.
+        return [_piece(parts, fields, store, with_kinds=with_kinds)]
+    full: list[tuple[Changes, ...]] = [
+        (FullRows(plan),) for part in parts if isinstance(part, FullRows) for plan in _plans(part.plan)
+    ]
+    files = _by_bucket([part for part in parts if isinstance(part, FileChanges)])
+    return [_piece(group, fields, store, with_kinds=with_kinds) for group in (*full, *files)]
+
+
+def _piece(parts: Sequence[Part], fields: tuple[DataField, ...], store: FileStore, *, with_kinds: bool) -> Piece:
+    return Piece(pickle.dumps(Work(tuple(parts), fields, store.url(""), dict(store.storage_options), with_kinds)))
+
+
+def batches(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece, in the Arrow types that Spark takes.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: a file cannot be read.
+    """
+    work: Work = pickle.loads(piece.work)
+    store = resolve(work.location or "/", work.storage_options)[0]
+    schema = travel_schema(without_not_null((ROWKIND_FIELD, *work.fields) if work.with_kinds else work.fields))
+    for batch in _stored(work, store):
+        yield as_spark(batch, schema)
+
+
+def _stored(work: Work, store: FileStore) -> Iterator[pa.RecordBatch]:
+    # Imported where rows are read: planners do without.
+    from morrow.readers import changes, execute
+
+    for part in work.parts:
+        if isinstance(part, ScanPlan):
+            yield from execute.to_batches(part, store)
+            continue
+        for batch in changes.to_batches([part], work.fields, store):
+            yield batch if work.with_kinds else _without_retractions(batch)
+
+
+def _without_retractions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kept = batch.filter(pc.invert(pc.is_in(batch[ROWKIND], value_set=RETRACTIONS)))
+    return kept.drop_columns([ROWKIND])
+
+
+# --- What a task is given ---
+
+
+def _plans(plan: ScanPlan) -> Iterator[ScanPlan]:
+    """The plan in as many plans as there shall be tasks."""
+    for part in plan.parts:
+        limit = _task_bytes(part.sections)
+        units = [[piece] for section in part.sections for piece in _divided(section, limit)]
+        for sections in _packed(units, limit):
+            yield replace(part, sections=tuple(sections), steps=(), fallback=None)
+
+
+def _by_bucket(parts: Sequence[FileChanges]) -> Iterator[tuple[FileChanges, ...]]:
+    """Files of changes for each task; buckets of tables with a key stay whole."""
+    limit = _task_bytes([section for part in parts for section in part.plan.sections])
+    units: dict[Hashable, list[Section]] = {}
+    plans: dict[int, ScanPlan] = {}
+    for part in parts:
+        keyed = bool(part.plan.schema.primary_keys)
+        for section in part.plan.sections:
+            for piece in [section] if keyed else _divided(section, limit):
+                plans[id(piece)] = part.plan
+                units.setdefault((section.partition, section.bucket) if keyed else id(piece), []).append(piece)
+    for sections in _packed(units.values(), limit):
+        yield tuple(FileChanges(replace(plans[id(s)], sections=(s,), steps=(), fallback=None)) for s in sections)
+
+
+def _packed(units: Iterable[Sequence[Section]], limit: int) -> Iterator[list[Section]]:
+    """Units that belong together, in groups of about `limit` bytes."""
+    held: list[Section] = []
+    size = 0
+    for unit in units:
+        weight = sum(map(_weight, unit))
+        if held and size + weight > limit:
+            yield held
+            held, size = [], 0
+        held += unit
+        size += weight
+    if held:
+        yield held
+
+
+def _divided(section: Section, limit: int) -> Iterator[Section]:
+    """Files that are read one by one need not be read by one task."""
+    if section.kind is not SectionKind.RAW or _weight(section) <= limit:
+        yield section
+        return
+    yield from (msgspec.structs.replace(section, files=(file,)) for file in section.files)
+
+
+def _task_bytes(sections: Sequence[Section]) -> int:
+    return min(MOST_BYTES, max(sum(map(_weight, sections)) // TASKS, LEAST_BYTES))
+
+
+def _weight(section: Section) -> int:
+    return section.size + len(section.files) * OPENING_BYTES

@@ -1,0 +1,66 @@
+"""The columns of a read, before it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.types import DataField
+from morrow.engine.io.resolve import resolve
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.readers.spark.types import spark_schema, without_not_null
+from morrow.scan import Scan, make_scan
+from morrow.spark.source.options import Options, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def metadata_of(place: Place) -> TableMetadata:
+    """The table at a place, which may not exist yet. Raises `BranchNotFound`."""
+    store, root = resolve(place.path, place.storage_options)
+    metadata = TableMetadata(store, root)
+    return metadata if place.branch is None else metadata.on_branch(place.branch)
+
+
+def schema_of(given: Mapping[str, str]) -> StructType:
+    """The schema of a read by these options.
+
+    Raises:
+        TableNotFound, SnapshotNotFound, TagNotFound, BranchNotFound: there is nothing to read.
+        ColumnNotFound, InvalidArgument: an option is wrong. Unsupported: a type that Spark does not have.
+    """
+    from morrow.spark.source.stream import StreamPlanner
+
+    options = Options(given)
+    # Spark asks before it says what for; without options of a stream the columns are the same.
+    return as_spark_schema(StreamPlanner(options).fields if options.is_stream else fields_of(scan_of(options)))
+
+
+def scan_of(options: Options) -> Scan:
+    """The scan that options of a batch read ask for; raises as `Table.scan`."""
+    asked = options.read()
+    metadata = metadata_of(options.place())
+    return make_scan(metadata, columns=asked.columns, filter=asked.filter, **asked.travel)
+
+
+def fields_of(scan: Scan) -> tuple[DataField, ...]:
+    """The columns of a scan, which is not planned for that."""
+    request = scan._request
+    return tuple(request.schema.by_name[name] for name in request.columns)
+
+
+def as_spark_schema(fields: Sequence[DataField]) -> StructType:
+    """Columns as this source gives them: nullable all through, as Spark has those of files."""
+    return spark_schema(without_not_null(fields))
+
+
+def check_schema(given: StructType, fields: Sequence[DataField]) -> None:
+    """A schema that the user gave can only be the one that is read. Raises `InvalidArgument`."""
+    known = as_spark_schema(fields)
+    if [(f.name, f.dataType.simpleString()) for f in given] != [(f.name, f.dataType.simpleString()) for f in known]:
+        raise InvalidArgument(
+            f"the schema of the table is {known.simpleString()}, not {given.simpleString()}; "
+            "leave .schema(...) out, and choose columns by .option('columns', ...)"
+        )

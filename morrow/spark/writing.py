@@ -1,0 +1,237 @@
+"""`morrow.spark.write`, `upsert` and `delete`: the rows of a Spark DataFrame into a table, written by the executors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.resolve import resolve
+from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.committing import create_first_schema
+from morrow.engine.schema.creating import new_schema
+from morrow.readers.spark.types import spark_type, without_not_null
+from morrow.spark.reading import read
+from morrow.writers.operations.delete import _needs_key_alone as needs_key_alone
+from morrow.writers.operations.delete import _of_partitions as of_partitions
+from morrow.writers.operations.delete import delete_matching, is_condition
+from morrow.writers.operations.partitions import PartitionSpec, partition_spec
+from morrow.writers.operations.rules import check_deletable
+from morrow.writers.spark.job import Commit, Replaced
+from morrow.writers.spark.job import write as write_job
+from morrow.writers.spark.types import paimon_fields
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Mode = Literal["append", "overwrite", "error"]
+MODES = ("append", "overwrite", "error")
+SPARK_PRECISION = 6
+"""Fractional digits of Spark's timestamps."""
+
+
+class Create(TypedDict, total=False):
+    """How a table is made that is not there; see `morrow.Catalog.create_table`."""
+
+    primary_keys: str | Sequence[str]
+    partition_keys: str | Sequence[str]
+    options: Mapping[str, object]
+    comment: str
+    defaults: Mapping[str, object]
+
+
+def write(
+    rows: DataFrame,
+    path: str | os.PathLike[str],
+    mode: Mode = "append",
+    *,
+    partition: Mapping[str, object] | None = None,
+    dynamic: bool | None = None,
+    kinds: str | None = None,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    create: Create | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Snapshot | None:
+    """Write the rows of a DataFrame to the table at `path`, in one commit, exactly once whatever Spark runs twice.
+
+    Rows are shuffled by partition and bucket, tasks write (and compact where readers wait for it), the driver commits.
+    Of several rows of one key in one DataFrame any may count as the last one, as in every engine that shuffles: give
+    the table a ``sequence.field`` where that matters.
+
+    Args:
+        rows: columns are matched by name, as in `Table.append`.
+        path: the table's folder or URL, as every executor sees it.
+        mode: ``append`` adds rows (with a primary key: puts them in place of those of the same key); ``overwrite``
+            replaces rows as `Table.overwrite`; ``error`` refuses to write to a table that is there.
+        partition, dynamic: of an overwrite; as for `Table.overwrite`.
+        kinds: one row kind for all rows (``"-D"``), or the name of a column that has one for each.
+        commit_user, commit_identifier: what this user has committed under this number, or a higher one, is not written
+            again; identifiers grow.
+        watermark: event time up to which the rows are complete, epoch milliseconds.
+        properties: kept in the snapshot.
+        create: makes the table if it is not there, with the columns of the DataFrame, nullable but for keys:
+            ``create=dict(primary_keys=["id"], partition_keys=["dt"], options={"bucket": 4})``.
+        branch, storage_options: as for `morrow.open`.
+
+    Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
+
+    Raises:
+        TableNotFound: there is no table, and no `create`. AlreadyExists: there is one, in the mode ``error``.
+        ColumnNotFound, InvalidArgument, Unsupported: the call, the columns, their types or values are wrong; nothing
+            was written.
+        CommitConflict, UnclearOutcome: as `Writer.commit`.
+    """
+    if mode not in MODES:
+        raise InvalidArgument(f"mode={mode!r}; it is one of {', '.join(MODES)}")
+    if mode != "overwrite" and (partition is not None or dynamic is not None):
+        raise InvalidArgument(f"partition and dynamic belong to mode='overwrite', not to {mode!r}")
+    if commit_identifier is not None and commit_user is None:
+        raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
+    metadata = _metadata(path, branch, storage_options)
+    _make(metadata, rows, create, must_be_new=mode == "error")
+    target = WriteTarget.of(metadata, commit_user)
+    commit = Commit(commit_identifier, watermark, dict(properties or {}))
+    if mode == "overwrite":
+        spec = partition_spec(target, partition or {})
+        rows, commit = _with_partition(rows, target, spec), _overwriting(commit, target, spec, dynamic)
+    return write_job(rows, target, kinds, commit)
+
+
+def upsert(rows: DataFrame, path: str | os.PathLike[str], **arguments: Any) -> Snapshot | None:
+    """`write` by which rows replace, or are merged with, those of the same primary key. Arguments as there.
+
+    Raises:
+        InvalidArgument: the table has no primary key. Others as `write`.
+    """
+    metadata = _metadata(path, arguments.get("branch"), arguments.get("storage_options"))
+    create = arguments.get("create")
+    _make(metadata, rows, create, must_be_new=False)
+    if not metadata.latest_schema().primary_keys:
+        raise InvalidArgument(f"{metadata.where}: it has no primary key to upsert by; use morrow.spark.write")
+    return write(rows, path, "append", **arguments)
+
+
+def delete(
+    keys_or_condition: DataFrame | FilterLike,
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Snapshot | None:
+    """Delete rows, in one commit, as `Table.delete`.
+
+    Args:
+        keys_or_condition: a DataFrame with (at least) the columns of the primary key, or a condition as `read` takes
+            filters. Tables without a primary key, and conditions on partition columns alone, are dealt with by the
+            driver.
+        spark: reads the rows of a condition; None: the session that is active.
+        Others: as for `write`; a repeated number is recognised for tables with a primary key.
+
+    Returns: the last snapshot created, None when there was nothing to delete, or it was committed before.
+
+    Raises:
+        InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
+    """
+    metadata = _metadata(path, branch, storage_options)
+    target = WriteTarget.of(metadata, commit_user)
+    if is_condition(keys_or_condition):
+        if not target.keyed or of_partitions(target, parse_filter(keys_or_condition, target.schema.fields)):
+            return delete_matching(target, keys_or_condition)
+    elif not target.keyed:
+        raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
+    check_deletable(target)
+    scan = partial(read, path=path, branch=branch, storage_options=storage_options)
+    rows = _deleted(keys_or_condition, target, spark, scan)
+    return write_job(rows, target, "-D", Commit(commit_identifier, None, dict(properties or {})))
+
+
+def _deleted(
+    given: DataFrame | FilterLike, target: WriteTarget, spark: SparkSession | None, scan: Callable[..., DataFrame]
+) -> DataFrame:
+    """The rows to delete: their keys, or all of them where the merge engine wants to know what it deletes."""
+    from pyspark.sql import SparkSession, functions
+
+    names = list(target.schema.primary_keys)
+    _check_keys_are_exact(target)
+    columns = names if needs_key_alone(target) else None
+    if is_condition(given):
+        session = spark or SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidArgument("there is no active SparkSession to read the rows by; give one: spark=...")
+        rows = scan(session, columns=columns, filter=given)
+    else:
+        keys = cast("DataFrame", given).select(*(functions.col(f"`{name}`") for name in names)).distinct()
+        rows = keys if columns else scan(keys.sparkSession).join(keys, on=names, how="left_semi")
+    kind = target.write.rowkind_field
+    return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
+
+
+def _check_keys_are_exact(target: WriteTarget) -> None:
+    """Spark has no nanoseconds: keys would not be those of the table."""
+    for name in target.schema.primary_keys:
+        kind = target.schema.by_name[name].type
+        if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > SPARK_PRECISION:
+            raise Unsupported(
+                f"deleting by Spark when the key {name!r} is {kind}", where=target.where, hint="use Table.delete"
+            )
+
+
+def _metadata(
+    path: str | os.PathLike[str], branch: str | None, storage_options: Mapping[str, str] | None
+) -> TableMetadata:
+    store, root = resolve(os.fspath(path), storage_options)
+    metadata = TableMetadata(store, root)
+    return metadata if branch is None else metadata.on_branch(branch)
+
+
+def _make(metadata: TableMetadata, rows: DataFrame, create: Create | None, *, must_be_new: bool) -> None:
+    """Make the table if it is not there."""
+    if metadata.schema_ids():
+        if must_be_new:
+            raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
+        return
+    if create is None:
+        raise TableNotFound(
+            f"{metadata.where}: there is no table; make one with morrow.Catalog.create_table, or by create=dict(...)"
+        )
+    unknown = sorted(set(create) - set(Create.__annotations__))
+    if unknown:
+        raise InvalidArgument(f"create: {unknown[0]!r} is none of {', '.join(Create.__annotations__)}")
+    # As in CREATE TABLE AS: that an expression gives no null says nothing about rows to come.
+    schema = new_schema(without_not_null(paimon_fields(rows.schema)), **create, where=metadata.where)
+    try:
+        create_first_schema(metadata, schema)
+    except AlreadyExists:  # another process was faster
+        if must_be_new:
+            raise
+
+
+def _with_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:
+    """The rows with the partition columns that they lack."""
+    from pyspark.sql import functions
+
+    for name, value in spec.items():
+        if name not in rows.columns:
+            kind = spark_type(target.schema.by_name[name].type, name)
+            rows = rows.withColumn(name, functions.lit(value).cast(kind))
+    return rows
+
+
+def _overwriting(commit: Commit, target: WriteTarget, spec: PartitionSpec, dynamic: bool | None) -> Commit:
+    chosen = target.write.dynamic_partition_overwrite if dynamic is None else dynamic
+    replaced: Replaced = "dynamic" if target.partition_fields and chosen else spec
+    return Commit(commit.identifier, commit.watermark, commit.properties, replaced, within=spec)

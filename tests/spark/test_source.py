@@ -1,0 +1,264 @@
+"""``format("morrow")`` in batches: reads equal Morrow's own, writes are committed once."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    In,
+    IsNull,
+    LessThan,
+    Not,
+    StringEndsWith,
+    StringStartsWith,
+)
+
+import morrow
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.filter import parse_filter
+from morrow.spark.source import register
+from morrow.spark.source.filters import translated
+from morrow.spark.source.options import Options
+from morrow.spark.source.sink import abort, commit, write
+from tests.support.golden import reads
+from tests.support.spark_rows import assert_reads_alike
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+READS = {str(read): read for read in reads() if read.error is None and read.id == "latest"}
+ONE_IN = 24
+"""Of the golden tables so many are read here, the others by `test_golden_read`; both share what reads the files."""
+GOLDEN = [name for name in READS if name.startswith("public/")][::ONE_IN]
+
+ORDERS = "id INT, item STRING, day DATE"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(request: pytest.FixtureRequest) -> Iterator[None]:
+    if any("spark" in item.fixturenames for item in request.session.items if item.module is request.module):
+        register(request.getfixturevalue("spark"))
+    yield
+
+
+def load(spark: SparkSession, path: Path | str, **options: object) -> DataFrame:
+    return spark.read.format("morrow").options(**{k.replace("_", "-"): v for k, v in options.items()}).load(str(path))
+
+
+# --- reading ---
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", GOLDEN)
+def test_rows_are_those_of_the_local_reader(name: str, spark: SparkSession, golden_root: Path) -> None:
+    read = READS[name]
+    path = read.table(golden_root)
+    assert_reads_alike(load(spark, path), morrow.open(str(path)).scan(), read.set_columns)
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """Two snapshots; the second changes the item of order 2."""
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.orders", schema="id INT, item STRING, day DATE", primary_keys=["id", "day"], partition_keys=["day"]
+    )
+    days = [dt.date(2024, 5, 14), dt.date(2024, 5, 15)]
+    table.append(pa.table({"id": pa.array([1, 2, 3], pa.int32()), "item": ["a", "b", None], "day": [*days, days[1]]}))
+    table.append(pa.table({"id": pa.array([2], pa.int32()), "item": ["B"], "day": [days[1]]}))
+    return tmp_path / "db.db" / "orders"
+
+
+def test_filters_and_columns_reach_the_plan(spark: SparkSession, orders: Path) -> None:
+    frame = load(spark, orders, columns="item,id", push_filters="true").filter(
+        "id > 1 AND item IS NOT NULL AND item LIKE '%B'"
+    )
+    assert frame.collect() == [("B", 2)]
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "EndsWith" in plan and "isnotnull" not in plan  # Spark tests only what Morrow did not take
+
+
+def test_queries_of_one_frame_do_not_share_filters(spark: SparkSession, orders: Path) -> None:
+    """Spark 4.3 would, if it could hand them over."""
+    frame = load(spark, orders)
+    assert frame.filter("id = 1").count() == 1
+    assert frame.count() == 3
+
+
+def test_time_travel(spark: SparkSession, orders: Path) -> None:
+    assert load(spark, orders, snapshot=1, filter="id = 2").select("item").collect() == [("b",)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"snapshots": "1"}, "no option 'snapshots'"),
+        ({"snapshot": "one"}, "'snapshot' cannot be 'one'"),
+        ({"scan.tag-name": "a", "tag": "b"}, "'tag' is given twice"),
+        ({"read.changelog": "true"}, "no option 'read.changelog'"),
+    ],
+)
+def test_options_that_are_none(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Options({"path": "t", **options}).read()
+
+
+FLOORS = [None, "", "a", "ab", "b"]
+
+
+@pytest.mark.parametrize(
+    ("filter", "kept"),
+    [
+        (EqualTo(("s",), "a"), ["a"]),
+        (Not(EqualTo(("s",), "a")), ["", "ab", "b"]),
+        (EqualNullSafe(("s",), "a"), ["a"]),
+        (EqualNullSafe(("s",), None), [None]),
+        (Not(EqualNullSafe(("s",), "a")), [None, "", "ab", "b"]),
+        (GreaterThan(("s",), "a"), ["ab", "b"]),
+        (Not(LessThan(("s",), "a")), ["a", "ab", "b"]),
+        (In(("s",), ("a", None)), ["a"]),
+        (Not(In(("s",), ("a", None))), []),
+        (Not(In(("s",), ("a", "b"))), ["", "ab"]),
+        (IsNull(("s",)), [None]),
+        (StringStartsWith(("s",), "a"), ["a", "ab"]),
+        (Not(StringStartsWith(("s",), "a")), ["", "b"]),
+    ],
+    ids=str,
+)
+def test_filters_keep_the_rows_that_spark_keeps(filter: Filter, kept: list[str | None], tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="s STRING")
+    table.append({"s": FLOORS})
+    fields = {"s": table.schemas()[0].fields[0]}
+    predicate = translated(filter, fields)
+    assert predicate is not None and parse_filter(predicate, list(fields.values())).is_pushed
+    assert table.scan(filter=predicate).to_arrow()["s"].to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        StringEndsWith(("s",), "a"),
+        EqualTo(("r", "s"), "a"),  # a member of a struct
+        EqualTo(("nanos",), dt.datetime(2024, 5, 14)),  # Spark sees microseconds of it
+        EqualTo(("instant",), dt.datetime(2024, 5, 14)),  # in which zone?
+        EqualTo(("s",), 1),
+    ],
+    ids=str,
+)
+def test_other_filters_stay_sparks(filter: Filter, tmp_path: Path) -> None:
+    schema = "s STRING, r ROW<s STRING>, nanos TIMESTAMP(9), instant TIMESTAMP_LTZ(6)"
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=schema)
+    assert translated(filter, {field.name: field for field in table.schemas()[0].fields}) is None
+
+
+# --- writing ---
+
+
+def test_a_table_is_made_appended_to_and_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    days = [dt.date(2024, 5, 14), dt.date(2024, 5, 15)]
+    frame = spark.createDataFrame([(1, "a", days[0]), (2, "b", days[1])], ORDERS)
+    keys = {"primary-key": "id,day", "partition": "day", "bucket": "1"}
+    frame.write.format("morrow").mode("append").options(**keys).save(path)
+    table = morrow.open(path)
+    assert (table.primary_keys, table.partition_keys, table.options) == (("id", "day"), ("day",), {"bucket": "1"})
+
+    upsert = spark.createDataFrame([(1, "A", days[0]), (3, "c", days[0])], ORDERS)
+    upsert.write.format("morrow").mode("append").save(path)
+    assert sorted(load(spark, path).collect()) == [(1, "A", days[0]), (2, "b", days[1]), (3, "c", days[0])]
+
+    one = spark.createDataFrame([(9, "z", days[0])], ORDERS)
+    one.write.format("morrow").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(path)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [2, 9]
+    one.write.format("morrow").mode("overwrite").save(path)
+    assert table.scan().to_arrow()["id"].to_pylist() == [9]
+
+
+def batches(**columns: list[object]) -> Iterator[pa.RecordBatch]:
+    return iter(pa.table(columns).to_batches())
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> dict[str, str]:
+    """The options of a table with deletion vectors."""
+    options = {"bucket": 1, "deletion-vectors.enabled": True}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT", primary_keys=["id"], options=options)
+    return {"path": table.path}
+
+
+def data_files(options: dict[str, str]) -> set[str]:
+    return {file.name for file in Path(options["path"]).glob("bucket-*/*")}
+
+
+def test_rows_of_several_tasks_are_read_at_once_where_reads_wait_for_compaction(vectors: dict[str, str]) -> None:
+    tasks = [write(vectors, "run1", batches(id=ids), overwrite=False) for ids in ([1, 2], [2, 3])]
+    commit(vectors, tasks, overwrite=False)
+    table = morrow.open(vectors["path"])
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND", "COMPACT"]
+
+
+def test_files_of_attempts_that_no_message_names_are_removed(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT")
+    options = {"path": table.path}
+    write(options, "run0", batches(id=[0]), overwrite=False)  # another job, not committed yet
+    others = data_files(options)
+    write(options, "run1", batches(id=[1]), overwrite=False)  # an attempt whose executor died after it
+    commit(options, [write(options, "run1", batches(id=[1]), overwrite=False)], overwrite=False)
+    assert table.scan().to_arrow()["id"].to_pylist() == [1]
+    assert others < data_files(options) and len(data_files(options)) == len(others) + 1
+
+
+def test_a_batch_that_is_repeated_is_committed_once(vectors: dict[str, str]) -> None:
+    options = {**vectors, "commit-user": "a query"}
+    for run in ("run1", "run2"):
+        commit(options, [write(options, run, batches(id=[1]), overwrite=False)], overwrite=False, batch_id=4)
+    assert [s.commit_identifier for s in morrow.open(vectors["path"]).snapshots()] == [4, 4]  # rows and compaction
+    assert not any("run2" in name for name in data_files(vectors))
+
+
+def test_an_overwrite_that_is_repeated_is_committed_once(tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT")
+    options = {"path": table.path, "commit-user": "a query"}
+    for run in ("run1", "run2"):
+        commit(options, [write(options, run, batches(id=[1]), overwrite=True)], overwrite=True, batch_id=4)
+    assert len(table.snapshots()) == 1 and table.scan().to_arrow()["id"].to_pylist() == [1]
+
+
+def test_abort_leaves_alone_what_a_commit_may_have_committed(vectors: dict[str, str]) -> None:
+    done = write(vectors, "run1", batches(id=[1]), overwrite=False)
+    commit(vectors, [done], overwrite=False)
+    abort(vectors, [done])  # as Spark does when something fails after the snapshot is there
+    assert morrow.open(vectors["path"]).scan().to_arrow()["id"].to_pylist() == [1]
+
+
+def test_abort_removes_files_of_tasks_beside_one_that_failed(vectors: dict[str, str]) -> None:
+    abort(vectors, [write(vectors, "run1", batches(id=[1]), overwrite=False), None])
+    assert data_files(vectors) == set()
+
+
+def test_options_that_an_existing_table_does_not_have(spark: SparkSession, vectors: dict[str, str]) -> None:
+    frame = spark.createDataFrame([(1,)], "id BIGINT")
+    with pytest.raises(Exception, match="the option 'bucket' is '1' for this table, not '2'"):
+        frame.write.format("morrow").mode("append").option("bucket", "2").save(vectors["path"])
+
+
+def test_tables_that_take_one_writer(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"bucket": -1}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT", primary_keys=["id"], options=options)
+    frame = spark.range(10)
+    with pytest.raises(Exception, match="several tasks that write to a table whose keys are given buckets"):
+        frame.repartition(2).write.format("morrow").mode("append").save(table.path)
+    frame.coalesce(1).write.format("morrow").mode("append").save(table.path)
+    assert table.scan().count() == 10

@@ -1,0 +1,351 @@
+"""`morrow.spark.write`: what the local writer makes of the same rows, by tasks, in one commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PythonException
+
+import morrow
+from morrow.engine.errors import (
+    AlreadyExists,
+    ColumnNotFound,
+    InvalidArgument,
+    MorrowError,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.spark.reading import read
+from morrow.spark.writing import delete, upsert, write
+from morrow.writers.spark import job, placing
+from morrow.writers.spark.tasks import WriteTasks
+from tests.support.written import data_files, new_table
+from tests.support.written import rows as rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows = list[tuple[Any, ...]]
+
+SCHEMA = "id BIGINT, dt STRING, v INT, s BIGINT"
+DDL = "id BIGINT, dt STRING, v INT, s BIGINT"
+FIRST = [(i, "abc"[i % 3], i, 1) for i in range(60)]
+SECOND = [(i, "abc"[i % 3], None if i % 2 else -i, 2) for i in range(40, 80)]
+
+TABLES: dict[str, dict[str, Any]] = {
+    "fixed": {"keys": ["id"], "options": {"bucket": 3}},
+    "fixed, partitions": {"keys": ["id", "dt"], "by": ["dt"], "options": {"bucket": 2}},
+    "one bucket": {"keys": ["id"], "options": {"bucket": 1}},
+    "dynamic": {"keys": ["id"], "options": {"dynamic-bucket.target-row-num": 20}},
+    "dynamic, partitions": {"keys": ["id", "dt"], "by": ["dt"], "options": {"dynamic-bucket.target-row-num": 7}},
+    "cross-partition": {"keys": ["id"], "by": ["dt"]},
+    "deletion vectors": {"keys": ["id"], "options": {"bucket": 2, "deletion-vectors.enabled": True}},
+    "lookup": {"keys": ["id"], "options": {"bucket": 2, "changelog-producer": "lookup"}},
+    "full-compaction": {
+        "keys": ["id"],
+        "options": {"bucket": 2, "changelog-producer": "full-compaction", "full-compaction.delta-commits": 1},
+    },
+    "input": {"keys": ["id"], "options": {"bucket": 2, "changelog-producer": "input"}},
+    "first-row": {"keys": ["id"], "options": {"bucket": 2, "merge-engine": "first-row"}},
+    "partial-update": {"keys": ["id"], "options": {"bucket": 2, "merge-engine": "partial-update"}},
+    "aggregation": {
+        "keys": ["id"],
+        "options": {"bucket": 2, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
+    },
+    "sequence field": {"keys": ["id"], "options": {"bucket": 2, "sequence.field": "s"}},
+    "append": {},
+    "append, partitions": {"by": ["dt"]},
+    "append, buckets": {"options": {"bucket": 2, "bucket-key": "id"}},
+}
+
+
+def frame(spark: SparkSession, rows: Rows, schema: str = DDL) -> DataFrame:
+    return spark.createDataFrame(rows, schema).repartition(3)
+
+
+def arrow(rows: Rows) -> pa.Table:
+    kinds = [("id", pa.int64()), ("dt", pa.string()), ("v", pa.int32()), ("s", pa.int64())]
+    return pa.table({name: pa.array(column, kind) for (name, kind), column in zip(kinds, zip(*rows))})
+
+
+def leftovers(table: morrow.Table) -> list[str]:
+    return [path.name for path in Path(table.path).iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_hold_what_the_local_writer_puts_there(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    ours = new_table(tmp_path, SCHEMA, name="ours", **TABLES[kind])
+    theirs = new_table(tmp_path, SCHEMA, name="theirs", **TABLES[kind])
+    for rows in (FIRST, SECOND):
+        made = write(frame(spark, rows), ours.path)
+        expected = theirs.append(arrow(rows))
+        assert made is not None
+        assert expected is not None
+        assert (made.commit_kind, made.total_record_count) == (expected.commit_kind, expected.total_record_count)
+        assert rows_of(ours) == rows_of(theirs)
+    assert leftovers(ours) == []
+
+
+def test_each_key_is_in_the_bucket_that_java_looks_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    ours = new_table(tmp_path, SCHEMA, name="ours", keys=["id", "dt"], by=["dt"], options={"bucket": 4})
+    theirs = new_table(tmp_path, SCHEMA, name="theirs", keys=["id", "dt"], by=["dt"], options={"bucket": 4})
+    write(frame(spark, FIRST), ours.path)
+    theirs.append(arrow(FIRST))
+    assert buckets(ours) == buckets(theirs)
+
+
+def buckets(table: morrow.Table) -> dict[str, list[int]]:
+    """The keys in each folder of a bucket."""
+    files = Path(table.path).rglob("data-*.parquet")
+    found = [(str(path.parent.relative_to(table.path)), pq.read_table(path, partitioning=None)["id"]) for path in files]
+    return {folder: sorted(ids.to_pylist()) for folder, ids in found}
+
+
+def test_row_kinds_upserts_and_deletes_are_a_fold_over_the_rows(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2})
+    random, expected = Random(7), dict[int, tuple[Any, ...]]()
+    for version in range(4):
+        kinds = {i: random.choice(["+I", "+U", "-D"]) for i in random.sample(range(30), 20)}
+        rows = [(i, "x", random.randrange(100), version, kind) for i, kind in kinds.items()]
+        upsert(frame(spark, rows, f"{DDL}, op STRING"), table.path, kinds="op")
+        for *row, kind in rows:
+            expected.pop(row[0], None)
+            if kind != "-D":
+                expected[row[0]] = tuple(row)
+    assert rows_of(table) == sorted(expected.values())
+
+
+@pytest.mark.parametrize("kind", ["deletion vectors", "fixed, partitions", "sequence field", "cross-partition"])
+def test_deletes_by_keys_and_by_condition(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    ours = new_table(tmp_path, SCHEMA, name="ours", **TABLES[kind])
+    theirs = new_table(tmp_path, SCHEMA, name="theirs", **TABLES[kind])
+    for table in (ours, theirs):
+        table.append(arrow(FIRST))
+    keys = [(i, "abc"[i % 3]) for i in (1, 2, 3, 99)]
+    delete(spark.createDataFrame(keys, "id BIGINT, dt STRING"), ours.path)
+    theirs.delete([{"id": i, "dt": at} for i, at in keys])
+    assert rows_of(ours) == rows_of(theirs)
+    delete("v >= 50", ours.path, spark=spark)
+    theirs.delete("v >= 50")
+    assert rows_of(ours) == rows_of(theirs)
+    assert len(rows_of(ours)) == 47
+
+
+def test_deletes_that_a_table_does_not_take(spark: SparkSession, tmp_path: Path) -> None:
+    append = new_table(tmp_path, SCHEMA)
+    first = new_table(tmp_path, SCHEMA, name="first", **TABLES["first-row"])
+    with pytest.raises(InvalidArgument, match="no primary key"):
+        delete(frame(spark, FIRST), append.path)
+    with pytest.raises(InvalidArgument, match="no primary key to upsert"):
+        upsert(frame(spark, FIRST), append.path)
+    with pytest.raises(Unsupported, match="first-row"):
+        delete(frame(spark, FIRST), first.path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"dynamic": False},
+        {"partition": {"dt": "a"}},
+        {"partition": {"dt": "a"}, "dynamic": False},
+    ],
+)
+@pytest.mark.parametrize("kind", ["fixed, partitions", "append, partitions"])
+def test_overwrites(spark: SparkSession, tmp_path: Path, kind: str, arguments: dict[str, Any]) -> None:
+    rows = [row for row in SECOND if row[1] == "a"]
+    ours = new_table(tmp_path, SCHEMA, name="ours", **TABLES[kind])
+    theirs = new_table(tmp_path, SCHEMA, name="theirs", **TABLES[kind])
+    for table in (ours, theirs):
+        table.append(arrow(FIRST))
+    new = frame(spark, rows)
+    write(new.drop("dt") if "partition" in arguments else new, ours.path, "overwrite", **arguments)
+    theirs.overwrite(arrow(rows), **arguments)
+    assert rows_of(ours) == rows_of(theirs)
+
+
+def test_a_table_may_be_rewritten_from_itself(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, **TABLES["fixed"])
+    table.append(arrow(FIRST))
+    write(read(spark, table.path).where("id < 3").selectExpr("id", "dt", "v + 1 AS v", "s"), table.path, "overwrite")
+    assert rows_of(table) == [(0, "a", 1, 1), (1, "b", 2, 1), (2, "c", 3, 1)]
+
+
+def test_rows_outside_of_the_overwritten_partition_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, by=["dt"])
+    for dynamic in (True, False):
+        with pytest.raises(InvalidArgument, match="partition"):
+            write(frame(spark, FIRST), table.path, "overwrite", partition={"dt": "a"}, dynamic=dynamic)
+    assert data_files(Path(table.path)) == set()
+
+
+def test_a_table_is_made_of_the_columns_of_a_data_frame(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "db.db" / "made"
+    made = {"primary_keys": ["id", "dt"], "partition_keys": ["dt"], "options": {"bucket": 2}, "comment": "of Spark"}
+    with pytest.raises(TableNotFound, match="create"):
+        write(frame(spark, FIRST), path)
+    write(frame(spark, FIRST), path, create=made)
+    table = morrow.open(path)
+    assert (table.primary_keys, table.partition_keys, table.comment) == (("id", "dt"), ("dt",), "of Spark")
+    assert table.options["bucket"] == "2"
+    assert rows_of(table) == FIRST
+    write(frame(spark, SECOND), path, create=made)
+    assert len(rows_of(table)) == 80
+    with pytest.raises(AlreadyExists):
+        write(frame(spark, FIRST), path, "error", create=made)
+    with pytest.raises(InvalidArgument, match="'primary_key'"):
+        write(frame(spark, FIRST), tmp_path / "other", create={"primary_key": ["id"]})  # type: ignore[typeddict-unknown-key]  # the mistake
+
+
+INSTANT = dt.datetime(2024, 5, 14, 3, 4, 5, 123456, tzinfo=dt.UTC)
+WALL = dt.datetime(2024, 3, 10, 2, 30, 0, 1)  # an hour that the session's zone leaves out
+
+
+def test_types_from_spark_to_paimon(spark: SparkSession, tmp_path: Path) -> None:
+    ddl = (
+        "b BOOLEAN, i1 TINYINT, i2 SMALLINT, f FLOAT, d DOUBLE, m DECIMAL(38,18), s STRING, x BINARY, day DATE, "
+        "at TIMESTAMP, wall TIMESTAMP_NTZ, a ARRAY<INT>, o MAP<STRING, DECIMAL(10,2)>, "
+        "r STRUCT<p: TIMESTAMP, q: ARRAY<STRUCT<z: BINARY>>>"
+    )
+    many = Decimal("12345678901234567890.123456789012345678")
+    row = (
+        True, -128, 32767, 0.5, 1e300, many, "ü", b"\x00\xff", dt.date(1969, 12, 31),
+        INSTANT, WALL, [1, None], {"k": Decimal("1.50")}, (INSTANT, [(b"z",), None]),
+    )  # fmt: skip
+    data = spark.createDataFrame([row, (None,) * 14], ddl).coalesce(1)
+    write(data, tmp_path / "t", create={})
+    table = morrow.open(tmp_path / "t")
+    types = [str(f.type) for f in table.scan().plan.fields]
+    assert types == [
+        "BOOLEAN", "TINYINT", "SMALLINT", "FLOAT", "DOUBLE", "DECIMAL(38, 18)", "STRING", "BYTES", "DATE",
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE", "TIMESTAMP(6)", "ARRAY<INT>", "MAP<STRING, DECIMAL(10, 2)>",
+        "ROW<`p` TIMESTAMP(6) WITH LOCAL TIME ZONE, `q` ARRAY<ROW<`z` BYTES>>>",
+    ]  # fmt: skip
+    full = next(found for found in table.scan().to_arrow().to_pylist() if found["b"])
+    assert full.pop("o") == [("k", Decimal("1.50"))]
+    assert full.pop("r") == {"p": INSTANT, "q": [{"z": b"z"}, None]}
+    assert tuple(full.values()) == row[:12]
+
+
+def test_types_that_spark_has_not_had_from_the_beginning(spark: SparkSession, tmp_path: Path) -> None:
+    columns = ["parse_json('{\"a\": 1}') AS v", "TIME'01:02:03.004' AS t"]
+    write(spark.range(1).selectExpr("id", *columns), tmp_path / "t", create={"options": {"bucket": -1}})
+    table = morrow.open(tmp_path / "t")
+    assert [str(f.type) for f in table.scan().plan.fields][1:] == ["VARIANT", "TIME(3)"]
+    assert read(spark, table.path).selectExpr("to_json(v)", "CAST(t AS STRING)").collect() == [
+        ('{"a":1}', "01:02:03.004")
+    ]
+    with pytest.raises(InvalidArgument, match="'t'"):
+        write(spark.range(1).selectExpr("id", columns[0], "TIME'01:02:03.004567' AS t"), table.path)
+
+
+@pytest.mark.parametrize(
+    ("column", "error", "message"),
+    [
+        ("make_dt_interval(1) AS v", Unsupported, "INTERVAL DAY TO SECOND of column 'v'"),
+        ("make_ym_interval(1) AS v", Unsupported, "INTERVAL YEAR TO MONTH of column 'v'"),
+        ("'text' AS v", InvalidArgument, "'v'"),
+        ("1 AS v, 2 AS w", ColumnNotFound, "'w'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_job(
+    spark: SparkSession, tmp_path: Path, column: str, error: type[MorrowError], message: str
+) -> None:
+    table = new_table(tmp_path, "id BIGINT, v INT", keys=["id"], options={"bucket": 1})
+    broken = spark.range(1).selectExpr("assert_true(id < 0) IS NULL AS x", "id").selectExpr("id", *column.split(", "))
+    with pytest.raises(error, match=message):
+        write(broken, table.path)
+    assert data_files(Path(table.path)) == set()
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [("id + 3000000000 AS v", "'v'"), ("IF(id = 3, NULL, 1) AS v", "'v' is INT NOT NULL .* 1 nulls")],
+)
+def test_values_that_do_not_fit_are_named_and_leave_nothing(
+    spark: SparkSession, tmp_path: Path, column: str, message: str
+) -> None:
+    table = new_table(tmp_path, "id BIGINT, v INT NOT NULL", keys=["id"], options={"bucket": 2})
+    with pytest.raises(InvalidArgument, match=message):
+        write(spark.range(10).selectExpr("id", column), table.path)
+    assert data_files(Path(table.path)) == set()
+    assert leftovers(table) == []
+
+
+def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA)
+    first = write(frame(spark, FIRST), table.path, commit_user="loader", commit_identifier=1, watermark=5)
+    assert first is not None
+    assert (first.commit_user, first.commit_identifier, first.watermark) == ("loader", 1, 5)
+    for mode in ("append", "overwrite"):
+        assert write(frame(spark, FIRST), table.path, mode, commit_user="loader", commit_identifier=1) is None
+    assert len(rows_of(table)) == len(FIRST)
+    write(frame(spark, SECOND), table.path, "overwrite", commit_user="loader", commit_identifier=2)
+    assert len(rows_of(table)) == len(SECOND)
+    with pytest.raises(InvalidArgument, match="commit_user"):
+        write(frame(spark, FIRST), table.path, commit_identifier=3)
+
+
+def test_nothing_is_committed_for_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2})
+    assert write(frame(spark, FIRST).limit(0), table.path) is None
+    assert leftovers(table) == []
+
+
+def test_columns_in_any_order_with_default_values(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(
+        tmp_path, "id BIGINT, dt STRING DEFAULT 'x', `a.b` INT", keys=["dt", "id"], by=["dt"], options={"bucket": 2}
+    )
+    write(spark.range(3).selectExpr("CAST(id AS INT) AS `a.b`", "id"), table.path)
+    assert rows_of(table) == [(0, "x", 0), (1, "x", 1), (2, "x", 2)]
+
+
+def test_postponed_rows_wait_for_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": -2})
+    write(frame(spark, FIRST), table.path)
+    assert rows_of(table) == []
+    table.compact()
+    assert rows_of(table) == FIRST
+
+
+def test_a_job_that_fails_leaves_no_file(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2})
+    write(frame(spark, FIRST), table.path)
+    before = data_files(Path(table.path))
+    monkeypatch.setattr(job, "WriteTasks", FailsAfterwards)
+    with pytest.raises(PythonException, match="disk on fire"):
+        write(frame(spark, SECOND), table.path)
+    assert data_files(Path(table.path)) == before
+    assert leftovers(table) == []
+
+
+@dataclass(frozen=True)
+class FailsAfterwards:
+    """A task that has written its files, and fails before Spark has its result."""
+
+    job: bytes
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        assert list(WriteTasks(self.job)(batches))
+        raise RuntimeError("disk on fire")
+        yield
+
+
+def test_old_versions_of_spark_shuffle_alike(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without functions over Arrow columns and repartitioning by number, which came with Spark 4.1."""
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 3})
+    monkeypatch.setattr(placing, "_numbers_partitions", lambda: False)
+    write(frame(spark, FIRST), table.path)
+    assert rows_of(table) == FIRST
+    assert len(list(Path(table.path).rglob("data-*"))) == 3

@@ -1,0 +1,1 @@
+"""Writes by Spark: executors write the files of a commit, the driver commits them once."""

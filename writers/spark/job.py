@@ -1,0 +1,185 @@
+"""One write as a Spark job: checked before it starts, written by tasks, committed once by the driver.
+
+Messages come back as the result of the job, of which Spark takes that of one attempt of each task, whatever it ran
+twice: only those are committed. The ledger finds the files of the other attempts, which are removed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from morrow.engine import errors
+from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError
+from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.commit import TableCommit
+from morrow.writers.commit.snapshots import SnapshotLog
+from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.partitions import PartitionSpec, is_in
+from morrow.writers.operations.session import cleaned_up, commit_once
+from morrow.writers.rows import incoming
+from morrow.writers.spark.ledger import Ledger
+from morrow.writers.spark.payload import WriteJob, decoded
+from morrow.writers.spark.placing import shuffled
+from morrow.writers.spark.tasks import RESULT, TASK, WriteTasks
+from morrow.writers.spark.types import arrow_schema
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Replaced: TypeAlias = 'PartitionSpec | Literal["dynamic"]'
+"""What an overwrite replaces: partitions of these values (none: the table), or those that there are rows of."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """How a write is committed; see `Writer.commit`.
+
+    Args:
+        identifier: with it the commit user's earlier commits are looked up, and what was committed is not again.
+        replaced: an overwrite; None: an append.
+    """
+
+    identifier: int | None = None
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    replaced: Replaced | None = None
+    within: PartitionSpec = field(default_factory=dict)
+    """Of a dynamic overwrite: the partitions that rows may be of."""
+
+    @property
+    def number(self) -> int:
+        return BATCH_COMMIT_IDENTIFIER if self.identifier is None else self.identifier
+
+
+def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
+    """Write the rows of a DataFrame in one commit.
+
+    Returns: the last snapshot created; None when there was nothing to commit, or it was committed before.
+
+    Raises:
+        ColumnNotFound, InvalidArgument, Unsupported: columns, types, values or row kinds that the table does not take.
+        CommitConflict, UnclearOutcome: as `Writer.commit`. Spark's own errors, when a task failed too often.
+    """
+    check(rows, target, kinds)
+    if was_committed(target, commit.identifier):
+        return None
+    # Two writers of dynamic buckets may give one key two buckets; the later commit is refused, and written once more.
+    repeats = target.write.commit_retries if bucket_mode(target) is BucketMode.DYNAMIC else 0
+    for done in range(repeats):
+        try:
+            return _write(rows, target, kinds, commit)
+        except CommitConflict:
+            wait = min(target.write.commit_max_wait, target.write.commit_min_wait * 2**done)
+            time.sleep(wait.total_seconds() * random.uniform(0.5, 1.5))
+    return _write(rows, target, kinds, commit)
+
+
+def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
+    overwrite = commit.replaced is not None
+    compact = not overwrite and full_compaction_is_due(target, commit.identifier)
+    messages = written(rows, target, kinds, overwrite=overwrite, compact=compact)
+    return committed(target, messages, commit)
+
+
+def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
+    """Refuse, before any job, what the schema of a DataFrame shows. Raises as `writers.rows.incoming`, and for types
+    that Paimon does not have `Unsupported`."""
+    empty = arrow_schema(rows.schema).empty_table()
+    for _ in incoming(target, empty, kinds=kinds):
+        pass
+
+
+def written(
+    rows: DataFrame, target: WriteTarget, kinds: str | None, *, overwrite: bool = False, compact: bool = False
+) -> list[CommitMessage]:
+    """The files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
+    ledger = Ledger(target.store, target.metadata.root)
+    job = WriteJob.of(target, rows.columns, kinds=kinds, overwrite=overwrite, compact=compact, ledger=ledger.folder)
+    placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
+    taken: list[str] = []
+    ledger.begin()
+    try:
+        results = placed.mapInArrow(WriteTasks(pickle.dumps(job)), RESULT).collect()
+        taken = [result.attempt for result in results]
+    finally:
+        ledger.close(taken)
+    messages = [message for result in results if result.messages for message in decoded(bytes(result.messages))]
+    wrong = next((result for result in results if result.error), None)
+    if wrong is not None:
+        TableCommit(target).abort(messages)
+        raise _raised(wrong.error, wrong.problem)
+    return messages
+
+
+def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
+    """Commit the messages of a job. Without success their files are removed, unless the outcome is not clear."""
+    commits = TableCommit(target)
+    if commit.replaced is None:
+        return commit_once(
+            commits,
+            messages,
+            commit.number,
+            watermark=commit.watermark,
+            properties=commit.properties,
+            repeats=commit.identifier is not None,
+        )
+    if was_committed(target, commit.identifier):  # by another driver, while the job ran
+        commits.abort(messages)
+        return None
+    with cleaned_up(commits, messages, commit.number):
+        try:
+            partitions = _replaced(target, messages, commit)
+        except InvalidArgument:
+            commits.abort(messages)
+            raise
+        return commits.overwrite(
+            messages,
+            partitions=partitions,
+            identifier=commit.number,
+            watermark=commit.watermark,
+            properties=commit.properties,
+        )
+
+
+def was_committed(target: WriteTarget, identifier: int | None) -> bool:
+    """Whether the commit user of the target has committed this identifier: they grow, as `filter_and_commit` has it."""
+    if identifier is None:
+        return False
+    newest = SnapshotLog(target.metadata).latest_of(target.commit_user)
+    return newest is not None and identifier <= newest.commit_identifier
+
+
+def full_compaction_is_due(target: WriteTarget, identifier: int | None) -> bool:
+    """Whether ``full-compaction.delta-commits`` asks for one: every so many numbered commits, and those without."""
+    every = target.write.full_compaction_commits
+    if every is None or target.write.write_only:
+        return False
+    return identifier is None or (identifier + 1) % every == 0
+
+
+def _replaced(
+    target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit
+) -> Literal["all"] | list[PartitionSpec] | list[bytes]:
+    if commit.replaced != "dynamic":
+        return [commit.replaced] if commit.replaced else "all"
+    partitions = list(dict.fromkeys(message.partition for message in messages))
+    for partition in partitions:
+        if not is_in(target, partition, commit.within):
+            values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
+            raise InvalidArgument(
+                f"{target.where}: the data has rows of the partition {values}, which is not in {dict(commit.within)}"
+            )
+    return partitions
+
+
+def _raised(name: str, problem: str) -> MorrowError:
+    """The error that a task told of. Its text is complete, so the constructor, which would add to it, is left out."""
+    kind: type[MorrowError] = getattr(errors, name)
+    return kind.__new__(kind, problem)

@@ -1,0 +1,63 @@
+"""The tasks of a write, as Spark is given them: rows go to a `TableWriter`, messages come back.
+
+This module imports little: it sets up the executor's process before Polars starts in it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from morrow.readers.spark.tasks import _use_cores_of_task as use_cores_of_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from morrow.writers.spark.payload import WriteJob
+
+RESULT = "attempt string, messages binary, error string, problem string"
+"""What a task gives back, in one row, when it has written something or found rows that cannot be written."""
+
+
+@dataclass(frozen=True)
+class WriteTasks:
+    """Writes the rows of a partition of Spark's. `job` is a pickled `WriteJob`, opened where the task runs."""
+
+    job: bytes = field(repr=False)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_cores_of_task()
+        from morrow.writers.spark.work import written
+
+        job: WriteJob = pickle.loads(self.job)
+        yield from written(job, batches)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """The number of the task that writes each row, from the columns that say it."""
+
+    job: bytes = field(repr=False)
+    columns: tuple[str, ...]
+    tasks: int
+
+    def numbers(self, columns: Iterable[pa.Array]) -> pa.Array:
+        """Int32, one for each row."""
+        use_cores_of_task()
+        from morrow.writers.spark.work import task_numbers
+
+        return task_numbers(self.job, dict(zip(self.columns, columns, strict=True)), self.tasks)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with the numbers as a last column, for versions of Spark without functions over Arrow."""
+        import pyarrow as pa
+
+        for batch in batches:
+            numbers = self.numbers([batch.column(name) for name in self.columns])
+            yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, TASK])
+
+
+TASK = "__morrow_task"
+"""The column that tells which task writes a row."""

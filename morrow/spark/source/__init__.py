@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Without it Spark refuses Python data sources that take filters."""
+"""Without it Spark refuses readers that take filters, as the option ``push-filters`` has them."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("morrow")`` known to a session, and let Spark hand filters to it."""
+    """Make ``format("morrow")`` known to a session; `options` lists what may be given."""
     from morrow.spark.source.datasource import MorrowDataSource
 
     spark.conf.set(PUSHDOWN, "true")

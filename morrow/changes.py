@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.schema import ROWKIND
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import id_at, snapshots_between
-from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, ChangesMode, ChangesRequest
+from morrow.engine.plan.changes import ROWKIND_FIELD, ChangesMode, ChangesRequest
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.time_travel import Time, Travel, resolve, to_millis
 from morrow.scan import checked_columns, checked_rows

@@ -5,13 +5,10 @@ Snapshots that expired may live on as changelogs, ``changelog/changelog-<id>``, 
 
 from __future__ import annotations
 
-import bisect
-
-from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
-from morrow.engine.format.snapshot import Snapshot, parse_snapshot
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
-
-CHANGELOG_PREFIX = "changelog-"
+from morrow.engine.plan.snapshot_search import last_until
 
 
 def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
@@ -23,19 +20,16 @@ def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot
     try:
         return metadata.snapshot(snapshot_id)
     except SnapshotNotFound:
-        path = f"{metadata.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
-        try:
-            return parse_snapshot(metadata.store.read(path), path)
-        except FileMissing:
-            pass
-        raise
+        found = metadata.changelog_or_none(snapshot_id)
+        if found is None:
+            raise
+        return found
 
 
 def id_at(metadata: TableMetadata, millis: int) -> int | None:
     """The newest snapshot that was committed at or before a time (epoch milliseconds); None when all are younger."""
-    ids = metadata.snapshot_ids()
-    count = bisect.bisect_right(ids, millis, key=lambda snapshot_id: metadata.snapshot(snapshot_id).time_millis)
-    return ids[count - 1] if count else None
+    found = last_until(metadata, millis)
+    return None if found is None else found.id
 
 
 def snapshots_between(metadata: TableMetadata, start: int, end: int) -> list[Snapshot]:

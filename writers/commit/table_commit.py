@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 
-from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
+from morrow.engine.errors import (
+    CommitConflict,
+    FileMissing,
+    InvalidArgument,
+    MorrowError,
+    StorageError,
+    UnclearOutcome,
+)
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
@@ -27,16 +35,21 @@ log = logging.getLogger(__name__)
 
 
 class TableCommit:
-    """Commits of one user to one table. Not safe for use by several threads at once; each may have its own.
-
-    `after_commit`: called with the last snapshot of every commit, such as expiry. They run after the commit is
-    durable, so what they raise does not undo it.
-    """
+    """Commits of one user to one table. Not safe for use by several threads at once; each may have its own."""
 
     def __init__(self, target: WriteTarget) -> None:
         self.target = target
-        self.after_commit: list[Callable[[Snapshot], None]] = []
         self._committer = Committer(target)
+
+    @cached_property
+    def after_commit(self) -> list[Callable[[Snapshot], None]]:
+        """Called with the last snapshot of every commit: the maintenance that the table's options ask for.
+
+        The commit is durable by then, so what they raise does not undo it.
+        """
+        from morrow.writers.expiry.automatic import after_commit  # which commits by itself: dropped partitions
+
+        return after_commit(self.target)
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot of the table, found at the cost of two small reads once one is known."""
@@ -62,7 +75,8 @@ class TableCommit:
             identifier: numbers the commits of a commit user; with it a repeated commit is recognised.
             watermark: of the rows, epoch milliseconds; the snapshot keeps the greatest so far.
             check_append_files: look for conflicts for appended files too.
-            keep_empty: create a snapshot even when there is nothing to commit (None: ``commit.force-create-snapshot``).
+            keep_empty: create a snapshot even when there is nothing to commit (None: ``commit.force-create-snapshot``,
+                or when a numbered commit has to carry a tag that is due).
 
         Returns:
             The last snapshot created (its `commit_kind` tells which), None when there was nothing to commit.
@@ -72,9 +86,8 @@ class TableCommit:
             UnclearOutcome: the store does not tell. Call `filter_and_commit` with the same identifier later.
         """
         written, compaction = appended(messages), compacted(messages)
-        keep_empty = self.target.write.force_create_snapshot if keep_empty is None else keep_empty
         last: Snapshot | None = None
-        if keep_empty or not written.is_empty:
+        if not written.is_empty or (self._keeps_empty(compaction, identifier) if keep_empty is None else keep_empty):
             kind = OVERWRITE if written.replaces_rows else APPEND
             check = check_append_files or kind == OVERWRITE
             last = self._create(kind, written, identifier, watermark, properties, check=check)
@@ -170,6 +183,19 @@ class TableCommit:
                 [file for file in files if file.file_name not in moved],
                 (*message.new_index_files, *message.compact_new_index_files),
             )
+
+    def _keeps_empty(self, compaction: Changes, identifier: int) -> bool:
+        if self.target.write.force_create_snapshot:
+            return True
+        if identifier == BATCH_COMMIT_IDENTIFIER or not compaction.is_empty:
+            return False
+        from morrow.writers.tags.automatic import forces_snapshot  # which commits by itself
+
+        try:
+            return forces_snapshot(self.target)
+        except MorrowError as error:
+            log.warning("%s: whether a tag is due is not known: %s", self.target.where, error)
+            return False
 
     def _create(
         self,

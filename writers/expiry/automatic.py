@@ -1,0 +1,124 @@
+"""What a writer does for its table after commits: tags, partitions, consumers, snapshots and changelogs, as Java does.
+
+It runs in the thread of the commit, whatever ``snapshot.expire.execution-mode`` says: nothing is left to do when the
+commit returns. The commit is done by then, so what fails is logged, and tried again after the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from morrow.engine.errors import MorrowError
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options.expiring import Retention, parse_expire_options
+from morrow.engine.plan.changelogs import changelog_or_none, living_changelog_ids
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.expiry.changelogs import expire_changelogs
+from morrow.writers.expiry.consumers import consumer_expiration_time, expire_consumers
+from morrow.writers.expiry.partitions import PartitionExpiry
+from morrow.writers.expiry.snapshots import expire_snapshots, now_millis
+from morrow.writers.tags.automatic import after_commit as tags_after_commit
+from morrow.writers.target import WriteTarget
+
+AfterCommit: TypeAlias = Callable[[Snapshot], None]
+
+log = logging.getLogger(__name__)
+
+
+def after_commit(target: WriteTarget) -> list[AfterCommit]:
+    """What is to be called with the last snapshot of each commit, in this order; nothing for ``write-only`` tables.
+
+    None of them raises what Morrow raises on purpose: it is logged as a warning.
+    """
+    try:
+        return [_Quiet(target.where, action) for action in _actions(target)] if not target.write.write_only else []
+    except MorrowError as error:
+        log.warning("%s: the table is not maintained: %s", target.where, error)
+        return []
+
+
+def _actions(target: WriteTarget) -> Iterator[Callable[[Snapshot], object]]:
+    metadata, raw = target.metadata, target.schema.options
+    yield from tags_after_commit(target)
+    partitions = PartitionExpiry.of(target)
+    if partitions is not None:
+        yield _Partitions(partitions).run
+    if consumer_expiration_time(raw, where=target.where) is not None:
+        yield lambda _: expire_consumers(metadata)
+    options = parse_expire_options(raw, where=target.where)
+    yield _Expiry(options.snapshots, _Snapshots(metadata)).run
+    if options.decoupled:
+        yield _Expiry(options.changelogs, _Changelogs(metadata)).run
+
+
+@dataclass(frozen=True)
+class _Quiet:
+    """An action that tells its errors to the log."""
+
+    where: str
+    action: Callable[[Snapshot], object]
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        try:
+            self.action(snapshot)
+        except MorrowError as error:
+            log.warning("%s: snapshot %d is committed; cleaning up after it failed: %s", self.where, snapshot.id, error)
+
+
+@dataclass(frozen=True)
+class _Partitions:
+    expiry: PartitionExpiry
+
+    def run(self, snapshot: Snapshot) -> None:
+        if self.expiry.due(identifier=snapshot.commit_identifier):
+            self.expiry.run()
+
+
+@dataclass(frozen=True)
+class _Snapshots:
+    metadata: TableMetadata
+
+    def earliest(self) -> Snapshot | None:
+        earliest = self.metadata.earliest_snapshot_id()
+        return None if earliest is None else self.metadata.snapshot_or_none(earliest)
+
+    def expire(self) -> int:
+        return expire_snapshots(self.metadata)
+
+
+@dataclass(frozen=True)
+class _Changelogs:
+    metadata: TableMetadata
+
+    def earliest(self) -> Snapshot | None:
+        ids = living_changelog_ids(self.metadata)
+        return changelog_or_none(self.metadata, ids[0]) if ids else None
+
+    def expire(self) -> int:
+        return expire_changelogs(self.metadata)
+
+
+class _Expiry:
+    """Expires when the earliest one that is known is due. Others can only have removed it, so nothing is missed.
+
+    While it is not due, a commit costs nothing here.
+    """
+
+    def __init__(self, retention: Retention, roots: _Snapshots | _Changelogs) -> None:
+        self._retention, self._roots = retention, roots
+        self._earliest: Snapshot | None = None
+
+    def run(self, newest: Snapshot) -> None:
+        if self._earliest is None:
+            self._earliest = self._roots.earliest()
+        if self._earliest is not None and self._is_due(self._earliest, newest):
+            self._roots.expire()
+            self._earliest = None
+
+    def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
+        count = newest.id - earliest.id + 1
+        is_old = earliest.time_millis < now_millis() - self._retention.millis
+        return count > self._retention.most or (count > self._retention.least and is_old)

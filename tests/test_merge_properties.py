@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import morrow
@@ -27,10 +27,6 @@ from tests.support.random_tables import RandomTable, random_tables
 from tests.support.value_pools import POOLS
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM")
-
-
-FEWER = settings(max_examples=settings().max_examples // 2)
-"""Each example is a table with its files."""
 
 
 OUTPUTS: dict[str, Callable[[Any], pa.Table]] = {
@@ -94,14 +90,12 @@ def filtered(rows: pa.Table, condition: str) -> pa.Table:
     return one_duckdb().from_arrow(rows).filter(condition).to_arrow_table()
 
 
-@FEWER
 @given(table=random_tables(), data=st.data())
 def test_reads_equal_the_oracle(table: RandomTable, data: st.DataObject) -> None:
     check_reads(table, data)
 
 
 @pytest.mark.parametrize("in_ranges", [False, True], ids=["at once", "range by range"])
-@FEWER
 @given(table=random_merging_tables(), data=st.data())
 def test_merged_values_equal_the_oracle(in_ranges: bool, table: RandomTable, data: st.DataObject) -> None:
     """Partial-update and aggregation; also as large sections are read, by key ranges and while frames are collected."""

@@ -1,14 +1,15 @@
 """Another snapshot made the newest one: what came after it is given up, so that at each moment there is a table.
 
-    1. the hint LATEST is deleted: the folder decides what is newest, for Java as well
-    2. snapshots that go are retired, the newest first: each time an older state is the newest
-    3. the goal is put into its place if it is not there (a tag keeps it, or a branch has it)
-    4. EARLIEST is set if the table begins elsewhere now
-    5. a snapshot that was kept because there would have been none at all is retired now
-    6. later tags and changelogs are retired
-    7. the hint LATEST is set
+    1. later tags are retired: none may be left that has no place among the snapshots
+    2. the hint LATEST is deleted: the folder decides what is newest, for Java as well
+    3. snapshots that go are retired, the newest first: each time an older state is the newest
+    4. the goal is put into its place if it is not there (a tag keeps it, or a branch has it)
+    5. EARLIEST is set if the table begins elsewhere now
+    6. a snapshot that was kept because there would have been none at all is retired now
+    7. later changelogs are retired
+    8. the hint LATEST is set
 
-Between 3 and 5 the newest snapshot is one whose id may be far from that of the goal. Who is killed anywhere leaves a
+Between 4 and 6 the newest snapshot is one whose id may be far from that of the goal. Who is killed anywhere leaves a
 table at its old state, at one in between, or at the goal; doing it again completes it.
 
 Committers of this machine wait meanwhile: the caller has the `turn`. One of another machine may add a snapshot to one
@@ -41,10 +42,10 @@ def rewind(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[int], ta
     Raises:
         StorageError: it was done in part; call again. CommitConflict: another took the place of the goal.
     """
-    _rewind_snapshots(metadata, goal, stay)
     for name in tags:
         remove_success(metadata, name)
         retire(metadata, metadata.paths.tag(name))
+    _rewind_snapshots(metadata, goal, stay)
     retire_changelogs(metadata, goal.id + 1)
     write_hint(metadata, LATEST, goal.id)
 

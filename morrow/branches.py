@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 
 
@@ -22,13 +23,19 @@ class Branches:
         return self._metadata.branch_names()
 
     def create(
-        self, name: str, *, tag: str | None = None, snapshot: int | None = None, ignore_if_exists: bool = False
+        self,
+        name: str,
+        *,
+        tag: str | None = None,
+        snapshot: int | Snapshot | None = None,
+        ignore_if_exists: bool = False,
     ) -> None:
         """Make a branch of the one that this table is on. It copies no data.
 
         Args:
             tag: the branch begins with the state of this tag, and has the tag too.
-            snapshot: the branch begins with this snapshot. Neither: it has the newest schema and no rows.
+            snapshot: the branch begins with this snapshot: an id, or one of `Table.snapshots`. Neither: it has the
+                newest schema and no rows.
             ignore_if_exists: do nothing when there is a branch of this name.
 
         Raises:

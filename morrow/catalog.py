@@ -77,6 +77,8 @@ class Catalog:
             DatabaseNotFound, TableNotFound, BranchNotFound: there is nothing of this name.
             InvalidArgument, ColumnNotFound, ...: as `Table.system`.
         """
+        if not isinstance(name, str):
+            raise InvalidArgument(f"the name of a system table is text such as 'db.orders$files', not {name!r}")
         if SYSTEM_TABLE_MARK not in name:
             if at:
                 raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(at)}")

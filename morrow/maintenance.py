@@ -52,6 +52,7 @@ class Maintenance:
         """
         from morrow.writers.expiry.snapshots import expire_snapshots
 
+        _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
         return expire_snapshots(
             self._metadata,
             retain_max=retain_max,
@@ -72,6 +73,7 @@ class Maintenance:
         """
         from morrow.writers.expiry.changelogs import expire_changelogs
 
+        _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
         return expire_changelogs(
             self._metadata,
             retain_max=retain_max,
@@ -162,10 +164,13 @@ class Maintenance:
             dry_run: only tell which they are.
 
         Raises:
+            InvalidArgument: a moment that is not past.
             CorruptFile, FileMissing: metadata that cannot be read; nothing was removed.
         """
         from morrow.writers.cleaning.orphans import remove_orphan_files
 
+        if not isinstance(dry_run, bool):
+            raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
         return remove_orphan_files(self._metadata, older_than_millis=_moment(older_than), dry_run=dry_run)
 
     def purge(self, older_than: Age | None = None) -> Purged:
@@ -191,8 +196,17 @@ class Maintenance:
         return repair(self._metadata)
 
 
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+            raise InvalidArgument(f"{name} must be a whole number, not {count!r}")
+
+
 def _moment(age: Age | None) -> int | None:
     """Epoch milliseconds of a moment, or of now minus an age."""
-    if isinstance(age, dt.timedelta):
-        return to_millis(dt.datetime.now(dt.UTC) - age)
-    return None if age is None else to_millis(age)
+    if age is None or isinstance(age, int):
+        return None if age is None else to_millis(age)
+    try:
+        return to_millis(dt.datetime.now(dt.UTC) - age if isinstance(age, dt.timedelta) else age)
+    except (OverflowError, InvalidArgument) as error:
+        raise InvalidArgument(f"older_than = {age!r} is neither an age, as a timedelta, nor a time: {error}") from error

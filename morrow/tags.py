@@ -115,6 +115,8 @@ class Tags:
         """
         from morrow.writers.tags.automatic import create_due
 
+        if now is not None and not isinstance(now, dt.datetime):
+            raise InvalidArgument(f"now must be a datetime, not {now!r}")
         moment = now.replace(tzinfo=dt.UTC) if now is not None and now.tzinfo is None else now
         return create_due(self._metadata, now=moment)
 
@@ -216,9 +218,9 @@ def _span(retained: Retained) -> dt.timedelta | None:
 def _moment(age: dt.timedelta | Time | None) -> dt.datetime | None:
     if age is None:
         return None
-    if isinstance(age, dt.timedelta):
-        return dt.datetime.now(dt.UTC) - age
     try:
+        if isinstance(age, dt.timedelta):
+            return dt.datetime.now(dt.UTC) - age
         return dt.datetime.fromtimestamp(0, tz=dt.UTC) + dt.timedelta(milliseconds=to_millis(age))
-    except OverflowError as error:
-        raise InvalidArgument(f"{age!r} is a time in no calendar") from error
+    except (OverflowError, InvalidArgument) as error:
+        raise InvalidArgument(f"older_than = {age!r} is neither an age, as a timedelta, nor a time: {error}") from error

@@ -90,6 +90,8 @@ def test_time_travel_of_tables_that_describe_a_snapshot(orders: morrow.Table) ->
 def test_names_that_are_not_there(orders: morrow.Table) -> None:
     with pytest.raises(TableNotFound, match=r"did you mean 'snapshots'\? there are snapshots, schemas, "):
         orders.system("snapshot")
+    with pytest.raises(InvalidArgument, match="is text such as 'snapshots'"):
+        orders.system(3)  # type: ignore[arg-type]
     with pytest.raises(ColumnNotFound, match=r"\$tags has no column 'name'; its columns are tag_name"):
         orders.system("tags", ["name"])
     with pytest.raises(BranchNotFound):
@@ -152,6 +154,8 @@ def test_options_of_all_tables_and_of_the_catalog(catalog: morrow.Catalog, tmp_p
 def test_what_a_catalog_has_not(catalog: morrow.Catalog) -> None:
     with pytest.raises(TableNotFound, match="did you mean 'all_tables'"):
         catalog.system("all_table")
+    with pytest.raises(InvalidArgument, match="is text such as"):
+        catalog.system(None)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="have no past: leave out as_of"):
         catalog.system("all_tables", as_of=1)
 

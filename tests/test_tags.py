@@ -121,7 +121,7 @@ def test_expiring(table: morrow.Table) -> None:
     assert table.tags.expire() == ["short"]
     assert table.tags.expire(older_than=dt.timedelta(hours=1)) == []
     assert table.tags.expire(older_than="2222-01-01") == ["ever", "long"]
-    with pytest.raises(InvalidArgument, match="a time in no calendar"):
+    with pytest.raises(InvalidArgument, match="neither an age, as a timedelta, nor a time"):
         table.tags.expire(older_than=2**60)
 
 
@@ -181,6 +181,12 @@ def test_a_table_that_stands_still_is_tagged_by_the_clock(tmp_path: Path) -> Non
     assert [tag.name for tag in table.tags.create_due(dt.datetime(2024, 5, 13, 13))] == ["2024-05-12"]
     assert table.tags.create_due(moment("2024-05-14T02:29")) == []
     assert tags(table._metadata) == {"2024-05-12": 1}
+
+
+@pytest.mark.parametrize("now", ["2024-05-13", dt.date(2024, 5, 13)])
+def test_the_clock_shows_a_datetime(tmp_path: Path, now: Any) -> None:
+    with pytest.raises(InvalidArgument, match="now must be a datetime"):
+        new_table(tmp_path, "a INT").tags.create_due(now)
 
 
 def test_settings_that_contradict_each_other_are_refused_when_they_are_set(tmp_path: Path) -> None:

@@ -37,7 +37,10 @@ class Option:
     immutable: bool = False
 
 
-FREE_PREFIXES = ("fields.", "file-index.", "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "metadata.iceberg.")
+FREE_PREFIXES = (
+    *("fields.", "file-index.", "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "metadata.iceberg."),
+    *("commit.callback.", "tag.callback."),
+)
 """Families of options whose members are not listed here."""
 
 CLOSE = 0.8

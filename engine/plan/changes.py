@@ -115,6 +115,13 @@ def mode_of(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode,
     return ChangesMode.DELTA if no_producer else ChangesMode.CHANGELOG
 
 
+def in_changelogs(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode) -> bool:
+    """Whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): those that a
+    producer made, and where none does those that were written.
+    """
+    return mode is not ChangesMode.DELTA or request.producer(metadata.where) is ChangelogProducer.NONE
+
+
 # --- what a snapshot changed ---
 
 

@@ -24,7 +24,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
 from morrow.engine.format.schema import TableSchema, parse_schema
-from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
@@ -171,6 +171,9 @@ class TableMetadata:
         hint = self._hint("EARLIEST")
         if hint is not None and self.store.exists(self.paths.snapshot(hint)):
             return hint
+        # A table without the hint has lost nothing yet, as a rule: one look saves the listing of a long history.
+        if self.store.exists(self.paths.snapshot(FIRST_SNAPSHOT_ID)):
+            return FIRST_SNAPSHOT_ID
         return next(iter(self.snapshot_ids()), None)
 
     def snapshots(self) -> Iterator[Snapshot]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from morrow.engine.errors import TableNotFound
+from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.readers.system.base import SystemTable
 from morrow.readers.system.files import FILE_KEY_RANGES, FILES
 from morrow.readers.system.indexes import TABLE_INDEXES
@@ -42,8 +42,10 @@ def system_table(name: str) -> SystemTable:
     """The system table of this name, in lower or upper case, with or without the ``$`` before it.
 
     Raises:
-        TableNotFound: there is none.
+        TableNotFound: there is none. InvalidArgument: no text.
     """
+    if not isinstance(name, str):
+        raise InvalidArgument(f"the name of a system table is text such as 'snapshots', not {name!r}")
     plain = name.lower().removeprefix("$")
     found = SYSTEM_TABLES.get(plain)
     if found is None:

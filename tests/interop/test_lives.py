@@ -18,7 +18,7 @@ from tests.lifecycle.observed import Rows
 from tests.lifecycle.tables import KINDS, Kind
 from tests.lifecycle.test_machine import Lives
 
-EXAMPLES, STEPS = (30, 40) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (1, 20)
+EXAMPLES, STEPS = (30, 40) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (3, 14)
 
 
 class LivesWithJava(Lives):
@@ -72,10 +72,10 @@ class LivesWithJava(Lives):
             self._ask("rollback_to_tag", name=name)
             main.rollback(main.tags[name])
             self._check_reads()
-        elif main.snapshots:
-            earliest = min(main.snapshots)
-            self._ask("rollback", snapshot=earliest)
-            main.rollback(main.snapshots[earliest])
+        elif main.settled:
+            earlier = main.settled[0]
+            self._ask("rollback", snapshot=earlier)
+            main.rollback(main.snapshots[earlier])
             self._check_reads()
         self.clean()  # Java leaves what it has rolled back
         self.write(pick=0, ids=[1, 2, 3], partition=2)

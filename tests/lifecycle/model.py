@@ -5,8 +5,8 @@ A model is told what was committed; what maintenance removes it works out by its
 
 from __future__ import annotations
 
-import os.path
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from morrow.engine.format.paths import MAIN_BRANCH
 from tests.lifecycle.observed import Changes, Line, Rows, State
@@ -142,7 +142,8 @@ class Life:
         first = other.snapshots[min(other.snapshots)]
         leads = main.snapshots.get(first.id) is first or main.snapshots.get(first.id - 1) is first.before is not None
         stay = {i: kept for i, kept in main.snapshots.items() if i < first.id and leads}
-        same = len(os.path.commonprefix([main.columns, other.columns]))
+        pairs = zip(main.columns, other.columns, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         tags = {n: tagged for n, tagged in main.tags.items() if tagged.id < first.id and tagged.schema <= same}
         changelogs = {i: kept for i, kept in main.changelogs.items() if i < first.id}
         main.snapshots, main.tags, main.changelogs = stay | other.snapshots, tags | other.tags, changelogs

@@ -71,7 +71,9 @@ def needed_files(root: Path) -> Needed:
 
 def _line(root: Path, line: Path, needed: Needed) -> None:
     """Main, or a branch: `line` holds its metadata."""
-    needed.tolerated.update(_label(root, line / folder / hint) for folder in ("snapshot", "changelog") for hint in HINTS)
+    needed.tolerated.update(
+        _label(root, line / folder / hint) for folder in ("snapshot", "changelog") for hint in HINTS
+    )
     for pattern in ("schema/schema-*", "consumer/consumer-*"):
         needed.required.update(_label(root, path) for path in line.glob(pattern))
     roots: list[tuple[str, Callable[[Path, Json, Needed], None]]] = [

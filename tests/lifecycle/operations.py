@@ -17,7 +17,10 @@ from tests.lifecycle.tables import KINDS, NEW, OLD, Kind, frame, remove_all_orph
 FOR_EVER = 1000
 
 MANY = {"snapshot.num-retained.min": "100", "snapshot.num-retained.max": "100"}
-VECTORS = Kind(True, {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": "lookup"}, partitioned=True)
+VECTORS = Kind(
+    True, {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": "lookup"}, partitioned=True
+)
+PLAIN = Kind(True, {"bucket": "1", "changelog-producer": "input"}, partitioned=True)
 DECOUPLED = Kind(True, {**KINDS["decoupled"].options, **MANY, "changelog.num-retained.max": "200"})
 
 
@@ -29,9 +32,9 @@ def _write(table: Table, first: int, value: int) -> None:
     table.append(frame(table, [(i, OLD if i % 2 else NEW, value) for i in range(first, first + 4)]))
 
 
-def _past(path: str) -> Table:
+def _past(path: str, kind: Kind = VECTORS) -> Table:
     """Five commits, of which the second is the tag `old` and a branch, the fourth the tag `late`."""
-    table = VECTORS.create(Path(path))
+    table = kind.create(Path(path))
     for number in range(5):
         _write(table, number, number)
         if number == 1:
@@ -41,6 +44,11 @@ def _past(path: str) -> Table:
         if number == 3:
             table.tags.create("late")
     return table
+
+
+def _plain_past(path: str) -> Table:
+    """The same, each commit one snapshot."""
+    return _past(path, PLAIN)
 
 
 def _tags_alone(path: str) -> Table:
@@ -62,7 +70,12 @@ def _changelogs(path: str) -> Table:
 def _orphans(path: str) -> Table:
     """What killed processes have left."""
     table = _past(path)
-    for name in (f"dt={OLD}/bucket-0/data-1-0.parquet", "manifest/manifest-1-0", "index/index-1-0", "snapshot/.snapshot-9.tmp"):
+    for name in (
+        f"dt={OLD}/bucket-0/data-1-0.parquet",
+        "manifest/manifest-1-0",
+        "index/index-1-0",
+        "snapshot/.snapshot-9.tmp",
+    ):
         (Path(path) / name).write_bytes(b"half of")
     return table
 
@@ -78,10 +91,6 @@ def _expire(table: Table) -> None:
     table.expire_snapshots(1, 1)
 
 
-def _purge(table: Table) -> None:
-    table.purge()
-
-
 @dataclass(frozen=True)
 class Operation:
     """`make` writes the table and its past; `run` is what gets interrupted."""
@@ -92,6 +101,10 @@ class Operation:
     """What a repetition may raise when all had been done."""
     changes_nothing: bool = False
     """Whether what is read is the same afterwards."""
+    commits: bool = False
+    """Whether it makes a snapshot. A commit that is killed leaves files to the cleaning of orphans, and one that is
+    repeated may be made once more.
+    """
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -107,11 +120,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "create a branch": Operation(_past, lambda t: t.branches.create("new", tag="late"), (AlreadyExists,)),
     "delete a branch": Operation(_tags_alone, lambda t: t.branches.delete("b"), (NotFound,)),
     "rename a branch": Operation(_tags_alone, lambda t: t.branches.rename("b", "c"), (NotFound,)),
-    "fast-forward": Operation(_past, lambda t: t.branches.fast_forward("b")),
-    "expire partitions": Operation(_past, lambda t: t.expire_partitions(dt.timedelta(days=7))),
-    "remove orphans": Operation(
-        _orphans, remove_all_orphans, changes_nothing=True
-    ),
+    "fast-forward": Operation(_plain_past, lambda t: t.branches.fast_forward("b")),
+    "expire partitions": Operation(_past, lambda t: t.expire_partitions(dt.timedelta(days=7)), commits=True),
+    "remove orphans": Operation(_orphans, remove_all_orphans, changes_nothing=True),
     "repair": Operation(_wrong_hints, lambda t: t.repair(), changes_nothing=True),
-    "purge": Operation(_past, _purge),
+    "purge": Operation(_past, lambda t: t.purge(), commits=True),
 }

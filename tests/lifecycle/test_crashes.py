@@ -1,6 +1,6 @@
 """Maintenance killed, or failing, at each of its file operations: the table is whole, and the next call completes it.
 
-`make test` tries some operations of each kind, always the same ones; `make test-long` tries all.
+`make test` tries some faults of each act of maintenance, always the same ones; `make test-long` tries all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import random
 import signal
+from collections.abc import Sequence
 
 import pytest
 
@@ -22,18 +23,26 @@ from tests.support.faulty_store import ERRORS, KILLS, Fault, FaultKind, FaultySt
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.lifecycle.operations", "morrow.writing"])
+NEVER = 1 << 62
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-SAMPLE = 3
-"""Operations tried of each kind of fault in `make test`."""
+SAMPLE = 2
+"""Faults tried of each act in `make test`."""
 
 
-def points(name: str, kind: FaultKind, templates: Templates) -> list[int]:
-    """At which of its file operations the fault comes."""
-    store = FaultyStore(LocalStore(), Fault(1 << 62, kind))
+def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[Fault]:
+    """What may happen at which of its file operations."""
+    chance = random.Random(name)
+    tried = kinds if LONG else chance.sample(kinds, SAMPLE)
+    every = [[Fault(number, kind) for number in range(_operations(name, kind, templates))] for kind in tried]
+    return [fault for one in every for fault in (one if LONG else chance.sample(one, min(1, len(one))))]
+
+
+def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
+    """How many file operations there are that a fault of this kind can come at."""
+    store = FaultyStore(LocalStore(), Fault(NEVER, kind))
     with fsync_disabled():
         OPERATIONS[name].run(table_at(templates.copy(name), store))
-    every = range(store.counted)
-    return list(every) if LONG else sorted(random.Random(f"{name} {kind}").sample(every, min(SAMPLE, len(every))))
+    return store.counted
 
 
 def _run(name: str, path: str, fault: Fault) -> None:
@@ -42,29 +51,27 @@ def _run(name: str, path: str, fault: Fault) -> None:
         OPERATIONS[name].run(table_at(path, FaultyStore(LocalStore(), fault)))
 
 
-@pytest.mark.parametrize("kind", KILLS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_killed(name: str, kind: FaultKind, templates: Templates) -> None:
+def test_killed(name: str, templates: Templates) -> None:
     before, after = templates.states(name)
-    for number in points(name, kind, templates):
+    for fault in faults(name, KILLS, templates):
         path = templates.copy(name)
-        process = PROCESSES.Process(target=_run, args=(name, path, Fault(number, kind)))
+        process = PROCESSES.Process(target=_run, args=(name, path, fault))
         process.start()
         process.join(60)
-        assert process.exitcode == -signal.SIGKILL, f"killed at change {number}: exit code {process.exitcode}"
+        assert process.exitcode == -signal.SIGKILL, f"{fault}: exit code {process.exitcode}"
         with fsync_disabled():
             check_interrupted(path, before, after)
             check_repeated(path, OPERATIONS[name], after)
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_failed(name: str, kind: FaultKind, templates: Templates) -> None:
+def test_failed(name: str, templates: Templates) -> None:
     """A typed error or success, and nothing in between."""
     before, after = templates.states(name)
-    for number in points(name, kind, templates):
+    for fault in faults(name, ERRORS, templates):
         path = templates.copy(name)
-        store = FaultyStore(LocalStore(), Fault(number, kind))
+        store = FaultyStore(LocalStore(), fault)
         error: MorrowError | None = None
         with fsync_disabled():
             try:

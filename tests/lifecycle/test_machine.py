@@ -32,7 +32,7 @@ from tests.lifecycle.tables import DECOUPLED, KINDS, OLD, PARTITIONS, Kind, fram
 T = TypeVar("T")
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-EXAMPLES, STEPS = (150, 50) if LONG else (4, 14)
+EXAMPLES, STEPS = (150, 50) if LONG else (8, 14)
 HOUR_AGO = 0
 """Older than anything in these tables."""
 

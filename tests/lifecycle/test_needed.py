@@ -34,7 +34,9 @@ def test_java_leaves_what_it_rolls_back(golden_root: Path) -> None:
     assert balance(folder / json.loads((folder / "case.json").read_text())["table_path"]).unneeded
 
 
-@pytest.mark.parametrize("pattern", ["snapshot-2", "manifest-list-*-1", "manifest-*-0", "data-*", "index-*", "changelog-*"])
+@pytest.mark.parametrize(
+    "pattern", ["snapshot-2", "manifest-list-*-1", "manifest-*-0", "data-*", "index-*", "changelog-*"]
+)
 def test_each_file_is_missed(pattern: str, tmp_path: Path) -> None:
     table = KINDS["vectors"].create(tmp_path / "db.db" / "t")
     for number in range(3):

@@ -18,10 +18,9 @@ from morrow.engine.errors import AlreadyExists, InvalidArgument, SnapshotExpired
 from morrow.engine.format.paths import TablePaths
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.time_travel import Travel, resolve
 from morrow.writers.branches.names import branch_folder, check_new_name
 from morrow.writers.rollback.retired import CREATING, finish_retired
-from morrow.writers.tags.creation import is_alive, same_state
+from morrow.writers.tags.creation import is_kept, taggable
 
 
 def create_branch(
@@ -29,14 +28,15 @@ def create_branch(
     name: str,
     *,
     tag: str | None = None,
-    snapshot: int | None = None,
+    snapshot: int | Snapshot | None = None,
     ignore_if_exists: bool = False,
 ) -> None:
     """Make a branch of the branch that `metadata` is on.
 
     Args:
         tag: the branch begins with the state of this tag, and has the tag too.
-        snapshot: the branch begins with this snapshot, which is alive or kept by a tag. Neither: it begins empty.
+        snapshot: the branch begins with this snapshot (it, or its id), which is alive or kept by a tag. Neither: it
+            begins empty.
         ignore_if_exists: do nothing when there is a branch of this name.
 
     Raises:
@@ -56,23 +56,13 @@ def create_branch(
     begin = None if tag is None and snapshot is None else _source(metadata, tag, snapshot)
     if not _made(metadata, name, _contents(metadata, tag, begin)) and not ignore_if_exists:
         raise AlreadyExists(f"{metadata.where}: there is a branch {name!r} already")
-    if begin is not None and not _is_held(metadata, begin):
+    if begin is not None and not is_kept(metadata, begin):
         metadata.store.delete_folder(folder)
         raise SnapshotExpired(f"{metadata.where}: snapshot {begin.id} was removed while a branch was made of it")
 
 
-def _source(metadata: TableMetadata, tag: str | None, snapshot: int | None) -> Snapshot:
-    if tag is not None:
-        return metadata.tag(tag).snapshot
-    found = resolve(metadata, Travel(snapshot=snapshot))
-    if found is None or not _is_held(metadata, found):
-        raise SnapshotExpired(f"{metadata.where}: snapshot {snapshot} has expired; begin with a later one, or a tag")
-    return found
-
-
-def _is_held(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Whether the snapshot is alive, or a tag keeps it."""
-    return is_alive(metadata, snapshot) or any(same_state(tag.snapshot, snapshot) for tag in metadata.tags())
+def _source(metadata: TableMetadata, tag: str | None, snapshot: int | Snapshot | None) -> Snapshot:
+    return taggable(metadata, snapshot) if tag is None else metadata.tag(tag).snapshot
 
 
 def _contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | None) -> Mapping[str, bytes]:

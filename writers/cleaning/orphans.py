@@ -38,7 +38,7 @@ READING_TRIES = 10
 
 @dataclass(frozen=True)
 class OrphanFiles:
-    """Orphan files: their paths within the store, sorted, and their size in bytes. `removed`: they are gone now."""
+    """Orphan files: their paths or URLs, sorted, and their size in bytes. `removed`: they are gone now."""
 
     paths: tuple[str, ...]
     bytes: int
@@ -73,15 +73,22 @@ def remove_orphan_files(
         CorruptFile, FileMissing, Unsupported: metadata that cannot be read; nothing was removed.
         StorageError: a file could not be removed; others were.
     """
-    now = time.time_ns() // 1_000_000
-    before = now - DEFAULT_AGE_MILLIS if older_than_millis is None else older_than_millis
-    if before > now:
-        raise InvalidArgument("older_than must be past: younger files may be those of a writer that commits later")
+    before = oldest_kept_millis(older_than_millis)
     tables = branches(metadata)
     if not dry_run:
         for table in tables.values():
             finish_retired(table, abandoned_before_millis=before)
     return _Cleaning(tables[MAIN_BRANCH], places(tables.values()), before, dry_run).run()
+
+
+def oldest_kept_millis(older_than_millis: int | None) -> int:
+    """The moment from which on files are left alone. Raises `InvalidArgument` for one that is not past."""
+    now = time.time_ns() // 1_000_000
+    if older_than_millis is None:
+        return now - DEFAULT_AGE_MILLIS
+    if older_than_millis > now:
+        raise InvalidArgument("older_than must be past: younger files may be those of a writer that commits later")
+    return older_than_millis
 
 
 @dataclass
@@ -104,7 +111,9 @@ class _Cleaning:
         if not self.dry_run:
             self._remove_folders(empty)
             self._remove_folders(found[PATH].str.replace("/[^/]*$", "").unique().to_list())
-        return OrphanFiles(tuple(found[PATH]), int(found[SIZE].sum()), removed=not self.dry_run)
+        return OrphanFiles(
+            tuple(map(self.table.store.url, found[PATH])), int(found[SIZE].sum()), removed=not self.dry_run
+        )
 
     def _listed(self) -> tuple[pl.Series, pl.DataFrame, list[str]]:
         """Hashes of the names of all old files, old strays, and old folders without anything in them."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from morrow.engine.errors import (
     CommitConflict,
     FileMissing,
     InvalidArgument,
-    MorrowError,
     StorageError,
     UnclearOutcome,
 )
@@ -34,22 +33,23 @@ NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 log = logging.getLogger(__name__)
 
 
+class Maintenance(Protocol):
+    """What is done for a table around its commits; `writers.expiry.automatic` does what the options ask for."""
+
+    def wants_snapshot(self) -> bool:
+        """Whether a stream that brings nothing should commit an empty snapshot all the same."""
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        """Takes the last snapshot of a commit, which is durable by then: what this raises does not undo it."""
+
+
 class TableCommit:
     """Commits of one user to one table. Not safe for use by several threads at once; each may have its own."""
 
-    def __init__(self, target: WriteTarget) -> None:
+    def __init__(self, target: WriteTarget, maintenance: Maintenance | None = None) -> None:
         self.target = target
+        self._maintenance = maintenance
         self._committer = Committer(target)
-
-    @cached_property
-    def after_commit(self) -> list[Callable[[Snapshot], None]]:
-        """Called with the last snapshot of every commit: the maintenance that the table's options ask for.
-
-        The commit is durable by then, so what they raise does not undo it.
-        """
-        from morrow.writers.expiry.automatic import after_commit  # which commits by itself: dropped partitions
-
-        return after_commit(self.target)
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot of the table, found at the cost of two small reads once one is known."""
@@ -189,13 +189,7 @@ class TableCommit:
             return True
         if identifier == BATCH_COMMIT_IDENTIFIER or not compaction.is_empty:
             return False
-        from morrow.writers.tags.automatic import forces_snapshot  # which commits by itself
-
-        try:
-            return forces_snapshot(self.target)
-        except MorrowError as error:
-            log.warning("%s: whether a tag is due is not known: %s", self.target.where, error)
-            return False
+        return self._maintenance is not None and self._maintenance.wants_snapshot()
 
     def _create(
         self,
@@ -249,9 +243,8 @@ class TableCommit:
             )
 
     def _done(self, last: Snapshot | None) -> Snapshot | None:
-        if last is not None:
-            for action in self.after_commit:
-                action(last)
+        if last is not None and self._maintenance is not None:
+            self._maintenance.after_commit(last)
         return last
 
     def _remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:

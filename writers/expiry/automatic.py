@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError
@@ -16,16 +17,48 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options.expiring import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import changelog_or_none, living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.changelogs import expire_changelogs
 from morrow.writers.expiry.consumers import consumer_expiration_time, expire_consumers
 from morrow.writers.expiry.partitions import PartitionExpiry
 from morrow.writers.expiry.snapshots import expire_snapshots, now_millis
 from morrow.writers.tags.automatic import after_commit as tags_after_commit
+from morrow.writers.tags.automatic import forces_snapshot
 from morrow.writers.target import WriteTarget
 
 AfterCommit: TypeAlias = Callable[[Snapshot], None]
 
 log = logging.getLogger(__name__)
+
+
+def maintained(target: WriteTarget) -> TableCommit:
+    """Commits to a table that is kept as its options say."""
+    return TableCommit(target, AutomaticMaintenance(target))
+
+
+class AutomaticMaintenance:
+    """What the options of a table ask for around commits; what it finds out is kept from commit to commit."""
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+
+    @cached_property
+    def actions(self) -> list[AfterCommit]:
+        """What is called after each commit."""
+        return after_commit(self._target)
+
+    def wants_snapshot(self) -> bool:
+        """Whether a tag is due that needs a snapshot of its own."""
+        try:
+            return forces_snapshot(self._target)
+        except MorrowError as error:
+            log.warning("%s: whether a tag is due is not known: %s", self._target.where, error)
+            return False
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        """Take the actions, in their order."""
+        for action in self.actions:
+            action(snapshot)
 
 
 def after_commit(target: WriteTarget) -> list[AfterCommit]:

@@ -91,6 +91,8 @@ def expire_partitions(
         raise InvalidArgument(
             f"{target.where}: say how old partitions may be, with expiration_time or 'partition.expiration-time'"
         )
+    if now is not None and not isinstance(now, dt.datetime):
+        raise InvalidArgument(f"now must be a datetime, not {now!r}")
     return PartitionExpiry(target, options).run(now if now is None or now.tzinfo is None else _local(now))
 
 
@@ -234,4 +236,9 @@ def _local(time: dt.datetime) -> dt.datetime:
 
 
 def _duration_text(time: dt.timedelta | str | None) -> str | None:
-    return f"{time // MICROSECOND} micros" if isinstance(time, dt.timedelta) else time
+    if isinstance(time, dt.timedelta):
+        return f"{time // MICROSECOND} micros"
+    if time is None or isinstance(time, str):
+        return time
+    # A bare number would be milliseconds to Paimon, and all partitions would go.
+    raise InvalidArgument(f"expiration_time is a timedelta, or text such as '7 d', not {time!r}")

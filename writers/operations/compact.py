@@ -11,6 +11,7 @@ from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import sort_compact
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.files import Placement
 from morrow.writers.merge_tree.postpone import compact_postponed
 from morrow.writers.merge_tree.writer import compact_bucket
@@ -37,7 +38,7 @@ def compact(
     partitions = _chosen(target, snapshot, partition, where)
     if snapshot is None or partitions == []:
         return None
-    commits = TableCommit(target)
+    commits = maintained(target)
     if order_by is not None:
         columns = [order_by] if isinstance(order_by, str) else list(order_by)
         messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)

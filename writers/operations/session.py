@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, UnclearOutcome
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.lookup import LookupStrategy
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.settling import settled
@@ -24,7 +25,7 @@ class WriteSession:
     def __init__(self, target: WriteTarget, *, repeats: bool = False) -> None:
         """`repeats`: the commit user may have committed before, so its identifiers are looked up in the table."""
         self.target = target
-        self.commits = TableCommit(target)
+        self.commits = maintained(target)
         self._writer = TableWriter(target)
         self._repeats = repeats
         self._prepared: list[CommitMessage] = []

@@ -100,9 +100,7 @@ def forces_snapshot(target: WriteTarget, *, clock: Clock = utc_now) -> bool:
 
 
 def _empty_snapshot(metadata: TableMetadata) -> Snapshot:
-    commits = TableCommit(WriteTarget.of(metadata))
-    commits.after_commit = []  # the tag is made by who has asked for it
-    snapshot = commits.commit((), keep_empty=True)
+    snapshot = TableCommit(WriteTarget.of(metadata)).commit((), keep_empty=True)
     assert snapshot is not None  # it was to be kept
     return snapshot
 

@@ -142,7 +142,9 @@ def first_since(metadata: TableMetadata, millis: int) -> Snapshot:
     tagged = next((file.tag.snapshot for file in tag_files(metadata) if file.tag.snapshot.time_millis >= millis), None)
     candidates = [snapshot for snapshot in (alive, tagged) if snapshot is not None]
     if not candidates:
-        raise SnapshotNotFound(f"{metadata.where}: no snapshot was committed at or after {millis} ms")
+        newest = metadata.latest_snapshot()
+        known = "the table has none" if newest is None else f"the newest is of {newest.time.isoformat()}"
+        raise SnapshotNotFound(f"{metadata.where}: no snapshot was committed at or after {millis} ms; {known}")
     return min(candidates, key=lambda snapshot: snapshot.time_millis)
 
 

@@ -71,7 +71,11 @@ def test_a_slip_of_the_pen_is_refused(slip: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["owner", "my.option", "fields.a.aggregate-function", "parquet.page.size", "scan.infer-parallelism"]
+    "key",
+    [
+        *("owner", "my.option", "fields.a.aggregate-function", "parquet.page.size", "scan.infer-parallelism"),
+        *("tag.callback.org.x.Told.param", "commit.callback.org.x.Told.param"),
+    ],
 )
 def test_what_paimon_does_not_know_is_kept(key: str) -> None:
     set_option(key, "anything")

@@ -51,6 +51,9 @@ def test_from_a_snapshot(tmp_path: Path) -> None:
     dev = table.on_branch("dev")
     assert (ids(dev), dev.tags.names, keys(dev)) == ([2], (), [1, 2])
 
+    table.branches.create("same", snapshot=table.snapshots()[1])
+    assert ids(table.on_branch("same")) == [2]
+
 
 @pytest.mark.parametrize("source", [{"tag": "base"}, {"snapshot": 2}], ids=["tag", "snapshot"])
 def test_from_an_expired_snapshot_that_a_tag_keeps(source: dict[str, object], tmp_path: Path) -> None:
@@ -131,6 +134,7 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
         ({"snapshot": 9}, SnapshotNotFound),
         ({"snapshot": 1}, SnapshotExpired),
         ({"snapshot": 4, "tag": "none"}, InvalidArgument),
+        ({"snapshot": "4"}, InvalidArgument),
     ],
     ids=str,
 )

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.consumers import Consumers
@@ -91,6 +93,25 @@ def test_an_interrupted_purge_is_completed_by_the_next(tmp_path: Path) -> None:
             assert len(table._metadata.snapshot_ids()) == 1
             assert not list(root.rglob("*.parquet"))
             assert not list(root.glob("tag/*")) + list(root.glob("branch/*")) + list(root.glob("consumer/*"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"scan.fallback-branch": "dev"}, {"snapshot.num-retained.max": "many"}, {"tag.callbacks": "org.x.Told"}, {}],
+    ids=str,
+)
+def test_what_would_end_it_half_way_is_seen_before_anything_goes(tmp_path: Path, options: dict[str, str]) -> None:
+    """Other writers store what they like. Without options: a moment that is to come."""
+    table = full(tmp_path)
+    path = Path(table._metadata.paths.schema(0))
+    schema = json.loads(path.read_text())
+    path.write_text(json.dumps({**schema, "options": {**schema["options"], **options}}))
+    to_come = None if options else int(time.time() * 1000) + 60_000
+
+    with pytest.raises((InvalidArgument, Unsupported)):
+        purge(TableMetadata(LocalStore(), table.path), older_than_millis=to_come)
+
+    assert (table.tags.names, list(table.branches), table.consumers.all()) == (("monday",), ["dev"], {"reader": 2})
 
 
 def test_only_on_the_main_branch(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.consumers import Consumers
 from morrow.writers.commit import TableCommit
 from morrow.writers.expiry import automatic, snapshots
-from morrow.writers.expiry.automatic import after_commit
+from morrow.writers.expiry.automatic import AutomaticMaintenance, after_commit, maintained
 from morrow.writers.target import WriteTarget
 from tests.support.commits import data_file, message
 from tests.support.faulty_store import FaultyStore
@@ -24,7 +24,7 @@ THREE = {"snapshot.num-retained.max": "3", "snapshot.num-retained.min": "1"}
 
 def commits(life: Life, store: LocalStore | FaultyStore | None = None) -> TableCommit:
     metadata = life.metadata if store is None else replace(life.metadata, store=store)
-    return TableCommit(WriteTarget.of(metadata))
+    return maintained(WriteTarget.of(metadata))
 
 
 def commit(one: TableCommit, number: int) -> Snapshot | None:
@@ -45,18 +45,20 @@ def test_a_writer_that_only_writes_removes_nothing(tmp_path: Path) -> None:
     writer = commits(life)
     for number in range(5):
         commit(writer, number)
-    assert writer.after_commit == []
+    assert AutomaticMaintenance(writer.target).actions == []
     assert len(life.metadata.snapshot_ids()) == 5
 
 
 def test_a_young_table_costs_a_look_at_its_tags(tmp_path: Path) -> None:
     life = Life(tmp_path)
     store = FaultyStore(LocalStore())
-    writer = commits(life, store)
+    target = WriteTarget.of(replace(life.metadata, store=store))
+    maintenance = AutomaticMaintenance(target)
+    writer = TableCommit(target, maintenance)
     for number in range(3):
         commit(writer, number)
     asked = []
-    for action in writer.after_commit:
+    for action in maintenance.actions:
         before = len(store.asked)
         action(life.metadata.snapshot(3))
         asked += store.asked[before:]

@@ -138,6 +138,17 @@ def test_calls_without_sense_are_refused(tmp_path: Path) -> None:
         expire_partitions(metadata(flat), expiration_time="7 d")
 
 
+@pytest.mark.parametrize(
+    "arguments", [{"expiration_time": 7}, {"expiration_time": "7 d", "now": "2024-01-10"}, {"expiration_time": "-1 d"}]
+)
+def test_what_is_no_time_is_refused_before_anything_goes(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    """Seven would be milliseconds."""
+    table = days(tmp_path, ["2024-01-01"], {})
+    with pytest.raises(InvalidArgument, match=r"expiration.time|now"):
+        expire_partitions(metadata(table), **arguments)
+    assert len(rows(table)) == 1
+
+
 def test_an_empty_table_has_nothing_to_drop(tmp_path: Path) -> None:
     assert expire_partitions(metadata(new_table(tmp_path, "dt STRING, v INT", by=["dt"], options=WEEK))) == []
 

@@ -10,6 +10,7 @@ import pytest
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.tags.automatic import PeriodTags, after_commit, create_due, forces_snapshot
 from morrow.writers.tags.creation import create_tag, tag_options
 from morrow.writers.target import WriteTarget
@@ -260,9 +261,7 @@ def test_what_is_due_is_made_from_the_snapshots_that_are_there(tmp_path: Path) -
 def idle(tmp_path: Path) -> TableMetadata:
     """A table of which Morrow has committed an empty snapshot now, and tagged it by hand as that of January 1st."""
     metadata = table(tmp_path, options=BY_CLOCK | {"tag.automatic-completion": "true"})
-    commits = TableCommit(WriteTarget.of(metadata))
-    commits.after_commit = []
-    commits.commit((), keep_empty=True)
+    TableCommit(WriteTarget.of(metadata)).commit((), keep_empty=True)
     create_tag(metadata, "2024-01-01", 1)
     return metadata
 
@@ -329,7 +328,7 @@ def test_other_streams_do_not(tmp_path: Path, options: dict[str, str]) -> None:
 
 def test_so_that_each_period_is_tagged(tmp_path: Path) -> None:
     metadata = table(tmp_path, options=BY_CLOCK)
-    commits = TableCommit(WriteTarget.of(metadata))
+    commits = maintained(WriteTarget.of(metadata))
 
     assert commits.commit((), identifier=1) is not None  # nothing was tagged yet, and so something is due
     assert commits.commit((), identifier=2) is None

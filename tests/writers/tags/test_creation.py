@@ -225,7 +225,9 @@ def test_it_may_have_expired_while_a_tag_keeps_it(metadata: TableMetadata) -> No
 
 
 def test_there_is_none_since(metadata: TableMetadata) -> None:
-    with pytest.raises(SnapshotNotFound, match="no snapshot was committed at or after"):
+    with pytest.raises(
+        SnapshotNotFound, match=r"no snapshot was committed at or after .*; the newest is of 2024-05-14T11:00"
+    ):
         first_since(metadata, millis("2024-05-14T11:01"))
 
 

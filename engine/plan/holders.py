@@ -50,9 +50,10 @@ def holders(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root]:
     found: list[Root] = []
     for line in lines:
         same, other = _parting(gone, line)
-        shared = Span(same, max(other - 1, same))
+        # What a root deleted was needed by the state before it.
+        shared = Span(min(same, min(root.id for root in gone) - 1), max(other - 1, same))
         own = line.metadata.branch == gone[0].metadata.branch
-        found += roots_around(line, {Span(r.id, r.id) if own and r.id < other else shared for r in gone})
+        found += roots_around(line, {Span(r.id - 1, r.id) if own and r.id < other else shared for r in gone})
     return found
 
 

@@ -68,8 +68,10 @@ class TableMetadata:
         """The same table on another branch.
 
         Raises:
-            BranchNotFound: the table has no such branch.
+            BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: a name that none can have.
         """
+        if not isinstance(branch, str) or not branch.strip():
+            raise InvalidArgument(f"{branch!r} is no name of a branch")
         other = TableMetadata(self.store, self.root, branch, self.allowed_roots)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             known = ", ".join([MAIN_BRANCH, *self.branch_names()])
@@ -237,7 +239,7 @@ class TableMetadata:
         Raises:
             TagNotFound: there is none. InvalidArgument: a name that no tag can have.
         """
-        if not name.strip() or "/" in name or "\\" in name or "\0" in name:
+        if not isinstance(name, str) or not name.strip() or any(c in name for c in "/\\\0"):
             raise InvalidArgument(f"{name!r} is no name of a tag")
         found = self._tag_or_none(name)
         if found is None:

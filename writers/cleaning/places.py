@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from morrow.engine.errors import TableNotFound
 from morrow.engine.format.partition_path import escape_path_name
-from morrow.engine.format.paths import normalised
+from morrow.engine.format.paths import MAIN_BRANCH, normalised
 from morrow.engine.plan.metadata import TableMetadata
 
 NAMED = r"(?:manifest|index|statistics)/[^/]+"
@@ -82,7 +83,12 @@ def places(tables: Iterable[TableMetadata]) -> list[Place]:
     found = list(tables)
     data, folders, external = set[str](), set[str](), dict[str, set[str]]()
     for table in found:
-        schema = table.latest_schema()
+        try:
+            schema = table.latest_schema()
+        except TableNotFound:
+            if table.branch == MAIN_BRANCH:
+                raise
+            continue  # the branch was deleted meanwhile
         options = table.options(schema)
         inside = [pl.escape_regex(part) for part in (options.data_directory or "").split("/") if part]
         levels = [f"{pl.escape_regex(escape_path_name(key))}=[^/]+" for key in schema.partition_keys]

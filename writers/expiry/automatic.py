@@ -7,7 +7,7 @@ commit returns. The commit is done by then, so what fails is logged, and tried a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -27,6 +27,7 @@ from morrow.writers.tags.automatic import forces_snapshot
 from morrow.writers.target import WriteTarget
 
 AfterCommit: TypeAlias = Callable[[Snapshot], None]
+Action: TypeAlias = Callable[[Snapshot], object]
 
 log = logging.getLogger(__name__)
 
@@ -66,25 +67,45 @@ def after_commit(target: WriteTarget) -> list[AfterCommit]:
 
     None of them raises what Morrow raises on purpose: it is logged as a warning.
     """
+    if target.write.write_only:
+        return []
+    return [_Quiet(target.where, action) for find in _ACTIONS for action in _found(find, target)]
+
+
+def _found(find: Callable[[WriteTarget], Iterable[Action]], target: WriteTarget) -> list[Action]:
+    """What one kind of maintenance does; an option of it that is wrong stops none of the others."""
     try:
-        return [_Quiet(target.where, action) for action in _actions(target)] if not target.write.write_only else []
+        return list(find(target))
     except MorrowError as error:
-        log.warning("%s: the table is not maintained: %s", target.where, error)
+        log.warning("%s: a part of the maintenance after commits is left out: %s", target.where, error)
         return []
 
 
-def _actions(target: WriteTarget) -> Iterator[Callable[[Snapshot], object]]:
-    metadata, raw = target.metadata, target.schema.options
-    yield from tags_after_commit(target)
-    partitions = PartitionExpiry.of(target)
-    if partitions is not None:
-        yield _Partitions(partitions).run
-    if consumer_expiration_time(raw, where=target.where) is not None:
-        yield lambda _: expire_consumers(metadata)
-    options = parse_expire_options(raw, where=target.where)
-    yield _Expiry(options.snapshots, _Snapshots(metadata)).run
+def _partitions(target: WriteTarget) -> Iterator[Action]:
+    expiry = PartitionExpiry.of(target)
+    if expiry is not None:
+        yield _Partitions(expiry).run
+
+
+def _consumers(target: WriteTarget) -> Iterator[Action]:
+    if consumer_expiration_time(target.schema.options, where=target.where) is not None:
+        yield lambda _: expire_consumers(target.metadata)
+
+
+def _snapshots(target: WriteTarget) -> Iterator[Action]:
+    options = parse_expire_options(target.schema.options, where=target.where)
+    yield _Expiry(options.snapshots, _Snapshots(target.metadata)).run
     if options.decoupled:
-        yield _Expiry(options.changelogs, _Changelogs(metadata)).run
+        yield _Expiry(options.changelogs, _Changelogs(target.metadata)).run
+
+
+_ACTIONS: tuple[Callable[[WriteTarget], Iterable[Action]], ...] = (
+    tags_after_commit,
+    _partitions,
+    _consumers,
+    _snapshots,
+)
+"""In the order in which they are taken."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +113,7 @@ class _Quiet:
     """An action that tells its errors to the log."""
 
     where: str
-    action: Callable[[Snapshot], object]
+    action: Action
 
     def __call__(self, snapshot: Snapshot) -> None:
         try:

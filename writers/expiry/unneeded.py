@@ -116,7 +116,8 @@ def remove_expired(
     own, others = _split(metadata, there)
     # An interrupted expiry may have removed snapshots in between: tags of those need what the following one deleted.
     last = gone[-1].id if following is None else following.id - 1
-    around = roots_around(own, [Span(gone[0].id, last)])
+    # What the first one deleted was needed by the state before it, and may be by a tag of older ones.
+    around = roots_around(own, [Span(gone[0].id - 1, last)])
     elsewhere = [*holders(gone, others), *_same_changelogs(gone, others)]
     needs_data = _has_no_changelog_files(metadata)
     changelogs = [replace(root, with_data=needs_data) for root in _same_changelogs(gone, [own])]
@@ -138,7 +139,7 @@ def remove_expired_changelogs(metadata: TableMetadata, gone: Sequence[Root], the
     """
     own, others = _split(metadata, there)
     last = gone[-1].id
-    around = roots_around(own, [Span(gone[0].id, last)])
+    around = roots_around(own, [Span(gone[0].id - 1, last)])  # as in `remove_expired`
     following = own.changelogs([i for i in own.changelog_ids if i > last][:1])
     elsewhere = [*holders(gone, others), *_same_changelogs(gone, others)]
     kept = [*around, *elsewhere, *following, *own.snapshots([i for i in own.snapshot_ids if i <= last])]

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -188,6 +189,14 @@ def test_names_of_tags_and_branches_stay_in_their_folder(table: TableFactory) ->
         metadata(table).tag("../../snapshot/snapshot-1")
     with pytest.raises(UnsafePath):
         metadata(table).on_branch("../x")
+
+
+@pytest.mark.parametrize("name", [None, 3, " "])
+def test_names_are_text(table: TableFactory, name: Any) -> None:
+    with pytest.raises(InvalidArgument, match="is no name of a tag"):
+        metadata(table).tag(name)
+    with pytest.raises(InvalidArgument, match="is no name of a branch"):
+        metadata(table).on_branch(name)
 
 
 def test_a_snapshot_that_disappears_during_a_listing_is_left_out(table: TableFactory) -> None:

@@ -120,8 +120,9 @@ def test_a_failure_is_logged_and_the_commit_is_done(tmp_path: Path, caplog: pyte
     assert life.metadata.snapshot_ids() == [3, 4, 5]
 
 
-def test_options_that_make_no_sense_are_told_to_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    target = WriteTarget.of(Life(tmp_path).metadata)
+def test_options_that_make_no_sense_stop_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    target = WriteTarget.of(Life(tmp_path, {"consumer.expiration-time": "1 d"}).metadata)
     schema = replace(target.schema, options={**target.schema.options, "snapshot.expire.limit": "many"})
-    assert after_commit(replace(target, schema=schema)) == []
-    assert "the table is not maintained" in caplog.text
+    assert len(after_commit(replace(target, schema=schema))) == 2  # tags and consumers, but no snapshots
+    assert "is left out" in caplog.text
+    assert "snapshot.expire.limit" in caplog.text

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time, to_millis, travel_of
 
 if TYPE_CHECKING:
-    from morrow.engine.format.snapshot import Snapshot, Tag
+    from morrow.engine.format.snapshot import Tag
     from morrow.tags import Retained
     from morrow.writers.cleaning.orphans import OrphanFiles
     from morrow.writers.cleaning.purge import Purged
     from morrow.writers.cleaning.repair import RepairedHint
 
+Other = TypeVar("Other")
 Age = dt.timedelta | Time
 """An age (`timedelta`), or a moment as `to_millis` takes them."""
 
@@ -86,16 +88,16 @@ class Maintenance:
 
     def rollback(
         self,
-        to: AsOf | None = None,
+        to: AsOf | Snapshot | None = None,
         *,
-        snapshot: int | None = None,
+        snapshot: int | Snapshot | None = None,
         tag: str | None = None,
         timestamp: Time | None = None,
     ) -> Snapshot:
         """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need.
 
         Args:
-            to: a snapshot id, the name of a tag, or a time, as ``as_of`` in `Table.scan`.
+            to: a snapshot id, one of `Table.snapshots`, the name of a tag, or a time, as ``as_of`` in `Table.scan`.
             snapshot, tag, timestamp: the same, one meaning each.
 
         Returns: the snapshot that is the newest now.
@@ -106,10 +108,12 @@ class Maintenance:
         """
         from morrow.writers.rollback.rollback import rollback
 
-        travel = travel_of(to, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        travel = travel_of(_id(to), snapshot=_id(snapshot), tag=tag, timestamp=timestamp)
         if travel.is_latest:
             raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
-        return rollback(self._metadata, travel)
+        # An id may have been given again since the snapshot was looked at: then it is this one that is meant, or none.
+        given = [value for value in (to, snapshot) if isinstance(value, Snapshot)]
+        return rollback(self._metadata, given[0] if given else travel)
 
     def create_tag_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
         """Tag the first snapshot that was committed at or after a time; see `Tags.create_from_timestamp`."""
@@ -194,6 +198,10 @@ class Maintenance:
         from morrow.writers.cleaning.repair import repair
 
         return repair(self._metadata)
+
+
+def _id(value: Snapshot | Other) -> int | Other:
+    return value.id if isinstance(value, Snapshot) else value
 
 
 def _check_counts(**counts: int | None) -> None:

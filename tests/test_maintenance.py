@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, SnapshotExpired
 from tests.support.written import new_table, rows
 
 
@@ -70,3 +70,39 @@ def test_consumers_tell_who_they_are(table: morrow.Table) -> None:
     for wrong in (-1, "2", True, None):
         with pytest.raises(InvalidArgument, match="the id of a snapshot"):
             table.consumers.record("dashboard", wrong)  # type: ignore[arg-type]  # each is wrong on purpose
+
+
+@pytest.mark.parametrize("by", ["to", "snapshot"])
+def test_rollback_to_one_of_the_snapshots(table: morrow.Table, by: str) -> None:
+    second = table.snapshots()[1]
+
+    assert table.rollback(**{by: second}) == second  # type: ignore[arg-type]  # the name is what varies
+    assert rows(table) == [(0,), (1,)]
+
+
+def test_rollback_to_an_expired_snapshot_that_a_tag_keeps(table: morrow.Table) -> None:
+    first, second, _ = table.snapshots()
+    table.tags.create("kept", first)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+    with pytest.raises(SnapshotExpired):
+        table.rollback(second)
+    assert table.rollback(first).id == 1
+    assert rows(table) == [(0,)]
+
+
+def test_a_snapshot_is_itself_and_not_another_of_its_id(table: morrow.Table) -> None:
+    third = table.snapshots()[2]
+    table.rollback(2)
+    table.append([{"a": 9}])
+    table.append([{"a": 10}])
+
+    with pytest.raises(SnapshotExpired, match="snapshot 3 has expired"):
+        table.rollback(third)
+    assert rows(table) == [(0,), (1,), (9,), (10,)]
+
+
+def test_rollback_to_two_things(table: morrow.Table) -> None:
+    with pytest.raises(InvalidArgument, match="give only one of as_of, tag"):
+        table.rollback(table.snapshots()[0], tag="v1")
+    assert len(table.snapshots()) == 3

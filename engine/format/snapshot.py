@@ -84,12 +84,17 @@ class Snapshot:
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     log_offsets: Mapping[str, int] = field(default_factory=dict, hash=False)
     operation: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def time(self) -> dt.datetime:
         """Commit time as an aware datetime in UTC."""
         return EPOCH + dt.timedelta(milliseconds=self.time_millis)
+
+    def __repr__(self) -> str:
+        """What people tell snapshots by, on a line; the time is in UTC."""
+        time, records = _shown(self.time), self.total_record_count
+        return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,16 @@ class Tag:
     create_time: dt.datetime | None = None
     time_retained: dt.timedelta | None = None
     create_nanos: int = 0
+
+    def __repr__(self) -> str:
+        """As that of its snapshot; the time when it was made and how long it stays only where it says them."""
+        shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_shown(self.snapshot.time)!r}"
+        shown += f", records={self.snapshot.total_record_count}"
+        if self.create_time is not None:
+            shown += f", created={_shown(self.create_time)!r}"
+        if self.time_retained is not None:
+            shown += f", retained={str(self.time_retained)!r}"
+        return f"Tag({shown})"
 
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
@@ -212,6 +227,10 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     )
     _ = snapshot.time  # a time that no calendar has is found here, and not when it is shown
     return snapshot
+
+
+def _shown(time: dt.datetime) -> str:
+    return time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
 
 
 def _optional_int(node: Mapping[str, Any], name: str) -> int | None:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from morrow.cli import arguments as arg
 from morrow.cli.arguments import Format
+from morrow.cli.life import COMMANDS
 from morrow.engine.errors import MorrowError
 
 OK = 0
@@ -234,3 +235,7 @@ def compact(
     from morrow.cli import writing
 
     writing.compact(path, full, where, arg.column_names(order_by), strategy)
+
+
+for command in COMMANDS:
+    app.command(rich_help_panel="Tags, branches and maintenance")(command)

@@ -120,6 +120,29 @@ OrderBy = Annotated[
 ]
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How to sort: order, zorder or hilbert.")]
 
+TagName = Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.", show_default=False)]
+BranchName = Annotated[str, typer.Argument(metavar="NAME", help="Of the branch.", show_default=False)]
+Retained = Annotated[
+    str | None, typer.Option("--time-retained", metavar="AGE", help="How long the tag stays: '7 d', '12 h'.")
+]
+Rename = Annotated[str | None, typer.Option("--rename", metavar="NEW", help="Give it another name.")]
+Delete = Annotated[bool, typer.Option("--delete", help="Delete it, with the files that nothing else needs.")]
+FastForward = Annotated[bool, typer.Option("--fast-forward", help="Make main what the branch is.")]
+RetainMax = Annotated[int | None, typer.Option("--retain-max", metavar="N", help="Snapshots to keep at most.")]
+RetainMin = Annotated[
+    int | None, typer.Option("--retain-min", metavar="N", help="Snapshots to keep at least, whatever their age.")
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than",
+        metavar="AGE",
+        help="Of this age: '7 d'; or before a time: ISO text (UTC) or epoch milliseconds.",
+    ),
+]
+MaxDeletes = Annotated[int | None, typer.Option("--max-deletes", metavar="N", help="Snapshots to remove at most.")]
+Remove = Annotated[bool, typer.Option("--delete", help="Remove them; without it they are only listed.")]
+
 
 def column_names(text: str | None) -> list[str] | None:
     """The names in a comma-separated list, in which names may be quoted as in CSV; None for None."""

@@ -30,7 +30,7 @@ def branch_folder(metadata: TableMetadata, name: str) -> str:
     _check_segment(name)
     if name == MAIN_BRANCH:
         raise InvalidArgument(
-            f"the branch {MAIN_BRANCH!r} is the table itself: it cannot be removed, renamed or merged"
+            f"the branch {MAIN_BRANCH!r} is the table itself: it cannot be made, removed, renamed or merged"
         )
     return TablePaths(metadata.root, name).branch_root
 

@@ -17,8 +17,8 @@ from morrow.writers.rollback.rewinding import rewind
 from morrow.writers.tags.creation import is_alive, same_state
 
 
-def rollback(metadata: TableMetadata, travel: Travel) -> Snapshot:
-    """Make the snapshot that `travel` asks for the newest one.
+def rollback(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
+    """Make the snapshot that `to` asks for, or is, the newest one.
 
     First it is the newest (`rewinding` says in which steps), then files go. A run that was killed is completed by
     doing it again; its files are removed by any maintenance.
@@ -32,7 +32,7 @@ def rollback(metadata: TableMetadata, travel: Travel) -> Snapshot:
     """
     finish_retired(metadata)
     with turn(metadata):
-        goal = _goal(metadata, travel)
+        goal = _goal(metadata, to)
         before = metadata.living_snapshot_ids() if is_alive(metadata, goal) else ()
         stay = [snapshot_id for snapshot_id in before if snapshot_id < goal.id]
         later = [tag.name for tag in metadata.tags() if tag.snapshot.id > goal.id]
@@ -41,10 +41,10 @@ def rollback(metadata: TableMetadata, travel: Travel) -> Snapshot:
     return goal
 
 
-def _goal(metadata: TableMetadata, travel: Travel) -> Snapshot:
+def _goal(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     """A snapshot that is alive, or that a tag keeps: the file of one that is expiring may still be there."""
-    goal = resolve(metadata, travel)
-    if goal is None or travel.is_latest:
+    goal = to if isinstance(to, Snapshot) else resolve(metadata, to)
+    if goal is None or to == Travel():
         raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
     if not is_alive(metadata, goal) and not any(same_state(tag.snapshot, goal) for tag in metadata.tags()):
         raise SnapshotExpired(

@@ -209,3 +209,15 @@ def test_snapshots_of_java_come_out_byte_for_byte(golden_root: Path) -> None:
     assert len(files) > 1_000
     for file in files:
         assert snapshot_json(parse_snapshot(file.read_bytes(), str(file))) == file.read_bytes()
+
+
+def test_they_are_shown_on_a_line() -> None:
+    old, new = parsed(OLDEST), parsed(NEWEST)
+    made = dt.datetime(2024, 5, 14, 12, 30)
+
+    assert repr(old) == "Snapshot(id=5, kind='APPEND', time='2024-05-14 12:00:00.123', records=None)"
+    assert repr(Tag("v1", new)) == "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123', records=10)"
+    assert repr(Tag("v1", new, made, dt.timedelta(days=1))) == (
+        "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123', records=10, "
+        "created='2024-05-14 12:30:00.000', retained='1 day, 0:00:00')"
+    )

@@ -5,7 +5,7 @@ A model is told what was committed; what maintenance removes it works out by its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from morrow.engine.format.paths import MAIN_BRANCH
@@ -40,6 +40,8 @@ class Branch:
     consumers: dict[str, int] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
     """Those that were added: schema `i` has the first `i` of them."""
+    rows_are_changes: bool = False
+    """Whether what a snapshot added is its changelog."""
 
     @property
     def newest(self) -> Snapshot | None:
@@ -93,8 +95,15 @@ class Branch:
             del self.changelogs[i]
         return gone
 
+    def revived(self, tagged: Snapshot) -> Snapshot:
+        """A tagged snapshot as a snapshot again: changelog files go with the snapshot, or with its changelog."""
+        if any(held.get(tagged.id) == tagged for held in (self.snapshots, self.changelogs)) or self.rows_are_changes:
+            return tagged
+        return replace(tagged, changes=())
+
     def rollback(self, to: Snapshot) -> None:
         """Nothing that is newer stays; a state that only a tag had left is a snapshot again."""
+        to = self.revived(to)
         for held in (self.snapshots, self.changelogs):
             for i in [i for i in held if i > to.id]:
                 del held[i]
@@ -124,9 +133,10 @@ class Life:
 
     def create_branch(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> None:
         """An empty one, one from a tag (which it has too), or one from a snapshot."""
-        made, begin = Branch(), None
+        made, begin = Branch(rows_are_changes=self.main.rows_are_changes), None
         if tag is not None:
-            begin = made.tags[tag] = self.main.tags[tag]
+            made.tags[tag] = self.main.tags[tag]
+            begin = self.main.revived(made.tags[tag])
         elif snapshot is not None:
             begin = self.main.snapshots[snapshot]
         if begin is not None:

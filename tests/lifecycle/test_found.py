@@ -12,6 +12,13 @@ from tests.lifecycle.test_machine import Lives
 
 
 @pytest.fixture
+def with_changelog() -> Iterator[Lives]:
+    lives = Lives(KINDS["vectors"])
+    yield lives
+    lives.teardown()
+
+
+@pytest.fixture
 def life() -> Iterator[Lives]:
     lives = Lives(KINDS["append"])
     yield lives
@@ -44,3 +51,23 @@ def test_a_branch_goes_whose_last_common_snapshot_is_alive_and_an_older_one_a_ta
     _write(life, 1)
     life.expire(pick=0, retain_min=2, more=0, which=0, most=NEVER)
     life.delete_branch(which=0)
+
+
+def _tag_alone(life: Lives) -> None:
+    """A tag whose snapshot has expired, and with it its changelog."""
+    _write(life, 2)
+    life.create_tag(pick=0, which=1)
+    _write(life, 1)
+    life.expire(pick=0, retain_min=1, more=0, which=0, most=NEVER)
+
+
+def test_a_branch_of_a_tag_has_no_changelog_that_is_gone(with_changelog: Lives) -> None:
+    _tag_alone(with_changelog)
+    with_changelog.create_branch(origin="tag", which=0)
+    with_changelog.clean()
+
+
+def test_a_rollback_to_a_tag_brings_back_no_changelog_that_is_gone(with_changelog: Lives) -> None:
+    _tag_alone(with_changelog)
+    with_changelog.rollback_to_a_tag(pick=0, which=0)
+    with_changelog.clean()

@@ -58,6 +58,7 @@ class Lives(RuleBasedStateMachine):
         self.no_sync.__enter__()
         kind.create(self.path)
         self.life = Life()
+        self.life.main.rows_are_changes = "changelog-producer" not in kind.options
         self.planted: set[str] = set()
         self.pinned: list[tuple[Scan, Rows]] = []
         self.names = (f"name{number}" for number in range(1_000))

@@ -20,7 +20,7 @@ from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.branches.names import branch_folder, check_new_name
 from morrow.writers.rollback.retired import CREATING, finish_retired
-from morrow.writers.tags.creation import is_kept, taggable
+from morrow.writers.tags.creation import is_kept, taggable, without_lost_changelog
 
 
 def create_branch(
@@ -59,6 +59,10 @@ def create_branch(
     if begin is not None and not is_kept(metadata, begin):
         metadata.store.delete_folder(folder)
         raise SnapshotExpired(f"{metadata.where}: snapshot {begin.id} was removed while a branch was made of it")
+    if begin is not None and (without := without_lost_changelog(metadata, begin)) != begin:
+        # Looked at now: what was still alive when the branch was begun may have expired before expiry could see it.
+        path = TablePaths(metadata.root, name).snapshot(begin.id)
+        metadata.store.write(path, snapshot_json(without))
 
 
 def _source(metadata: TableMetadata, tag: str | None, snapshot: int | Snapshot | None) -> Snapshot:
@@ -74,7 +78,7 @@ def _contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | None) 
     if begin is not None:
         if tag is not None:
             files[f"tag/tag-{tag}"] = metadata.store.read(metadata.paths.tag(tag))
-        files[f"snapshot/snapshot-{begin.id}"] = snapshot_json(begin)
+        files[f"snapshot/snapshot-{begin.id}"] = snapshot_json(without_lost_changelog(metadata, begin))
     return files
 
 

@@ -16,6 +16,7 @@ from morrow.writers.files import Placement
 from morrow.writers.merge_tree.postpone import compact_postponed
 from morrow.writers.merge_tree.writer import compact_bucket
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.overtaken import compacting
 from morrow.writers.operations.partitions import is_in, matching_partitions, partition_spec
 from morrow.writers.operations.session import commit_once
 from morrow.writers.restored import BucketState, restored_partitions
@@ -39,13 +40,14 @@ def compact(
     if snapshot is None or partitions == []:
         return None
     commits = maintained(target)
-    if order_by is not None:
-        columns = [order_by] if isinstance(order_by, str) else list(order_by)
-        messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)
-    elif target.keyed:
-        messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
-    else:
-        messages = compact_append(target, snapshot, full=full, partitions=partitions)
+    with compacting(target.metadata, snapshot):
+        if order_by is not None:
+            columns = [order_by] if isinstance(order_by, str) else list(order_by)
+            messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)
+        elif target.keyed:
+            messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
+        else:
+            messages = compact_append(target, snapshot, full=full, partitions=partitions)
     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
 
 

@@ -11,6 +11,7 @@ from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.lookup import LookupStrategy
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.overtaken import is_living
 from morrow.writers.operations.settling import settled
 from morrow.writers.rows import Kinds
 from morrow.writers.table_writer import TableWriter
@@ -105,7 +106,7 @@ class WriteSession:
         try:
             yield
         except FileMissing as error:
-            if base is None or self.target.metadata.snapshot_or_none(base.id) == base:
+            if base is None or is_living(self.target.metadata, base):
                 raise
             raise self._overtaken("was rolled back, or compacted and expired by others,", base) from error
 

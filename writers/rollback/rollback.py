@@ -14,7 +14,7 @@ from morrow.engine.plan.time_travel import Travel, resolve
 from morrow.writers.commit.turns import turn
 from morrow.writers.rollback.retired import finish_retired
 from morrow.writers.rollback.rewinding import rewind
-from morrow.writers.tags.creation import is_alive, same_state
+from morrow.writers.tags.creation import is_alive, same_state, without_lost_changelog
 
 
 def rollback(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
@@ -32,7 +32,7 @@ def rollback(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
     """
     finish_retired(metadata)
     with turn(metadata):
-        goal = _goal(metadata, to)
+        goal = without_lost_changelog(metadata, _goal(metadata, to))
         before = metadata.living_snapshot_ids() if is_alive(metadata, goal) else ()
         stay = [snapshot_id for snapshot_id in before if snapshot_id < goal.id]
         later = [tag.name for tag in metadata.tags() if tag.snapshot.id > goal.id]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from morrow.engine.errors import (
@@ -20,6 +21,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.snapshot import Snapshot, Tag, tag_json
 from morrow.engine.options.tagging import BY_PERIOD, TagOptions, parse_tag_options
+from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel, resolve, to_millis
 from morrow.writers.rollback.retired import retire
@@ -162,6 +164,18 @@ def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
         return False
     earliest = metadata.earliest_snapshot_id()
     return earliest is not None and earliest <= snapshot.id
+
+
+def without_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
+    """The snapshot as it can be one again: tags keep rows, but not the changelog files, which went when it expired."""
+    if snapshot.changelog_manifest_list is None or is_alive(metadata, snapshot):
+        return snapshot
+    kept = metadata.changelog_or_none(snapshot.id)
+    if kept is not None and same_state(kept, snapshot) and snapshot.id in living_changelog_ids(metadata):
+        return snapshot
+    return replace(
+        snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
+    )
 
 
 def same_state(one: Snapshot, other: Snapshot) -> bool:

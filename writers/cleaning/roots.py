@@ -56,10 +56,12 @@ def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     main = TableMetadata(metadata.store, metadata.root, MAIN_BRANCH, metadata.allowed_roots)
     found = {MAIN_BRANCH: main}
     for name in main.branch_names():
-        found[name] = TableMetadata(metadata.store, metadata.root, name, metadata.allowed_roots)
-        if not found[name].schema_ids():
+        branch = TableMetadata(metadata.store, metadata.root, name, metadata.allowed_roots)
+        if branch.schema_ids():
+            found[name] = branch
+        elif name in main.branch_names():  # or else it was deleted after it was listed
             raise CorruptFile(
-                found[name].paths.branch_root,
+                branch.paths.branch_root,
                 "the branch has no schema, so what it needs is not known, and nothing was removed",
                 hint="look at the folder; if nobody needs it, delete it",
             )

@@ -12,7 +12,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, MorrowError, StorageError
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.store import Walk
+from morrow.engine.io.store import FileStatus, Walk
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.cleaning.orphans import OrphanFiles, remove_orphan_files
 from morrow.writers.expiry.snapshots import expire_snapshots
@@ -275,3 +275,29 @@ def test_more_files_than_are_removed_at_once(tmp_path: Path) -> None:
     result = remove_orphan_files(table._metadata, dry_run=False)
     assert (result.count, result.bytes) == (1500, 4500)
     assert rows(table) == [("a", 1), ("b", 2)]
+
+
+def test_a_branch_that_is_deleted_while_files_are_looked_at(tmp_path: Path) -> None:
+    table = partitioned(tmp_path)
+    table.branches.create("short")
+    orphan = old(place(table) / "manifest" / "manifest-x")
+
+    class Store(LocalStore):
+        def list(self, folder: str) -> list[FileStatus]:
+            listed = super().list(folder)
+            if folder.endswith("/branch") and "short" in table.branches:
+                table.branches.delete("short")
+            return listed
+
+    racing = TableMetadata(Store(), table._metadata.root)
+    assert remove_orphan_files(racing, dry_run=False).paths == (str(orphan),)
+
+
+def test_a_branch_without_schema_may_need_anything(tmp_path: Path) -> None:
+    table = partitioned(tmp_path)
+    orphan = old(place(table) / "manifest" / "manifest-x")
+    (place(table) / "branch" / "branch-b").mkdir(parents=True)
+
+    with pytest.raises(CorruptFile, match="has no schema"):
+        remove_orphan_files(table._metadata, dry_run=False)
+    assert orphan.exists()

@@ -28,6 +28,9 @@ MARK = {True: "met", False: "**not met**", None: ""}
 
 Row = dict[str, Any]
 
+HEADING = "## "
+"""Begins a section of RESULTS.md."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -93,12 +96,17 @@ def markdown(report: Report) -> str:
     ]
     lines += ["", "Not met:", "", *missed] if missed else []
     for section, rows in report.sections.items():
-        lines += ["", f"## {section}", "", *_table(rows)]
-        if _is_curve(rows):
-            lines += ["", growth(rows)]
-        if any(row["baseline_value"] is not None for row in rows):
-            lines += ["", f"![{section}](plots/{slug(section)}.svg)"]
+        lines += ["", *_section(section, rows)]
     return "\n".join(lines) + "\n"
+
+
+def _section(section: str, rows: Sequence[Row]) -> list[str]:
+    lines = [f"{HEADING}{section}", "", *_table(rows)]
+    if _is_curve(rows):
+        lines += ["", growth(rows)]
+    if any(row["baseline_value"] is not None for row in rows):
+        lines += ["", f"![{section}](plots/{slug(section)}.svg)"]
+    return lines
 
 
 def _machine(rows: Iterable[Row]) -> list[str]:
@@ -244,10 +252,31 @@ def _svg(width: int, height: int, body: Iterable[str]) -> str:
 def write(report: Report, folder: Path) -> None:
     """RESULTS.md and plots/ in `folder`; plots of sections that are gone go too."""
     (folder / "RESULTS.md").write_text(markdown(report))
+    for old in (folder / "plots").glob("*.svg"):
+        old.unlink()
+    _plots(report, folder)
+
+
+def update(report: Report, folder: Path) -> None:
+    """Put the sections of `report` in place of those of the same names in RESULTS.md, new ones at its end.
+
+    Their rows must have no bounds: how many bounds are met is said of one run of the whole suite.
+    """
+    if any(row["met"] is not None for row in report.rows):
+        raise SystemExit("sections with bounds are measured by `make bench`, all in one run")
+    path = folder / "RESULTS.md"
+    head, *parts = path.read_text().split(f"\n{HEADING}")
+    texts = {part.partition("\n")[0]: f"{HEADING}{part}".rstrip("\n") for part in parts}
+    for section, rows in report.sections.items():
+        how = f"Measured by `{report.command}`, with these rows only; {_machine(rows)[-1].removeprefix('- ')}."
+        texts[section] = "\n".join([*_section(section, rows), "", how])
+    path.write_text("\n".join([head, *(f"{text}\n" for text in texts.values())]))
+    _plots(report, folder)
+
+
+def _plots(report: Report, folder: Path) -> None:
     plots = folder / "plots"
     plots.mkdir(exist_ok=True)
-    for old in plots.glob("*.svg"):
-        old.unlink()
     for section, rows in report.sections.items():
         if any(row["baseline_value"] is not None for row in rows):
             drawn = plot_curve(section, rows) if _is_curve(rows) else plot(section, rows)

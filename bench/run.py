@@ -1,7 +1,8 @@
-"""Measure and report: `python -m bench.run [--quick] [arguments of pytest]`.
+"""Measure and report: `python -m bench.run [--quick | --update] [arguments of pytest]`.
 
 Makes the tables that are missing in bench/.data, runs the suite, writes bench/RESULTS.md and bench/plots. With --quick
-the tables are a tenth of the size, peers are left out and the report is printed, not written.
+the tables are a tenth of the size, peers are left out and the report is printed, not written. With --update and the
+name of a file, the sections measured take the place of those in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PYTEST = (
 
 
 def main(arguments: list[str]) -> int:
-    quick = "--quick" in arguments
+    quick, updating = "--quick" in arguments, "--update" in arguments
+    arguments = [argument for argument in arguments if argument != "--update"]
     JSON.parent.mkdir(exist_ok=True)
     JSON.unlink(missing_ok=True)
     named = any(Path(argument.split("::")[0]).exists() for argument in arguments)
@@ -41,8 +43,11 @@ def main(arguments: list[str]) -> int:
     if not JSON.exists() or JSON.stat().st_size == 0:
         print("nothing was measured", file=sys.stderr)
         return code or 1
-    measured = report.Report.read(JSON, "make bench-quick" if quick else "make bench")
-    if quick or code or len(arguments) > int(quick):
+    by_hand = " ".join(["python -m bench.run --update", *arguments])
+    measured = report.Report.read(JSON, "make bench-quick" if quick else by_hand if updating else "make bench")
+    if updating and not quick and not code:
+        report.update(measured, HERE)
+    elif quick or code or len(arguments) > int(quick):
         print(report.markdown(measured))
     else:
         report.write(measured, HERE)

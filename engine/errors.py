@@ -13,9 +13,21 @@ Each message says what is wrong, where (table, file, option), and what to do.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MorrowError(Exception):
-    """Base of every error that Morrow raises on purpose."""
+    """Base of every error that Morrow raises on purpose. They pickle, so that they come back from worker processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By message and members, whatever the constructor takes.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(members)
+    return error
 
 
 class CorruptFile(MorrowError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from morrow.catalog import Catalog
+    from morrow.catalog import Catalog, sql
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
     from morrow.scan import Scan
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open"]
+__all__ = ["Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open", "sql"]
 
 _HOMES = {
     "Catalog": "morrow.catalog",
@@ -30,6 +30,7 @@ _HOMES = {
     "Table": "morrow.table",
     "clear_caches": "morrow.session",
     "open": "morrow.session",
+    "sql": "morrow.catalog",
 }
 _MODULES = {"duckdb": "morrow.duckdb", "errors": "morrow.engine.errors"}
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.errors import AlreadyExists
+from morrow.engine.catalog.filesystem import SYSTEM_DATABASE, SYSTEM_TABLE_MARK, FilesystemCatalog
+from morrow.engine.catalog.names import object_name
+from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import resolve
+from morrow.engine.plan.filter import FilterLike
 from morrow.engine.schema.columns import SchemaLike
 from morrow.engine.schema.creating import new_schema
+from morrow.system import SystemScan, make_catalog_scan
 from morrow.table import Table
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from morrow.readers.dataset import PaimonDataset
 
 
 class Catalog:
@@ -46,6 +55,78 @@ class Catalog:
         """
         metadata = self._catalog.table(name)
         return Table(metadata if branch is None else metadata.on_branch(branch))
+
+    def system(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Any,
+    ) -> SystemScan:
+        """A read of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
+
+        Args:
+            name: ``db.orders$files``, on a branch ``db.orders$branch_dev$files``; or a table about all tables:
+                ``all_tables``, ``all_partitions``, ``all_table_options``, ``catalog_options``, which may be led by
+                ``sys.`` (where Paimon calls the first two ``sys.tables`` and ``sys.partitions``).
+            columns, filter, limit: as for `Table.scan`.
+            at: for system tables of a table, what `Table.system` takes besides: ``as_of``, ``snapshot``, ``tag``, ...
+
+        Raises:
+            DatabaseNotFound, TableNotFound, BranchNotFound: there is nothing of this name.
+            InvalidArgument, ColumnNotFound, ...: as `Table.system`.
+        """
+        if not isinstance(name, str):
+            raise InvalidArgument(f"the name of a system table is text such as 'db.orders$files', not {name!r}")
+        if SYSTEM_TABLE_MARK not in name:
+            if at:
+                raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(at)}")
+            return make_catalog_scan(self._catalog, name, columns=columns, filter=filter, limit=limit)
+        found = object_name(name)
+        if found.system is None:
+            raise InvalidArgument(f"{name!r} is a table, not a system table: use Catalog.table")
+        return self.table(found.table, branch=found.branch).system(found.system, columns, filter, limit, **at)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        database: str | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """A query over the tables of this catalog, as a DuckDB relation: columns and filters reach the files.
+
+        cat.sql("SELECT count(*) FROM db.orders VERSION AS OF 'v1' AS o JOIN db.items USING (item)").fetchall()
+
+        The dialect is DuckDB's; names may stand in backticks too. ``db.orders`` may be followed by
+
+        - ``VERSION AS OF`` (or ``FOR VERSION AS OF``, ``FOR SYSTEM_VERSION AS OF``): the name of a tag, a snapshot id,
+          ``'snapshot.<id>'`` or ``'watermark-<millis>'``; tags come first.
+        - ``TIMESTAMP AS OF`` (or ``FOR TIMESTAMP AS OF``, ``FOR SYSTEM_TIME AS OF``): ISO text, seconds since 1970 as a
+          number (Spark's unit), or an expression of constants; what has no time zone is in UTC.
+
+        Branches and system tables are quoted names: ``db."orders$branch_dev"``, ``db."orders$snapshots"``,
+        ``sys.all_tables``.
+
+        Args:
+            database: that of names without one. Without it these are tables and views of the connection.
+            connection: DuckDB's default connection when None.
+
+        Raises:
+            InvalidArgument: no query, or one that DuckDB does not understand.
+            DatabaseNotFound, TableNotFound, BranchNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound.
+        """
+        from morrow import querying
+
+        return querying.run(query, self._dataset, self.databases(), database=database, connection=connection)
+
+    def _dataset(self, name: str, travel: Mapping[str, Any]) -> PaimonDataset:
+        """What a query scans for ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
+        parts = object_name(name)
+        if parts.system is not None or name.startswith(f"{SYSTEM_DATABASE}."):
+            return self.system(name, **travel).dataset()
+        return self.table(parts.table, branch=parts.branch).dataset(**travel)
 
     def create_table(
         self,
@@ -127,3 +208,15 @@ class Catalog:
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"
+
+
+def sql(
+    query: str,
+    catalog: Catalog | str | os.PathLike[str],
+    *,
+    database: str | None = None,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> duckdb.DuckDBPyRelation:
+    """A query over the tables of a catalog, or of the catalog in a warehouse folder; see `Catalog.sql`."""
+    found = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
+    return found.sql(query, database=database, connection=connection)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.schema import ROWKIND
 from morrow.engine.plan import changes as planned
-from morrow.engine.plan.change_ranges import id_at, snapshots_between
-from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, ChangesMode, ChangesRequest
+from morrow.engine.plan.change_ranges import id_at, oldest_change, snapshot_or_changelog, snapshots_between
+from morrow.engine.plan.changes import ROWKIND_FIELD, ChangesMode, ChangesRequest
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.time_travel import Time, Travel, resolve, to_millis
 from morrow.scan import checked_columns, checked_rows
@@ -162,17 +163,18 @@ def make_changes(
     _only_one(to_snapshot=to_snapshot, to_timestamp=to_timestamp)
     tags = isinstance(from_snapshot, str) or isinstance(to_snapshot, str)
     resolved = planned.mode_of(metadata, request, asked, tags=tags)
-    end = _end(metadata, to_snapshot, to_timestamp)
+    changelogs = resolved is not ChangesMode.DIFF and planned.in_changelogs(metadata, request, resolved)
+    end = _end(metadata, to_snapshot, to_timestamp, changelogs=changelogs)
     if end is None:
         return Changes(metadata, request, (), None)
-    start = start_of(metadata, from_snapshot, from_timestamp)
+    start = start_of(metadata, from_snapshot, from_timestamp, changelogs=changelogs)
     if start == end.id:
         return Changes(metadata, request, (), end)
     if resolved is ChangesMode.DIFF:
         before = resolve(metadata, Travel(tag=from_snapshot) if isinstance(from_snapshot, str) else Travel(start))
         assert before is not None
         return Changes(metadata, request, [planned.difference(metadata, request, before, end)], end)
-    between = snapshots_between(metadata, start, end.id)
+    between = snapshots_between(metadata, start, end.id, changelogs=changelogs)
     parts = [planned.changes_of(metadata, request, snapshot, resolved) for snapshot in between]
     return Changes(metadata, request, [part for part in parts if part is not None], end)
 
@@ -182,27 +184,36 @@ def _only_one(**given: object) -> None:
         raise InvalidArgument(f"give only one of {' and '.join(given)}")
 
 
-def start_of(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None) -> int:
-    """The snapshot after which changes begin; one before the oldest for all there are."""
+def start_of(
+    metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool = False
+) -> int:
+    """The snapshot after which changes begin; one before the oldest for all there are, with `changelogs` those too that
+    have outlived their snapshots.
+    """
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot.id
     if snapshot is not None:
         return checked_id(snapshot)
-    found = None if timestamp is None else id_at(metadata, to_millis(timestamp))
-    earliest = metadata.earliest_snapshot_id()
-    return found if found is not None else (earliest or FIRST_SNAPSHOT) - 1
+    found = None if timestamp is None else id_at(metadata, to_millis(timestamp), changelogs=changelogs)
+    if found is not None:
+        return found
+    return (oldest_change(metadata, changelogs=changelogs) or FIRST_SNAPSHOT) - 1
 
 
-def _end(metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None) -> Snapshot | None:
+def _end(
+    metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool
+) -> Snapshot | None:
     """The last snapshot of the changes: the newest where none is named; None when there is none so old."""
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot
-    if snapshot is not None:
-        return resolve(metadata, Travel(snapshot=checked_id(snapshot)))
-    if timestamp is None:
+    if snapshot is None and timestamp is None:
         return metadata.latest_snapshot()
-    found = id_at(metadata, to_millis(timestamp))
-    return None if found is None else metadata.snapshot(found)
+    if snapshot is not None and not changelogs:
+        return resolve(metadata, Travel(snapshot=checked_id(snapshot)))
+    found = checked_id(snapshot) if snapshot is not None else None
+    if timestamp is not None:
+        found = id_at(metadata, to_millis(timestamp), changelogs=changelogs)
+    return None if found is None else snapshot_or_changelog(metadata, found)
 
 
 def checked_id(snapshot: int) -> int:

@@ -1,30 +1,11 @@
-"""What a table has been: its snapshots and tags, readable in notebooks."""
+"""What a table has been: its snapshots, readable in notebooks."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
 
-from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.plan.metadata import TableMetadata
-
-
-class Tags:
-    """The tags of a table."""
-
-    def __init__(self, metadata: TableMetadata) -> None:
-        self._metadata = metadata
-
-    def list(self) -> Sequence[Tag]:
-        """All tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known, ``.create_time``."""
-        return self._metadata.tags()
-
-    def get(self, name: str) -> Tag:
-        """Raises `TagNotFound`."""
-        return self._metadata.tag(name)
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{tag.name}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
+from morrow.engine.format.snapshot import Snapshot
 
 
 class SnapshotList(list[Snapshot]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.plan.explain import explain
 from morrow.engine.plan.fallback import plan_with_fallback
-from morrow.engine.plan.filter import FilterLike, both, parse_filter
+from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.engine.plan.time_travel import AsOf, Time, resolve, travel_of, travel_of_options
+from morrow.engine.plan.time_travel import AsOf, Time, Travel, resolve, travel_of, travel_of_options
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,18 +41,22 @@ def make_scan(
     tag: str | None = None,
     timestamp: Time | None = None,
     watermark: int | None = None,
+    travel: Travel | None = None,
 ) -> Scan:
-    """Resolve snapshot and schema, and check columns, filter and limit against them; see `Table.scan`."""
+    """Resolve snapshot and schema, and check columns, filter and limit against them; see `Table.scan`.
+
+    `travel` is what the arguments from `as_of` on say, where that is known already.
+    """
     newest = metadata.latest_schema()
     options = metadata.options(newest)
-    travel = travel_of(as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
+    if travel is None:
+        travel = travel_of(as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
     if travel.is_latest:
         travel = travel_of_options(options.travel)
     found = resolve(metadata, travel)
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
     schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
+    checked_limit(limit)
     names = tuple(schema.by_name) if columns is None else checked_columns(columns)
     for name in names:
         schema.column(name)
@@ -70,6 +74,13 @@ def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
     if len(set(columns)) != len(columns):
         raise InvalidArgument(f"columns names a column twice: {list(columns)}")
     return tuple(columns)
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """A caller's limit. Raises `InvalidArgument` unless it is a number of rows."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
+    return limit
 
 
 def checked_rows(batch_rows: int | None) -> int | None:
@@ -92,6 +103,10 @@ class Scan:
         """The immutable plan: files, sections, what pruning kept."""
         return self._given_plan or plan_with_fallback(self._metadata, self._request)
 
+    def prepare(self) -> None:
+        """Do now what needs no rows: make the plan."""
+        _ = self.plan
+
     @property
     def store(self) -> FileStore:
         """Where the files of the plan lie."""
@@ -102,7 +117,7 @@ class Scan:
         """The Arrow schema of the rows."""
         from morrow.engine.format.types import arrow_schema
 
-        return arrow_schema([self._request.schema.by_name[name] for name in self._request.columns])
+        return arrow_schema([self._request.read_schema.by_name[name] for name in self._request.columns])
 
     @property
     def snapshot_id(self) -> int | None:
@@ -136,6 +151,7 @@ class Scan:
     def lazy(self) -> pl.LazyFrame:
         """A Polars LazyFrame; masks are computed now, data is read when it is collected.
 
+        If the snapshot has expired by then, the error that a file is missing is Polars' own, not `SnapshotExpired`.
         Columns chosen later reach the file scans. So do filters on files without a mask; on masked files give them to
         `Table.scan` instead, which tests them before the mask.
         """
@@ -180,8 +196,21 @@ class Scan:
         if filter is None:
             plan = self.plan.with_columns(names)
             return Scan(self._metadata, replace(request, columns=names), plan)
-        narrower = parse_filter(filter, [request.schema.column(name) for name in request.columns])
+        narrower = parse_filter(filter, [request.read_schema.column(name) for name in request.columns])
         return Scan(self._metadata, replace(request, columns=names, filter=both(request.filter, narrower)))
+
+    @property
+    def request(self) -> ScanRequest:
+        """What is asked for: snapshot, schema, columns, filter and limit."""
+        return self._request
+
+    def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
+        """The same snapshot read in another way."""
+        return Scan(self._metadata, change(self._request))
+
+    def asking(self, columns: tuple[str, ...], filter: Filter, limit: int | None) -> Scan:
+        """The same snapshot with these columns and rows, which are known to be right."""
+        return Scan(self._metadata, replace(self._request, columns=columns, filter=filter, limit=limit))
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
@@ -221,16 +250,19 @@ class Scan:
 
         Raises:
             FileMissing, CorruptFile: the first file that is gone, truncated or damaged.
+            SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
         """
+        from morrow.engine.plan.in_flight import in_flight
         from morrow.readers.file_frames import verify_file
         from morrow.readers.merges.version_masks import scan_masks
 
         store = self._metadata.store
-        for part in self.plan.parts:
-            for section in part.sections:
-                scan_masks(part, section, store)
-                for file in section.files:
-                    verify_file(part, file, store)
+        with in_flight(self.plan, store):
+            for part in self.plan.parts:
+                for section in part.sections:
+                    scan_masks(part, section, store)
+                    for file in section.files:
+                        verify_file(part, file, store)
         return sum(len(part.files) for part in self.plan.parts)
 
     def explain(self) -> str:

@@ -55,9 +55,11 @@ class ChangeStream:
         if recorded is not None:
             self.next_snapshot = recorded
         elif from_snapshot is not None:
-            self.next_snapshot = checked_id(from_snapshot)
+            self.next_snapshot = max(checked_id(from_snapshot), FIRST_SNAPSHOT)
         elif from_timestamp is not None:
-            self.next_snapshot = start_of(metadata, None, from_timestamp) + 1
+            mode = planned.mode_of(metadata, request, planned.ChangesMode.AUTO, tags=False)
+            changelogs = planned.in_changelogs(metadata, request, mode)
+            self.next_snapshot = start_of(metadata, None, from_timestamp, changelogs=changelogs) + 1
         else:
             self._begin(start)
 

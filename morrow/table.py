@@ -6,13 +6,16 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from morrow.branches import Branches
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time
-from morrow.history import SnapshotList, Tags, html_table
+from morrow.history import SnapshotList, html_table
+from morrow.maintenance import Maintenance
 from morrow.row_operations import RowOperations
 from morrow.scan import Scan, make_scan
+from morrow.tags import Tags
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,9 +26,10 @@ if TYPE_CHECKING:
     from morrow.engine.plan.consumers import Consumers
     from morrow.readers.dataset import PaimonDataset
     from morrow.stream import ChangeStream, Start
+    from morrow.system import SystemScan
 
 
-class Table(RowOperations):
+class Table(RowOperations, Maintenance):
     """One Paimon table, on one branch.
 
     Nothing is cached about the newest state: every scan sees the newest snapshot at the time it is planned.
@@ -100,9 +104,10 @@ class Table(RowOperations):
         """Named snapshots that expiry leaves alone: ``t.tags.list()``, ``t.tags.get(name)``."""
         return Tags(self._metadata)
 
-    def branches(self) -> list[str]:
-        """Names of all branches except main, sorted."""
-        return self._metadata.branch_names()
+    @property
+    def branches(self) -> Branches:
+        """Lines of snapshots beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
+        return Branches(self._metadata)
 
     def scan(
         self,
@@ -159,6 +164,53 @@ class Table(RowOperations):
         The arguments choose a snapshot as in `scan`; the newest one is fixed when this is called.
         """
         return self.scan(as_of=as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, branch=branch).dataset()
+
+    def system(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        *,
+        as_of: AsOf | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Time | None = None,
+        watermark: int | None = None,
+        branch: str | None = None,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+    ) -> SystemScan:
+        """A read of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md has them all.
+
+        Args:
+            name: ``snapshots``, ``files``, ``audit_log``, ...; the ``$`` of Paimon's names may lead it.
+            columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, branch: as for `scan`. Tables that tell
+                of all snapshots at once, such as ``snapshots``, are not read as of one.
+            from_snapshot, to_snapshot: of ``audit_log`` and ``binlog``, what was done between these, as `changes` has
+                it; in ``binlog`` an update is then one row, whose arrays hold the values before and after.
+
+        Raises:
+            TableNotFound: there is no system table of this name.
+            Unsupported: the table has nothing of the kind (``row_tracking`` where rows are not tracked).
+            ColumnNotFound, InvalidArgument, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: as `scan`.
+        """
+        from morrow.system import make_system_scan
+
+        return make_system_scan(
+            self._metadata if branch is None else self._metadata.on_branch(branch),
+            name,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            as_of=as_of,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp=timestamp,
+            watermark=watermark,
+            from_snapshot=from_snapshot,
+            to_snapshot=to_snapshot,
+        )
 
     # Changes
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.session import WriteSession, commit_once
 from morrow.writers.operations.settling import settled
@@ -139,7 +139,7 @@ class Committer:
     """Commits what writers of one commit user have prepared. Make one with `Table.committer`."""
 
     def __init__(self, metadata: TableMetadata, commit_user: str) -> None:
-        self._commits = TableCommit(WriteTarget.of(metadata, commit_user))
+        self._commits = maintained(WriteTarget.of(metadata, commit_user))
 
     def commit(
         self,

@@ -21,6 +21,7 @@ from morrow.readers.dtypes import conform, to_arrow_array
 from morrow.readers.evolution import file_columns
 from morrow.readers.file_frames import constant_of, source_of, written_fields
 from morrow.readers.files.source import FileSource, check_rows, reading
+from morrow.readers.made_columns import made_columns
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded
 from morrow.readers.row_kinds import RETRACT_BIT
@@ -31,6 +32,8 @@ FORMATS = frozenset({"orc"})
 
 def is_arrow_only(plan: ScanPlan) -> bool:
     """Whether `arrow_table` reads the rows of this plan, which has neither filter nor limit."""
+    if any(made_columns(part, part.fields) for part in plan.parts):
+        return False
     return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
         _needs_no_cast(part, file) for part in plan.parts for file in _shapes(part)
     )
@@ -118,7 +121,7 @@ class _MaskedFile:
     @property
     def _holds_retractions(self) -> bool:
         """Whether masks leave retractions to the scan; masks of a merge do not."""
-        raw = self.section.kind is SectionKind.RAW and bool(self.plan.schema.primary_keys)
+        raw = self.section.kind is SectionKind.RAW and self.plan.drops_retractions
         return raw and self.file.may_hold_retractions
 
     def _live(self, start: int, rows: int, kinds: pa.Array | None) -> Mask:

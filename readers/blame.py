@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from morrow.engine.errors import CorruptFile, MorrowError
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
+from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.file_frames import file_frame
 from morrow.readers.files import reading
@@ -23,15 +24,17 @@ def reading_files(
 
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: as `reading` does, of the file where it is found.
+        SnapshotExpired: a file is missing, because the plan's snapshot has been removed meanwhile.
     """
     paths = {file.path for section in sections for file in section.files}
-    try:
-        with reading(plan.table):
-            yield
-    except CorruptFile as error:
-        if error.path not in paths:
-            _fail_alone(plan, sections, fields, store)
-        raise
+    with in_flight(plan, store):
+        try:
+            with reading(plan.table):
+                yield
+        except CorruptFile as error:
+            if error.path not in paths:
+                _fail_alone(plan, sections, fields, store)
+            raise
 
 
 def _fail_alone(plan: ScanPlan, sections: Sequence[Section], fields: Sequence[DataField], store: FileStore) -> None:

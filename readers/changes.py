@@ -5,7 +5,7 @@ The first column is ``rowkind``, text: +I, -U, +U or -D, as in the table ``$audi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -13,12 +13,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.schema import ROWKIND, VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, arrow_schema
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, Changes, Difference, FileChanges
+from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference, FileChanges
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers import execute
 from morrow.readers.blame import reading_files
@@ -26,10 +25,8 @@ from morrow.readers.changelog import NO_ROW, Comparison, changelog, rows_at
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.file_frames import file_frame
-from morrow.readers.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from morrow.readers.row_kinds import DELETE, INSERT, NAMES, kind_name
 from morrow.readers.section_frames import empty_frame, filtered
-
-NAMES: Mapping[int, str] = {INSERT: "+I", UPDATE_BEFORE: "-U", UPDATE_AFTER: "+U", DELETE: "-D"}
 
 COUNT = "__morrow_count"
 
@@ -82,7 +79,7 @@ def _frames(part: Changes, fields: Sequence[DataField], store: FileStore, collec
     names = [ROWKIND, *(field.name for field in fields)]
     if isinstance(part, Difference):
         yield from collect(
-            _matching(part.filter, part.after.schema.fields, _differing(part, store).lazy()).select(names)
+            expressions.matching(part.filter, part.after.schema.fields, _differing(part, store).lazy()).select(names)
         )
         return
     plan = part.plan
@@ -116,11 +113,7 @@ def _scanned(plan: ScanPlan, section: Section, files: Sequence[DataFile], store:
     if not plan.schema.primary_keys:
         return _with_kind(filtered(plan, file_frame(plan, section, files, fields, store)), pl.lit(NAMES[INSERT]))
     frame = filtered(plan, file_frame(plan, section, files, (*fields, VALUE_KIND_FIELD), store))
-    return _with_kind(frame, _kind_name()).drop(VALUE_KIND)
-
-
-def _kind_name() -> pl.Expr:
-    return pl.col(VALUE_KIND).replace_strict(NAMES, return_dtype=pl.String)
+    return _with_kind(frame, kind_name()).drop(VALUE_KIND)
 
 
 def _with_kind(frame: pl.LazyFrame, kind: pl.Expr) -> pl.LazyFrame:
@@ -131,14 +124,6 @@ def _inserted(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> 
     """The rows of a plan as insertions."""
     part = replace(plan, sections=tuple(sections), fallback=None)
     return _with_kind(execute.lazy(part, store), pl.lit(NAMES[INSERT]))
-
-
-def _matching(filter_: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
-    if filter_.predicate != ALWAYS:
-        frame = frame.filter(expressions.compile(filter_.predicate, fields))
-    for residual in filter_.residuals:
-        frame = expressions.residual(residual, fields)(frame)
-    return frame
 
 
 def _residual(filter_: Filter, plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
@@ -164,7 +149,7 @@ def _differing(part: Difference, store: FileStore) -> pl.DataFrame:
     new[new >= 0] += before.height
     comparison = Comparison(part.after.schema.fields)
     changes = changelog(rows, old, new, np.ones(len(old), bool), comparison)
-    return changes.select(_kind_name().alias(ROWKIND), pl.exclude(VALUE_KIND))
+    return changes.select(kind_name(), pl.exclude(VALUE_KIND))
 
 
 def _counted(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:

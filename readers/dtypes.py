@@ -250,6 +250,11 @@ def to_arrow_array(series: pl.Series, type: t.DataType) -> pa.Array:
     return conform(series.to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
 
 
+def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> pl.DataFrame:
+    """Arrow columns of these types, in their order, as a frame in Morrow's representation."""
+    return pl.DataFrame([to_series(field.name, rows.column(field.name), field.type) for field in fields])
+
+
 def to_series(name: str, array: pa.Array | pa.ChunkedArray, type: t.DataType) -> pl.Series:
     """An Arrow column of `type` as a Polars series in Morrow's representation."""
     return pl.Series(name, pl.from_arrow(array), dtype=polars_dtype(type))

@@ -62,12 +62,16 @@ class _Rows:
         return self.reader
 
 
+def handed(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
+    """What DuckDB scans for `source`, as an object."""
+    return _Handed(source) if isinstance(source, PaimonDataset) else source
+
+
 def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
     """A relation over `source` on `connection` (DuckDB's default connection when None)."""
     import duckdb
 
-    handed = _Handed(source) if isinstance(source, PaimonDataset) else source
-    return (connection or duckdb.default_connection()).from_arrow(handed)
+    return (connection or duckdb.default_connection()).from_arrow(handed(source))
 
 
 class ScanFunction:
@@ -76,7 +80,7 @@ class ScanFunction:
     `open_dataset` gets the macro's arguments as text (None where not given) and returns what to scan.
     """
 
-    PARAMETERS = ("as_of", "snapshot", "tag", "timestamp", "branch")
+    PARAMETERS = ("as_of", "snapshot", "tag", "timestamp", "branch", "version")
 
     def __init__(self, open_dataset: Callable[..., PaimonDataset]) -> None:
         self._open_dataset = open_dataset
@@ -117,9 +121,11 @@ class ScanFunction:
         tag: str | None,
         timestamp: str | None,
         branch: str | None,
+        version: str | None,
     ) -> str:
         """SQL text that reads the table: called by DuckDB while it binds a query."""
-        dataset = self._open_dataset(path, as_of=as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, branch=branch)
+        given = {"as_of": as_of, "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "version": version}
+        dataset = self._open_dataset(path, branch=branch, **given)
         return f"FROM {self._hand_over(dataset)}.{HANDOFF_VIEW}"
 
     def _hand_over(self, dataset: PaimonDataset) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
+from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
 from morrow.readers.arrow_tables import arrow_table, is_arrow_only
@@ -42,7 +43,8 @@ def lazy(plan: ScanPlan, store: FileStore, *, at_once: bool = False) -> pl.LazyF
     """
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
-    parts = [_frame(part, part.sections, store, at_once) for part in plan.parts]
+    with in_flight(plan, store):
+        parts = [_frame(part, part.sections, store, at_once) for part in plan.parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts)
     return frame if plan.limit is None else frame.head(plan.limit)
 
@@ -103,7 +105,7 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     """All rows as a Polars DataFrame.
 
     Raises:
-        CorruptFile, FileMissing, Unsupported: as planning and reading do.
+        CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
     with _reading(plan, plan.sections, store):
         rows = lazy(plan, store, at_once=True).collect()
@@ -188,7 +190,8 @@ def count(plan: ScanPlan, store: FileStore) -> int:
     """How many rows `to_arrow` would return; from metadata and masks alone where no filter asks for data."""
     plan = plan if plan.columns else _of_some_column(plan)
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
-        rows = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
+        with in_flight(plan, store):
+            rows = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
     with _reading(plan, plan.sections, store):
         return int(lazy(plan, store).select(pl.len()).collect().item())
@@ -224,7 +227,7 @@ def _merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
 def _counted(plan: ScanPlan, section: Section) -> bool:
     """Whether metadata and masks alone tell how many rows the section has."""
     if section.kind is SectionKind.RAW:
-        retractions = bool(plan.schema.primary_keys) and any(file.may_hold_retractions for file in section.files)
+        retractions = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
         return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
     return section.kind is SectionKind.MERGE and not is_folded(plan, section)
 

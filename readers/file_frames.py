@@ -14,6 +14,7 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.evolution import file_columns, project
 from morrow.readers.files import FileSource, scan, verify, verify_pages
+from morrow.readers.made_columns import TRACKED, made_columns, made_from, make, need_positions
 
 POSITION = "__morrow_position"
 """The row's 0-based position in its data file, or in several one after another, where a mask is to be applied."""
@@ -33,8 +34,29 @@ def file_frame(
     """Rows of `files` (all of one schema, format and set of written columns) with exactly `fields`, as stored.
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
-    With `position` the column `POSITION` is added, which counts through all the files.
+    With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
+    (`made_columns`) are made here; those that depend on the file want one file at a time.
     """
+    made = made_columns(plan, fields)
+    if not made:
+        return _stored_frame(plan, section, files, fields, store, position=position)
+    stored = made_from(plan, files[0], fields)
+    # Where nothing is read, positions tell how many rows there are.
+    numbered = position or need_positions(plan, fields) or not stored
+    frame = _stored_frame(plan, section, files, stored, store, position=numbered)
+    names = [*(field.name for field in fields), *([POSITION] if position else [])]
+    return frame.with_columns(make(plan, files[0], field, pl.col(POSITION)) for field in made).select(names)
+
+
+def _stored_frame(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    store: FileStore,
+    *,
+    position: bool,
+) -> pl.LazyFrame:
     constants = dict(zip(plan.schema.partition_keys, section.partition))
     wanted = tuple(field for field in fields if field.name not in constants)
     written = written_fields(plan, files[0])
@@ -96,4 +118,4 @@ def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
         return fields
-    return tuple(field for field in fields if field.name in file.write_columns)
+    return tuple(field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns)

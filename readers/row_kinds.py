@@ -1,6 +1,21 @@
-"""Row kinds as ``_VALUE_KIND`` stores them: +I 0, -U 1, +U 2, -D 3."""
+"""Row kinds as ``_VALUE_KIND`` stores them (+I 0, -U 1, +U 2, -D 3), and as the column ``rowkind`` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 
 RETRACT_BIT = 1
 """Retractions (-U, -D) are the odd kinds."""
+
+NAMES: Mapping[int, str] = {INSERT: "+I", UPDATE_BEFORE: "-U", UPDATE_AFTER: "+U", DELETE: "-D"}
+
+
+def kind_name() -> pl.Expr:
+    """The column ``rowkind``, from ``_VALUE_KIND``."""
+    return pl.col(VALUE_KIND).replace_strict(NAMES, return_dtype=pl.String).alias(ROWKIND)

@@ -18,6 +18,7 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKin
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.file_frames import POSITION, file_frame
+from morrow.readers.made_columns import depend_on_file
 from morrow.readers.masks import Mask
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.stitch import stitched_frame
@@ -34,12 +35,13 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
         return filtered(plan, stitched_frame(plan, section, fields, masks, store))
-    retractions = section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
+    retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     complete = plan.filter.predicate == ALWAYS and plan.limit is None
     beside = complete and bool(fields) and plan.stored_rows <= SMALL_ROWS
     # A filter leaves few rows, so one scan may read several masked files; Polars would hold more of a whole table at
     # once. Positions through several files rest on their row counts, which far stores would have to be asked for.
     alone = plan.filter.predicate == ALWAYS or not store.is_local
+    one_by_one = depend_on_file(plan, fields)
 
     def looked_up(file: DataFile) -> bool:
         return not beside or (retractions and file.may_hold_retractions)
@@ -48,7 +50,7 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
         _scan_masked(plan, section, group, group_masks, retractions, fields, store)
         if looked_up(group[0])
         else _scan_beside(plan, section, group, group_masks, fields, store)
-        for group, group_masks in _scan_groups(section, masks, looked_up, alone)
+        for group, group_masks in _scan_groups(section, masks, looked_up, alone, one_by_one)
     ]
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
@@ -70,12 +72,12 @@ def _hold_retractions(files: Sequence[DataFile]) -> bool:
 
 
 def _scan_groups(
-    section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool
+    section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
     """Files that one scan can read: those of one shape together.
 
     Masked files whose rows are `looked_up` by position are each `alone`, or those of a RAW section at least apart from
-    its files that need no positions.
+    its files that need no positions. All files may be wanted `one_by_one`.
     """
     starts = accumulate((file.row_count for file in section.files), initial=0)
 
@@ -83,7 +85,7 @@ def _scan_groups(
         file, mask, start = each
         masked = mask is not None and looked_up(file)
         raw = section.kind is SectionKind.RAW
-        apart = start // POSITIONED_ROWS, masked and raw, file.path if masked and alone else ""
+        apart = start // POSITIONED_ROWS, masked and raw, file.path if one_by_one or (masked and alone) else ""
         return *apart, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
 
     grouped = groupby(sorted(zip(section.files, masks, starts), key=shape), key=shape)

@@ -16,6 +16,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.file_frames import file_frame
+from morrow.readers.made_columns import made_columns
 from morrow.readers.masks import Mask
 
 BLOB = "blob"
@@ -52,12 +53,19 @@ def _sources(
     first, rows = _row_range(section)
     sources: dict[tuple[DataFile, ...], tuple[DataField, ...]] = {}
     for field in fields:
-        holding = [file for file in newest_first if field.id in _field_ids(plan, file)]
+        holding = _holding(plan, newest_first, field)
         if not holding and field.name not in plan.schema.partition_keys:
             continue
         files = _covering(holding or [newest_first[0]], first, rows)
         sources[files] = (*sources.get(files, ()), field)
     return sources
+
+
+def _holding(plan: ScanPlan, newest_first: Sequence[DataFile], field: DataField) -> list[DataFile]:
+    """The files that the column can come from: row ids and snapshot numbers are those of the newest data file."""
+    if made_columns(plan, (field,)):
+        return [file for file in newest_first if file.format != BLOB][:1]
+    return [file for file in newest_first if field.id in _field_ids(plan, file)]
 
 
 def _row_range(section: Section) -> tuple[int, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from morrow.engine.io.durability import fsync_disabled
 from tests.support import golden
 
 PROJECT = Path(__file__).parents[1]
@@ -22,6 +24,13 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("default"), max_examples=2_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def syncing() -> Iterator[None]:
+    """No file is synced: the tables of tests may be lost. Tests about durability have a fixture of their own."""
+    with fsync_disabled():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, SnapshotExpired, SnapshotNotFound, TagNotFound
+from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import jsonl
@@ -113,6 +115,50 @@ def test_times_are_those_of_commits(tmp_path: Path) -> None:
     assert told(t.changes(from_timestamp=first)) == [("+I", 2, "b")]
     assert told(t.changes(from_timestamp=second + 1_000)) == []
     assert told(t.changes(to_timestamp=first - 1)) == []
+
+
+def outlived(folder: Path, **options: str) -> morrow.Table:
+    """Of five snapshots the last one is left, and changelogs from the third on."""
+    one = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    three = {"changelog.num-retained.min": "3", "changelog.num-retained.max": "3"}
+    table = keyed(folder, **one, **three, **{"num-sorted-run.compaction-trigger": "9"}, **options)
+    for number in range(1, 6):
+        write(table, ("+I", number, None))
+        time.sleep(0.002)  # so that times tell the commits apart
+    return table
+
+
+@pytest.mark.parametrize("producer", ["input", "none"])
+def test_changes_outlive_their_snapshots_in_changelogs(tmp_path: Path, producer: str) -> None:
+    table = outlived(tmp_path, **{"changelog-producer": producer})
+    third, fourth = (snapshot_or_changelog(table._metadata, i).time_millis for i in (3, 4))
+
+    def keys(**asked: Any) -> list[int]:
+        return [key for _, key, _ in told(table.changes(**asked))]
+
+    assert [snapshot.id for snapshot in table.snapshots()] == [5]
+    assert keys() == [3, 4, 5]
+    assert keys(from_snapshot=3) == [4, 5]
+    assert keys(from_snapshot=2, to_snapshot=4) == [3, 4]
+    assert keys(from_timestamp=third) == [4, 5]
+    assert keys(from_timestamp=third - 1) == [3, 4, 5]
+    assert keys(from_timestamp=third, to_timestamp=fourth) == [4]
+    assert [c.snapshot_id for c in table.stream(from_timestamp=third, wait=0)] == [4, 5]
+    with pytest.raises(SnapshotExpired):
+        table.changes(from_snapshot=1)
+
+
+def test_changelogs_of_a_producer_do_not_keep_what_was_written(tmp_path: Path) -> None:
+    table = outlived(tmp_path, **{"changelog-producer": "input"})
+    assert told(table.changes(mode="delta")) == [("+I", 5, None)]
+    with pytest.raises(SnapshotExpired, match="snapshot 4 has expired"):
+        table.changes(from_snapshot=3, mode="delta")
+
+
+def test_a_stream_from_before_the_first_snapshot_begins_with_it(tmp_path: Path) -> None:
+    table = keyed(tmp_path)
+    write(table, ("+I", 1, None))
+    assert [c.snapshot_id for c in table.stream(0, wait=0)] == [1]
 
 
 @pytest.mark.golden

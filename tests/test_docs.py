@@ -20,7 +20,15 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ("README.md", "docs/writing.md")
+GUIDES = (
+    "README.md",
+    "docs/writing.md",
+    "docs/system-tables.md",
+    "docs/tags.md",
+    "docs/branches.md",
+    "docs/maintenance.md",
+    "docs/sql.md",
+)
 DOCUMENTS = (*GUIDES, "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/java.md")
 
 TABLES = {

@@ -47,6 +47,10 @@ def test_rows_filters_and_aggregates(con: duckdb.DuckDBPyConnection, orders: str
         ("as_of := 'v1'", 60),
         ("snapshot := 1", 60),
         ("tag := 'v1'", 60),
+        ("version := 'v1'", 60),
+        ("version := 2", 65),
+        ("version := 'snapshot.1'", 60),
+        ("timestamp := TIMESTAMPTZ '2999-01-01 00:00:00+02'", 65),
         ("timestamp := '2999-01-01'", 65),
         ("timestamp := TIMESTAMP '2999-01-01 00:00:00'", 65),
         ("branch := 'main'", 65),
@@ -167,3 +171,8 @@ def test_to_duckdb_says_by_our_errors_what_cannot_be_read(con: duckdb.DuckDBPyCo
 def test_open_dataset_refuses_what_is_no_snapshot_id(orders: str) -> None:
     with pytest.raises(InvalidArgument, match="'-1' is no snapshot id"):
         morrow.duckdb.open_dataset(orders, snapshot="-1")
+
+
+def test_a_version_and_another_state_at_once(orders: str) -> None:
+    with pytest.raises(InvalidArgument, match="give only one of as_of, version"):
+        morrow.duckdb.open_dataset(orders, as_of="1", version="v1")

@@ -7,41 +7,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 import morrow
 from morrow.engine.errors import MorrowError
-from tests.support.canonical import assert_same_rows, normal_rows, rows_of
+from tests.support.canonical import assert_same_lines, counted, normal_rows, rows_of
 from tests.support.golden import Read, reads
+from tests.support.one_duckdb import one_duckdb
 
 pytestmark = pytest.mark.golden
-
-
-def in_duckdb(scan: Any) -> pa.Table:
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        return scan.to_duckdb(connection).to_arrow_table()
 
 
 OUTPUTS: dict[str, Callable[[Any], pa.Table]] = {
     "arrow": lambda scan: scan.to_arrow(),
     "polars": lambda scan: scan.to_polars().to_arrow(),
-    "duckdb": in_duckdb,
+    "duckdb": lambda scan: scan.to_duckdb(one_duckdb()).to_arrow_table(),
 }
 
 
 @functools.lru_cache(maxsize=8)
 def opened(path: str) -> Any:
     return morrow.open(path)
-
-
-@functools.lru_cache(maxsize=8)
-def expected(read: str, root: Path) -> tuple[Any, list[list[Any]]]:
-    entry = READS[read]
-    fields = entry.fields(root)
-    return fields, normal_rows(entry.rows(root), fields)
 
 
 READS: dict[str, Read] = {str(read): read for read in reads()}
@@ -54,12 +41,17 @@ def result(name: str, root: Path, output: str) -> pa.Table:
     return OUTPUTS[output](opened(str(read.table(root))).scan(**read.scan))
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("name", KNOWN_READS)
-def test_rows_are_those_of_java(name: str, output: str, golden_root: Path) -> None:
-    fields, rows = expected(name, golden_root)
-    actual = rows_of(result(name, golden_root, output), fields)
-    assert_same_rows(actual, rows, fields, READS[name].set_columns)
+def test_rows_are_those_of_java(name: str, golden_root: Path) -> None:
+    read = READS[name]
+    fields = read.fields(golden_root)
+    expected = counted(normal_rows(read.rows(golden_root), fields), fields, read.set_columns)
+    for output in OUTPUTS:
+        try:
+            assert_same_lines(rows_of(result(name, golden_root, output), fields), expected, fields, read.set_columns)
+        except Exception as error:
+            error.add_note(f"read as {output}")
+            raise
 
 
 @pytest.mark.parametrize("name", [name for name, read in READS.items() if read.error is not None])

@@ -10,7 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import event, given
@@ -22,6 +21,7 @@ from morrow.readers import one_pass
 from morrow.readers.masks import key_ranges
 from morrow.readers.merges import sections
 from tests.support.canonical import assert_same_rows, rows_of
+from tests.support.one_duckdb import one_duckdb
 from tests.support.random_merging_tables import random_merging_tables
 from tests.support.random_tables import RandomTable, random_tables
 from tests.support.value_pools import POOLS
@@ -29,16 +29,10 @@ from tests.support.value_pools import POOLS
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM")
 
 
-def in_duckdb(scan: Any) -> pa.Table:
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        return scan.to_duckdb(connection).to_arrow_table()
-
-
 OUTPUTS: dict[str, Callable[[Any], pa.Table]] = {
     "arrow": lambda scan: scan.to_arrow(),
     "polars": lambda scan: scan.to_polars().to_arrow(),
-    "duckdb": in_duckdb,
+    "duckdb": lambda scan: scan.to_duckdb(one_duckdb()).to_arrow_table(),
 }
 
 
@@ -93,10 +87,7 @@ def conditions(draw: st.DrawFn, table: RandomTable) -> str:
 
 def filtered(rows: pa.Table, condition: str) -> pa.Table:
     """DuckDB is the judge of what a condition means."""
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.register("expected", rows)
-        return connection.sql(f"SELECT * FROM expected WHERE {condition}").to_arrow_table()
+    return one_duckdb().from_arrow(rows).filter(condition).to_arrow_table()
 
 
 @given(table=random_tables(), data=st.data())

@@ -16,6 +16,7 @@ from morrow.writers.append.writer import AppendWriter
 from morrow.writers.bucket_writer import BucketWriter
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.partition_times import partition_check
 from morrow.writers.files import Placement
 from morrow.writers.merge_tree.writer import MergeTreeWriter
 from morrow.writers.messages import CommitMessage
@@ -38,6 +39,7 @@ class TableWriter:
         self.target = target
         self._overwrite = overwrite
         self._mode = bucket_mode(target)
+        self._check_partition = partition_check(target)
         self._base: _Base | None = None
         self._writers: dict[Placement, BucketWriter] = {}
         self._totals: dict[Placement, int] = {}
@@ -123,6 +125,8 @@ class TableWriter:
         new = [place for place in dict.fromkeys(places) if place not in self._writers]
         if not new:
             return
+        for partition in {place.partition for place in new}:
+            self._check_partition(partition)
         # What is overwritten does not count, and without buckets nothing that is there does.
         alone = self._overwrite or self._mode is BucketMode.UNAWARE
         # A writer that has committed since may open buckets that were changed since: its base may even have expired.

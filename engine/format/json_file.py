@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,4 +62,5 @@ def _printed(node: Any, margin: str) -> str:
 
 
 def _scalar(node: Any) -> str:
-    return json.dumps(node, ensure_ascii=False)
+    # A decimal keeps the zeros that it was made with.
+    return f"{node:f}" if isinstance(node, Decimal) else json.dumps(node, ensure_ascii=False)

@@ -23,6 +23,7 @@ from morrow.engine.format.types import (
     MultisetType,
     RowType,
     TinyIntType,
+    VarCharType,
     arrow_schema,
     field_from_json,
     field_to_json,
@@ -37,12 +38,15 @@ SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 LEVEL = "_LEVEL"
 ROW_ID = "_ROW_ID"
+ROWKIND = "rowkind"
+"""The column that changes are led by, as in Paimon's table ``$audit_log`` and in its Spark reader."""
 
 KEY_FIELD_ID_START = (2**31 - 1) // 2
 """Field ids of ``_KEY_x`` are this plus the id of x."""
 
 SEQUENCE_NUMBER_FIELD = DataField(2**31 - 2, SEQUENCE_NUMBER, BigIntType(nullable=False))
 VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
+ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType())
 ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
 
 

@@ -1,7 +1,9 @@
 """Snapshot and tag files: ``snapshot/snapshot-<id>`` and ``tag/tag-<name>``, JSON.
 
-A tag file is the snapshot file plus ``tagCreateTime`` and ``tagTimeRetained``. Members that Morrow does not know are
-kept in `extra`, so nothing is lost when a snapshot is copied. Source: the format specification, section Snapshot.
+A tag file is the snapshot file plus, where the tag has an end, ``tagCreateTime`` (the time of day where it was made:
+year, month, day, hour, minute, and second and nanosecond unless they are zero) and ``tagTimeRetained`` (seconds with
+nine digits). Members that Morrow does not know are kept in `extra`, so nothing is lost when a snapshot is copied.
+Source: the format specification, section Snapshot.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from morrow.engine.errors import Unsupported
@@ -17,6 +20,8 @@ from morrow.engine.format.json_file import built, parse_object, printed
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 NANOS_PER_MICRO = 1000
+SECOND_DIGITS = 9
+"""Digits of ``tagTimeRetained`` after the point."""
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _KNOWN = {
@@ -79,22 +84,42 @@ class Snapshot:
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     log_offsets: Mapping[str, int] = field(default_factory=dict, hash=False)
     operation: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def time(self) -> dt.datetime:
         """Commit time as an aware datetime in UTC."""
         return EPOCH + dt.timedelta(milliseconds=self.time_millis)
 
+    def __repr__(self) -> str:
+        """What people tell snapshots by, on a line; the time is in UTC."""
+        time, records = _shown(self.time), self.total_record_count
+        return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
+
 
 @dataclass(frozen=True)
 class Tag:
-    """A named snapshot that expiry leaves alone until `time_retained` has passed since `create_time`."""
+    """A named snapshot that expiry leaves alone until `time_retained` has passed since `create_time`.
+
+    `create_time` is what the clock on the wall showed where the tag was made, so it has no zone; `create_nanos` are its
+    nanoseconds below a microsecond. Without `time_retained` the tag stays until somebody deletes it.
+    """
 
     name: str
     snapshot: Snapshot
     create_time: dt.datetime | None = None
     time_retained: dt.timedelta | None = None
+    create_nanos: int = 0
+
+    def __repr__(self) -> str:
+        """As that of its snapshot; the time when it was made and how long it stays only where it says them."""
+        shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_shown(self.snapshot.time)!r}"
+        shown += f", records={self.snapshot.total_record_count}"
+        if self.create_time is not None:
+            shown += f", created={_shown(self.create_time)!r}"
+        if self.time_retained is not None:
+            shown += f", retained={str(self.time_retained)!r}"
+        return f"Tag({shown})"
 
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
@@ -148,14 +173,26 @@ def parse_tag(data: bytes, name: str, path: str) -> Tag:
 
     def build(node: Mapping[str, Any]) -> Tag:
         created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")
+        time, nanos = (None, 0) if created is None else _local_time(created)
         return Tag(
             name,
             _snapshot(node, path),
-            create_time=_local_time(created) if created is not None else None,
-            time_retained=dt.timedelta(seconds=float(retained)) if retained is not None else None,
+            create_time=time,
+            time_retained=None if retained is None else _span(float(retained)),
+            create_nanos=nanos,
         )
 
     return built(path, build, parse_object(data, path))
+
+
+def tag_json(tag: Tag) -> bytes:
+    """A tag file, byte for byte as Java prints it."""
+    members = snapshot_members(tag.snapshot)
+    if tag.create_time is not None:
+        members["tagCreateTime"] = _time_parts(tag.create_time, tag.create_nanos)
+    if tag.time_retained is not None:
+        members["tagTimeRetained"] = _seconds(tag.time_retained)
+    return printed(members)
 
 
 def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
@@ -192,6 +229,10 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     return snapshot
 
 
+def _shown(time: dt.datetime) -> str:
+    return time.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+
+
 def _optional_int(node: Mapping[str, Any], name: str) -> int | None:
     value = node.get(name)
     return None if value is None else int(value)
@@ -202,9 +243,33 @@ def _optional_text(node: Mapping[str, Any], name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _local_time(parts: Any) -> dt.datetime:
-    """``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text."""
+def _local_time(parts: Any) -> tuple[dt.datetime, int]:
+    """``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text.
+
+    Returns: the time, and its nanoseconds below a microsecond.
+    """
     if isinstance(parts, str):
-        return dt.datetime.fromisoformat(parts)
+        time = dt.datetime.fromisoformat(parts)
+        return (time if time.tzinfo is None else time.astimezone().replace(tzinfo=None)), 0
     year, month, day, hour, minute, second, nanos = (list(parts) + [0] * 7)[:7]
-    return dt.datetime(year, month, day, hour, minute, second, nanos // NANOS_PER_MICRO)
+    micros, below = divmod(nanos, NANOS_PER_MICRO)
+    return dt.datetime(year, month, day, hour, minute, second, micros), below
+
+
+def _time_parts(time: dt.datetime, below: int) -> list[int]:
+    parts = [time.year, time.month, time.day, time.hour, time.minute]
+    nanos = time.microsecond * NANOS_PER_MICRO + below
+    if time.second or nanos:
+        parts.append(time.second)
+    return [*parts, nanos] if nanos else parts
+
+
+def _span(seconds: float) -> dt.timedelta:
+    """Java's spans reach further than Python's: what is longer is as good as for ever."""
+    return dt.timedelta(seconds=seconds) if seconds < dt.timedelta.max.total_seconds() else dt.timedelta.max
+
+
+def _seconds(span: dt.timedelta) -> Decimal:
+    micros = span // dt.timedelta(microseconds=1)
+    digits = 1 if not micros else SECOND_DIGITS
+    return Decimal(micros).scaleb(-6).quantize(Decimal(1).scaleb(-digits))

@@ -8,17 +8,23 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.io import durability
-from morrow.engine.io.store import FileStatus
+from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
+
+T = TypeVar("T")
 
 NANOS_PER_MILLI = 1_000_000
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
 """How file systems say that they have no hard links (exFAT, and some that are mounted over a network)."""
+
+NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+"""How file systems say that a folder is not empty."""
 
 WHAT_TO_DO: Mapping[int | None, str] = {
     errno.ENOSPC: "make room on the disk and try again",
@@ -77,6 +83,9 @@ class LocalStore:
             return []
         except OSError as error:
             raise _explained(error, folder) from error
+
+    def walk(self, folder: str) -> Walk:
+        return _in_pieces(_below(folder), WALKED_AT_ONCE)
 
     def is_dir(self, folder: str) -> bool:
         return _mode_is(folder, stat.S_ISDIR)
@@ -148,6 +157,48 @@ class LocalStore:
             raise _explained(error, path) from error
         return True
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        failed: list[StorageError] = []
+        for path in paths:
+            try:
+                os.unlink(path)  # noqa: PTH108  # a Path takes longer to make than a file to remove
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                failed.append(_unwritten(error, path))
+        for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
+            # Somebody may have removed the folder, which was empty then.
+            with _writing(folder), suppress(FileNotFoundError, NotADirectoryError):
+                durability.sync_folder(Path(folder))
+        if failed:
+            raise failed[0]
+
+    def move(self, source: str, target: str) -> None:
+        before, after = Path(source), Path(target)
+        with _writing(source):
+            durability.make_folder(after.parent)
+        try:
+            before.replace(after)
+        except OSError as error:
+            raise _explained(error, source) from error
+        with _writing(source):
+            for parent in {before.parent, after.parent}:
+                durability.sync_folder(parent)
+
+    def remove_empty_folder(self, folder: str) -> bool:
+        target = Path(folder)
+        try:
+            target.rmdir()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if error.errno in NOT_EMPTY:
+                return False
+            raise _explained(error, folder) from error
+        with _writing(folder), suppress(FileNotFoundError, NotADirectoryError):
+            durability.sync_folder(target.parent)
+        return True
+
     def discard(self, paths: Sequence[str]) -> None:
         for path in paths:
             with suppress(OSError):
@@ -182,6 +233,32 @@ def _status(entry: os.DirEntry[str]) -> FileStatus | None:
     except FileNotFoundError:
         return None
     return FileStatus(entry.name, found.st_size, found.st_mtime_ns // NANOS_PER_MILLI, stat.S_ISDIR(found.st_mode))
+
+
+def _below(folder: str) -> Iterator[tuple[str, FileStatus]]:
+    """What is below a folder, folders last; only the names of the folders on the way are held."""
+    inner: list[tuple[str, FileStatus]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink() or (status := _status(entry)) is None:
+                    continue
+                if status.is_dir:
+                    inner.append((entry.path, status))
+                else:
+                    yield entry.path, status
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise _explained(error, folder) from error
+    for path, status in inner:
+        yield from _below(path)
+        yield path, status
+
+
+def _in_pieces(found: Iterator[T], most: int) -> Iterator[list[T]]:
+    while piece := list(islice(found, most)):
+        yield piece
 
 
 def _mode_is(path: str, kind: Callable[[int], bool]) -> bool:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
-from morrow.engine.io.store import FileStatus
+from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore as Bucket
 
 MILLIS = 1000
@@ -22,6 +23,8 @@ PLACEHOLDER = ".keep"
 PART = 8 << 20
 """Bytes of one part of an upload, the unit held in memory; S3 takes 10,000 parts, so files up to 80 GB."""
 PARTS_AT_ONCE = 4
+DELETED_AT_ONCE = 1000
+"""Objects removed by one request, the most that S3 takes."""
 
 CONNECTION_OPTIONS = frozenset(
     {
@@ -100,12 +103,14 @@ class ObjectStore:
 
     def list(self, folder: str) -> list[FileStatus]:
         listed = self._asked(folder, lambda: self._bucket.list_with_delimiter(folder.rstrip("/") + "/"))
-        files = [
-            FileStatus(o["path"].rsplit("/", 1)[-1], o["size"], int(o["last_modified"].timestamp() * MILLIS))
-            for o in listed["objects"]
-        ]
+        files = [_file_status(found) for found in listed["objects"]]
         folders = [FileStatus(p.rstrip("/").rsplit("/", 1)[-1], 0, 0, is_dir=True) for p in listed["common_prefixes"]]
         return files + folders
+
+    def walk(self, folder: str) -> Walk:
+        pages = iter(self._asked(folder, lambda: self._bucket.list(folder.strip("/") + "/", chunk_size=WALKED_AT_ONCE)))
+        while page := self._asked(folder, lambda: next(pages, [])):
+            yield [(found["path"], _file_status(found)) for found in page]
 
     def is_dir(self, folder: str) -> bool:
         return bool(self.list(folder))
@@ -147,6 +152,33 @@ class ObjectStore:
             return False
         self._told(path, lambda: self._bucket.delete(path))
         return True
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        failed: list[StorageError] = []
+        for start in range(0, len(paths), DELETED_AT_ONCE):
+            batch = list(paths[start : start + DELETED_AT_ONCE])
+            try:
+                self._told(batch[0], lambda batch=batch: self._bucket.delete(batch))
+            except StorageError:
+                # The answer does not say which: some stores give up at an object that is gone already.
+                failed += self._deleted_singly(batch)
+        if failed:
+            raise failed[0]
+
+    def _deleted_singly(self, paths: Sequence[str]) -> Iterator[StorageError]:
+        for path in paths:
+            try:
+                with suppress(FileMissing):
+                    self._asked(path, lambda path=path: self._bucket.delete(path))
+            except StorageError as error:
+                yield error
+
+    def move(self, source: str, target: str) -> None:
+        self._asked(source, lambda: self._bucket.copy(source, target))
+        self.delete_many([source])
+
+    def remove_empty_folder(self, folder: str) -> bool:  # noqa: ARG002  # there are no folders
+        return False
 
     def discard(self, paths: Sequence[str]) -> None:
         if paths:
@@ -191,6 +223,11 @@ class ObjectStore:
             raise StorageError(
                 f"{self.url(path)}: {first_line(error)}; check the address and the credentials"
             ) from error
+
+
+def _file_status(found: ObjectMeta) -> FileStatus:
+    name = found["path"].rsplit("/", 1)[-1]
+    return FileStatus(name, found["size"], int(found["last_modified"].timestamp() * MILLIS))
 
 
 class _ObjectStream(io.RawIOBase):

@@ -9,10 +9,13 @@ that a reader can see, except for `UnclearOutcome`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeAlias
+
+WALKED_AT_ONCE = 1000
+"""Files that `FileStore.walk` hands over together."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class FileStatus:
     size: int
     modified_millis: int
     is_dir: bool = False
+
+
+Walk: TypeAlias = Iterator[list[tuple[str, FileStatus]]]
+"""Pieces of paths with what is there."""
 
 
 class FileStore(Protocol):
@@ -48,6 +55,13 @@ class FileStore(Protocol):
 
     def list(self, folder: str) -> list[FileStatus]:
         """Files and folders directly in `folder`, unordered; empty when there is no such folder."""
+
+    def walk(self, folder: str) -> Walk:
+        """Everything below `folder` with its path, in pieces of `WALKED_AT_ONCE`; nothing when there is no such folder.
+
+        Folders, where the store has any, come after what is in them. Links to elsewhere are left out. What comes or
+        goes meanwhile may be among them or not; memory does not grow with the number of files.
+        """
 
     def is_dir(self, folder: str) -> bool:
         """Whether the folder exists (object stores: whether anything has that prefix)."""
@@ -91,6 +105,25 @@ class FileStore(Protocol):
 
     def delete(self, path: str) -> bool:
         """Remove a file; False when there was none."""
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove files, durably; those that are gone already are fine.
+
+        Raises:
+            StorageError: some could not be removed. All the others were.
+        """
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file another name, durably; a file of the new name is replaced.
+
+        At once on a file system; in an object store both names are there for a moment. Raises `FileMissing`.
+        """
+
+    def remove_empty_folder(self, folder: str) -> bool:
+        """Remove a folder in which nothing is; False, and nothing happens, where something is or there is none.
+
+        Object stores, whose folders end with their last file, always answer False.
+        """
 
     def discard(self, paths: Sequence[str]) -> None:
         """Remove files that nobody will look for, at once if the store can. What cannot be removed stays: no error."""

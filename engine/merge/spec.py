@@ -107,7 +107,8 @@ class MergeSpec:
     ``_SEQUENCE_NUMBER``. `ignore_delete` leaves retractions (``-U``, ``-D``) out before anything else is decided:
     engines that fold say in `on_delete` what they do instead. `columns` has every column outside the primary key, in
     schema order, when the engine folds, and is empty when it chooses. `looks_up`: compactions fold in what a key was in
-    the levels above, so of a key's versions above level 0 only that in the lowest level counts.
+    the levels above, so of a key's versions above level 0 only that in the lowest level counts. `keeps_retractions`: a
+    key whose newest state is a retraction has a row as well, that of the retraction.
     """
 
     engine: str
@@ -119,6 +120,7 @@ class MergeSpec:
     groups: tuple[SequenceGroup, ...] = ()
     on_delete: OnDelete | None = None
     looks_up: bool = False
+    keeps_retractions: bool = False
 
     @property
     def folds(self) -> bool:
@@ -133,7 +135,8 @@ class MergeSpec:
         ignored = ", retractions ignored" if self.ignore_delete else ""
         on_delete = f", {self.on_delete.value}" if self.on_delete else ""
         levels = ", above level 0 only the lowest level" if self.looks_up else ""
-        return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}{levels}"
+        kept = ", retractions kept" if self.keeps_retractions else ""
+        return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}{levels}{kept}"
 
     def _column_lines(self) -> Iterator[str]:
         """One line for the columns that fold alike: ``a, b: newest in group (g)``."""

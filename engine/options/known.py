@@ -14,7 +14,7 @@ class Treatment(StrEnum):
 
     HONOURED = "honoured"
     READS = "only reads and streams of rows depend on it"
-    MAINTENANCE = "expiry and automatic tags are no part of a write"
+    MAINTENANCE = "it counts only beside an option that is refused"
     TUNING = "it tunes memory, threads and caches of Java"
     ENGINES = "it is for Flink, Spark, Hive or a metastore"
     REFUSED = "refused unless it has one of its harmless values"
@@ -56,9 +56,23 @@ TABLE: Mapping[Treatment, str] = {
         add-column-before-partition:bool alter-column-null-to-not-null.disabled:bool
         deletion-vectors.modifiable:bool disable-explicit-type-casting:bool clustering.incremental:bool
         compaction.offpeak-ratio:int compaction.offpeak.end.hour:int compaction.offpeak.start.hour:int
-        ignore-update-before:bool delete.force-produce-changelog:bool""",
+        ignore-update-before:bool delete.force-produce-changelog:bool
+        consumer.expiration-time:duration end-input.check-partition-expire:bool
+        partition.expiration-batch-size:int partition.expiration-check-interval:duration
+        partition.expiration-max-num:int partition.expiration-strategy:text partition.expiration-time:duration
+        partition.timestamp-format.strict:bool partition.timestamp-formatter:text partition.timestamp-pattern:text
+        tag.automatic-completion:bool tag.automatic-creation:none|process-time|watermark|batch
+        tag.batch.customized-name:text tag.create-success-file:bool tag.creation-delay:duration
+        tag.creation-period:daily|hourly|two-hours tag.creation-period-duration:duration
+        tag.default-time-retained:duration tag.num-retained-max:int
+        tag.period-formatter:with_dashes|without_dashes|without_dashes_and_spaces tag.time-expire-enabled:bool
+        sink.process-time-zone:text sink.watermark-time-zone:text snapshot.watermark-idle-timeout:duration
+        changelog.num-retained.max:int changelog.num-retained.min:int changelog.time-retained:duration
+        consumer.changelog-only:bool snapshot.clean-empty-directories:bool snapshot.expire.execution-mode:sync|async
+        snapshot.expire.limit:int snapshot.num-retained.max:int snapshot.num-retained.min:int
+        snapshot.time-retained:duration""",
     Treatment.READS: """
-        batch-scan-mode:none|compact consumer-id:text consumer.changelog-only:bool consumer.expiration-time:duration
+        batch-scan-mode:none|compact consumer-id:text
         consumer.ignore-progress:bool consumer.mode:exactly-once|at-least-once continuous.discovery-interval:duration
         file-reader-async-threshold:memory incremental-between:text
         incremental-between-scan-mode:auto|delta|changelog|diff incremental-between-tag-to-snapshot:bool
@@ -75,16 +89,6 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         stream-scan-mode:none|compact-bucket-table|file-monitor streaming-read-append-overwrite:bool
         streaming-read-overwrite:bool streaming.read.snapshot.delay:duration table-read.sequence-number.enabled:bool""",
     Treatment.MAINTENANCE: """
-        changelog.num-retained.max:int changelog.num-retained.min:int changelog.time-retained:duration
-        partition.expiration-batch-size:int partition.expiration-check-interval:duration
-        partition.expiration-max-num:int partition.expiration-strategy:text partition.expiration-time:duration
-        partition.timestamp-format.strict:bool partition.timestamp-formatter:text partition.timestamp-pattern:text
-        snapshot.clean-empty-directories:bool snapshot.expire.execution-mode:sync|async snapshot.expire.limit:int
-        snapshot.num-retained.max:int snapshot.num-retained.min:int snapshot.time-retained:duration
-        tag.automatic-completion:bool tag.batch.customized-name:text tag.create-success-file:bool
-        tag.creation-delay:duration tag.creation-period:daily|hourly|two-hours tag.creation-period-duration:duration
-        tag.default-time-retained:duration tag.num-retained-max:int
-        tag.period-formatter:with_dashes|without_dashes|without_dashes_and_spaces tag.time-expire-enabled:bool
         record-level.time-field:text""",
     Treatment.TUNING: """
         async-file-write:bool cache-page-size:memory dynamic-bucket.assigner-parallelism:int
@@ -106,7 +110,7 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         clustering.incremental.mode:global-sort|local-sort clustering.incremental.optimize-write:bool
         clustering.strategy:text commit.callback.#.param:text data-file.external-paths.specific-fs:text
         data-file.external-paths.weights:text data-file.external-paths:text
-        end-input.check-partition-expire:bool format-table.commit-hive-sync-url:text
+        format-table.commit-hive-sync-url:text
         format-table.file.compression:text format-table.implementation:paimon|engine
         format-table.partition-path-only-value:bool global-index.build.max-parallelism:int
         global-index.build.max-shard:int global-index.column-update-action:throw_error|drop_partition_index
@@ -123,8 +127,7 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         partition.mark-done-action:text partition.mark-done-action.custom.class:text
         partition.mark-done-action.http.params:text partition.mark-done-action.http.url:text
         partition.sink-strategy:none|hash postpone.batch-write-fixed-bucket:bool
-        postpone.batch-write-fixed-bucket.max-parallelism:int sink.process-time-zone:text
-        sink.watermark-time-zone:text snapshot.watermark-idle-timeout:duration tag.callback.#.param:text
+        postpone.batch-write-fixed-bucket.max-parallelism:int tag.callback.#.param:text
         variant.shredding.maxInferBufferRow:int variant.shredding.maxSchemaDepth:int
         variant.shredding.maxSchemaWidth:int variant.shredding.minFieldCardinalityRatio:real
         vector.target-file-size:memory visibility-callback.check-interval:duration
@@ -137,7 +140,7 @@ from-file-creation-time|from-snapshot|from-snapshot-full|incremental
         data-file.external-paths.strategy:none|specific-fs|round-robin|entropy-inject|weight-robin
         path:text pk-clustering-override:bool!
         query-auth.enabled:bool record-level.expire-time:duration
-        row-tracking.enabled:bool! tag.automatic-creation:none|process-time|watermark|batch tag.callbacks:text
+        row-tracking.enabled:bool! tag.callbacks:text
         type:table|format-table|materialized-table|object-table|lance-table|iceberg-table upsert-key:text
         variant.inferShreddingSchema:bool variant.shreddingSchema:text vector-field:text vector.file.format:text
         visibility-callback.enabled:bool""",
@@ -182,7 +185,6 @@ REFUSED_BECAUSE: Mapping[str, tuple[frozenset[str], str]] = {
         ("query-auth.enabled", "false", "it needs a REST catalog"),
         ("record-level.expire-time", "", "Morrow's compaction keeps rows of any age; delete them with a filter"),
         ("row-tracking.enabled", "false", NOT_IN_A_WRITE),
-        ("tag.automatic-creation", "none", "make tags by yourself"),
         ("tag.callbacks", "", "Morrow cannot call Java classes"),
         ("type", "table materialized-table", "Morrow writes Paimon's own tables only"),
         ("upsert-key", "", "give the table a primary key, or call merge"),
@@ -207,6 +209,9 @@ NEWER_KEYS = frozenset(
     )
 )
 """Options of Paimon 2.0 that change what is written."""
+
+PROPOSED_KEYS = frozenset(("tag.create-time", "tag.create-interval"))
+"""Options of the proposal for tags that Paimon has under other names; `morrow.engine.options.tagging` reads them."""
 
 LOOK_ALIKE = frozenset(("scan.infer-parallelism", "scan.watermark.idle-timeout", "partition.mark-done-action.mode"))
 """Options of Flink that are named almost like options of Paimon."""

@@ -18,11 +18,13 @@ from morrow.engine.options.known import (
     LOOK_ALIKE,
     NEWER_KEYS,
     NOT_IN_A_WRITE,
+    PROPOSED_KEYS,
     REFUSED_BECAUSE,
     TABLE,
     Treatment,
 )
 from morrow.engine.options.parsing import refused_value
+from morrow.engine.options.tagging import TAG_KEYS, parse_tag_options
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class Option:
     immutable: bool = False
 
 
-FREE_PREFIXES = ("fields.", "file-index.", "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "metadata.iceberg.")
+FREE_PREFIXES = (
+    *("fields.", "file-index.", "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "metadata.iceberg."),
+    *("commit.callback.", "tag.callback."),
+)
 """Families of options whose members are not listed here."""
 
 CLOSE = 0.8
@@ -69,9 +74,11 @@ def check_set(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
     """Check options that somebody sets now, in a new table or by a change.
 
     Raises:
-        InvalidArgument: a value of the wrong kind, or a key that looks like a slip of the pen.
+        InvalidArgument: a value of the wrong kind, a key that looks like a slip of the pen, or settings of tags that
+            contradict each other.
         Unsupported: an option that Morrow's writers would not honour.
     """
+    keys = tuple(keys)
     for key in keys:
         option = OPTIONS.get(FORMER_KEYS.get(key, key))
         if option is not None and not option.kind.accepts(raw[key]):
@@ -79,6 +86,8 @@ def check_set(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
         if option is None:
             _refuse_slip(key, where)
     refuse_unhonoured({key: raw[key] for key in keys}, where)
+    if any(key.startswith(TAG_KEYS) for key in keys):
+        parse_tag_options(raw, where=where)
 
 
 def refuse_unhonoured(raw: Mapping[str, str], where: str) -> None:
@@ -92,7 +101,7 @@ def refuse_unhonoured(raw: Mapping[str, str], where: str) -> None:
 
 
 def _refuse_slip(key: str, where: str) -> None:
-    if key.startswith(FREE_PREFIXES) or key in NEWER_KEYS or key in LOOK_ALIKE:
+    if key.startswith(FREE_PREFIXES) or key in NEWER_KEYS | LOOK_ALIKE | PROPOSED_KEYS:
         return
     # Options are written with dots and dashes; what differs in nothing else is a slip as well.
     plain = {re.sub(r"[._]", "-", known.lower()): known for known in OPTIONS}

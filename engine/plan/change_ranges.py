@@ -5,13 +5,13 @@ Snapshots that expired may live on as changelogs, ``changelog/changelog-<id>``, 
 
 from __future__ import annotations
 
-import bisect
+from bisect import bisect_right
 
-from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
-from morrow.engine.format.snapshot import Snapshot, parse_snapshot
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
-
-CHANGELOG_PREFIX = "changelog-"
+from morrow.engine.plan.snapshot_search import last_until
 
 
 def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
@@ -23,30 +23,58 @@ def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot
     try:
         return metadata.snapshot(snapshot_id)
     except SnapshotNotFound:
-        path = f"{metadata.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
-        try:
-            return parse_snapshot(metadata.store.read(path), path)
-        except FileMissing:
-            pass
-        raise
+        found = metadata.changelog_or_none(snapshot_id)
+        if found is None:
+            raise
+        return found
 
 
-def id_at(metadata: TableMetadata, millis: int) -> int | None:
-    """The newest snapshot that was committed at or before a time (epoch milliseconds); None when all are younger."""
-    ids = metadata.snapshot_ids()
-    count = bisect.bisect_right(ids, millis, key=lambda snapshot_id: metadata.snapshot(snapshot_id).time_millis)
-    return ids[count - 1] if count else None
+def kept_changelog_ids(metadata: TableMetadata) -> list[int]:
+    """Ids of the changelogs that lead up to the oldest snapshot without a gap, ascending."""
+    earliest = metadata.earliest_snapshot_id()
+    if earliest is None:
+        return []
+    there, first = set(living_changelog_ids(metadata)), earliest
+    while first - 1 in there:
+        first -= 1
+    return list(range(first, earliest))
 
 
-def snapshots_between(metadata: TableMetadata, start: int, end: int) -> list[Snapshot]:
+def oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | None:
+    """The oldest snapshot, with `changelogs` the oldest changelog, whose changes are left; None: the table has none."""
+    kept = kept_changelog_ids(metadata) if changelogs else []
+    return kept[0] if kept else metadata.earliest_snapshot_id()
+
+
+def id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
+    """The newest snapshot that was committed at or before a time (epoch milliseconds); None when all are younger.
+
+    Args:
+        changelogs: look among those that have become changelogs too.
+    """
+    found = last_until(metadata, millis)
+    if found is not None or not changelogs:
+        return None if found is None else found.id
+    kept = kept_changelog_ids(metadata)
+    place = bisect_right(
+        kept, millis, key=lambda changelog_id: snapshot_or_changelog(metadata, changelog_id).time_millis
+    )
+    return kept[place - 1] if place else None
+
+
+def snapshots_between(metadata: TableMetadata, start: int, end: int, *, changelogs: bool = True) -> list[Snapshot]:
     """The snapshots after `start`, up to `end` included.
+
+    Args:
+        changelogs: take those that have become changelogs too.
 
     Raises:
         InvalidArgument: `end` is before `start`.
         SnapshotExpired, SnapshotNotFound: one of them is not there.
     """
     check_order(metadata, start, end)
-    return [snapshot_or_changelog(metadata, snapshot_id) for snapshot_id in range(start + 1, end + 1)]
+    find = snapshot_or_changelog if changelogs else TableMetadata.snapshot
+    return [find(metadata, snapshot_id) for snapshot_id in range(start + 1, end + 1)]
 
 
 def check_order(metadata: TableMetadata, start: int, end: int) -> None:

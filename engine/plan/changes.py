@@ -18,7 +18,7 @@ import polars as pl
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.paths import check_segments
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import ROWKIND, TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import TableOptions
@@ -34,14 +34,13 @@ from morrow.engine.plan.entries import (
     partitions_overlap,
 )
 from morrow.engine.plan.filter import NO_FILTER, Filter
+from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import ScanRequest, file_columns, make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected, value_mask
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 
-ROWKIND = "rowkind"
-"""The column that changes are led by, as in Paimon's table ``$audit_log`` and in its Spark reader."""
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 
 APPEND, OVERWRITE = "APPEND", "OVERWRITE"
@@ -116,6 +115,13 @@ def mode_of(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode,
     return ChangesMode.DELTA if no_producer else ChangesMode.CHANGELOG
 
 
+def in_changelogs(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode) -> bool:
+    """Whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): those that a
+    producer made, and where none does those that were written.
+    """
+    return mode is not ChangesMode.DELTA or request.producer(metadata.where) is ChangelogProducer.NONE
+
+
 # --- what a snapshot changed ---
 
 
@@ -129,13 +135,15 @@ def changes_of(
 
     Raises:
         CorruptFile, FileMissing, UnsafePath, Unsupported: metadata that cannot be trusted or read.
+        SnapshotExpired: what the snapshot changed has been removed meanwhile.
     """
-    listed = None
-    if mode is ChangesMode.DELTA and snapshot.commit_kind == APPEND:
-        listed = delta_manifests_of(metadata, snapshot)
-    elif mode is ChangesMode.CHANGELOG and snapshot.commit_kind != OVERWRITE:
-        listed = changelog_manifests_of(metadata, snapshot)
-    return None if listed is None else _added(metadata, request, snapshot, listed)
+    with planning(metadata, snapshot, of_changes=True):
+        listed = None
+        if mode is ChangesMode.DELTA and snapshot.commit_kind == APPEND:
+            listed = delta_manifests_of(metadata, snapshot)
+        elif mode is ChangesMode.CHANGELOG and snapshot.commit_kind != OVERWRITE:
+            listed = changelog_manifests_of(metadata, snapshot)
+        return None if listed is None else _added(metadata, request, snapshot, listed)
 
 
 def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> Changes | None:
@@ -150,7 +158,8 @@ def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsho
     if snapshot.commit_kind != OVERWRITE or not flag(request.options.raw, option, False, where):
         return changes_of(metadata, request, snapshot, mode)
     if not keyed:
-        return _added(metadata, request, snapshot, delta_manifests_of(metadata, snapshot))
+        with planning(metadata, snapshot, of_changes=True):
+            return _added(metadata, request, snapshot, delta_manifests_of(metadata, snapshot))
     return difference(metadata, request, metadata.snapshot(snapshot.id - 1), snapshot)
 
 
@@ -200,6 +209,9 @@ def _added(
             snapshot=snapshot,
             file_fields={i: file_columns(metadata.schema(i)) for i in entries["_SCHEMA_ID"].unique().to_list()},
             file_options=request.options.raw,
+            root=metadata.root,
+            branch=metadata.branch,
+            of_changes=True,
         )
     )
 

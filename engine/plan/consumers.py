@@ -48,8 +48,10 @@ class Consumers:
         """Everything before `next_snapshot` has been read by this consumer.
 
         Raises:
-            InvalidArgument: no name of a consumer. StorageError: it cannot be written.
+            InvalidArgument: no name of a consumer, or no id. StorageError: it cannot be written.
         """
+        if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
+            raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
         self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot}))
 
     def delete(self, name: str) -> bool:
@@ -68,6 +70,9 @@ class Consumers:
         )
         found = {name: self.next_snapshot(name) for name in names}
         return {name: following for name, following in found.items() if following is not None}
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: snapshot {following} is next" for name, following in self.all().items()) or "none"
 
     def least(self) -> int | None:
         """The oldest snapshot that any consumer still has to read; None when there are no consumers."""

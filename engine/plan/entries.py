@@ -6,6 +6,7 @@ expressions over whole manifests.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.errors import CorruptFile
+from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest import (
     ADD,
@@ -34,6 +35,9 @@ from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
 
 MANIFEST_READERS = 4
 """Manifests read at once: decoding is native code that releases the interpreter lock."""
+
+REMOTE_READERS = 16
+"""Manifests read at once where reading is waiting for an answer."""
 
 WORTH_THREADS = 1 << 20
 """Bytes of manifests below which starting threads costs more than it saves (on a local disk), and decoding each by
@@ -162,32 +166,61 @@ def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.Dat
 
 def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
     """The frame of each file: from the cache, or decoded into it."""
+    frames = decoded_files(metadata, files, decode)
+    return [frames[file] for file in files]
+
+
+def decoded_files(
+    metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False
+) -> dict[Stored, pl.DataFrame]:
+    """The frame of each file: from the cache, or decoded into it.
+
+    With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`.
+    """
     keys = {file: (metadata.store.url(file[0]), file[1]) for file in files}
     frames = {file: METADATA_CACHE.get(key) for file, key in keys.items()}
     missing = [file for file, frame in frames.items() if frame is None]
 
-    def make(part: Sequence[Stored]) -> Sequence[pl.DataFrame]:
-        return decode([(_read(metadata, *file), file[0]) for file in part])
+    def make(part: Sequence[Stored]) -> list[tuple[Stored, pl.DataFrame]]:
+        there = [(file, data) for file in part if (data := _read_or_none(metadata, file, missing_ok)) is not None]
+        decoded = decode([(data, file[0]) for file, data in there])
+        return list(zip((file for file, _ in there), decoded, strict=True))
 
     parts = _parts(missing, metadata.store.is_local)
     if len(parts) > 1:
-        with ThreadPoolExecutor(MANIFEST_READERS) as pool:
+        with ThreadPoolExecutor(MANIFEST_READERS if metadata.store.is_local else REMOTE_READERS) as pool:
             made = list(pool.map(make, parts))
     else:
         made = [make(part) for part in parts]
-    for part, decoded in zip(parts, made):
-        for file, entries in zip(part, decoded, strict=True):
-            METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
-            frames[file] = entries
-    return [frame for file in files if isinstance(frame := frames[file], pl.DataFrame)]
+    for file, entries in itertools.chain.from_iterable(made):
+        METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
+        frames[file] = entries
+    return {file: frame for file, frame in frames.items() if isinstance(frame, pl.DataFrame)}
 
 
 def _parts(files: Sequence[Stored], is_local: bool) -> list[Sequence[Stored]]:
-    """The files that are read and decoded together: large ones each by itself."""
-    if sum(size or 0 for _, size in files) >= WORTH_THREADS:
-        return [[file] for file in files]
-    count = min(len(files), 1 if is_local else MANIFEST_READERS)
-    return [files[i::count] for i in range(count)]
+    """The files that are read and decoded together: large ones each by itself, small ones for one reader each."""
+    sizes = [size or 0 for _, size in files]
+    most = WORTH_THREADS if sum(sizes) < WORTH_THREADS else WORTH_THREADS // MANIFEST_READERS
+    count = len(files) if is_local else max(-(-len(files) // REMOTE_READERS), 1)
+    parts: list[list[Stored]] = []
+    room = 0
+    for file, size in zip(files, sizes):
+        if not parts or size > room or len(parts[-1]) == count:
+            parts.append([])
+            room = most
+        parts[-1].append(file)
+        room -= size
+    return [*parts]
+
+
+def _read_or_none(metadata: TableMetadata, file: Stored, missing_ok: bool) -> bytes | None:
+    try:
+        return _read(metadata, *file)
+    except FileMissing:
+        if missing_ok:
+            return None
+        raise
 
 
 def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:

@@ -1,11 +1,14 @@
 """One table's metadata on disk: schemas, snapshots, tags and branches, found and read on demand.
 
-LATEST and EARLIEST are hints only: a snapshot file that exists is committed, whatever the hints say.
+LATEST is a hint only: a snapshot file that exists is committed, whatever it says. EARLIEST, when its snapshot exists,
+is where the table begins, as in Java: expiry sets it before it removes the files of older snapshots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -21,7 +24,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
 from morrow.engine.format.schema import TableSchema, parse_schema
-from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
@@ -30,12 +33,19 @@ SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
+CHANGELOG_PREFIX = "changelog-"
 HINT_DIGITS = 20
+
+READERS = 32
+"""Small files that are read at once where each takes a request; a local disk answers before a thread has started."""
+MOST_AHEAD = 512
+"""How many of them are read before the caller asks: few at first, for some callers want only the first."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20)
 """Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -58,8 +68,10 @@ class TableMetadata:
         """The same table on another branch.
 
         Raises:
-            BranchNotFound: the table has no such branch.
+            BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: a name that none can have.
         """
+        if not isinstance(branch, str) or not branch.strip():
+            raise InvalidArgument(f"{branch!r} is no name of a branch")
         other = TableMetadata(self.store, self.root, branch, self.allowed_roots)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             known = ", ".join([MAIN_BRANCH, *self.branch_names()])
@@ -113,8 +125,15 @@ class TableMetadata:
     # Snapshots
 
     def snapshot_ids(self) -> list[int]:
-        """Ids of all snapshot files, ascending."""
+        """Ids of all snapshot files, ascending; the files of those before `earliest_snapshot_id` may be going."""
         return _ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
+
+    def living_snapshot_ids(self) -> list[int]:
+        """Ids of the snapshots from `earliest_snapshot_id` on, ascending."""
+        ids = self.snapshot_ids()
+        hint = self._hint("EARLIEST")
+        at = 0 if hint is None else bisect_left(ids, hint)
+        return ids[at:] if ids[at : at + 1] == [hint] else ids
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """The snapshot with this id.
@@ -122,7 +141,7 @@ class TableMetadata:
         Raises:
             SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never was.
         """
-        found = self._snapshot_or_none(snapshot_id)
+        found = self.snapshot_or_none(snapshot_id)
         if found is not None:
             return found
         ids = self.snapshot_ids()
@@ -142,31 +161,54 @@ class TableMetadata:
         hint = self._hint("LATEST")
         # The hint is right when its snapshot exists and no newer one does; otherwise the folder decides.
         newest = hint is not None and not self.store.exists(self.paths.snapshot(hint + 1))
-        if hint is not None and newest and (found := self._snapshot_or_none(hint)) is not None:
+        if hint is not None and newest and (found := self.snapshot_or_none(hint)) is not None:
             return found
         for snapshot_id in reversed(self.snapshot_ids()):
-            if (found := self._snapshot_or_none(snapshot_id)) is not None:
+            if (found := self.snapshot_or_none(snapshot_id)) is not None:
                 return found
         return None
 
     def earliest_snapshot_id(self) -> int | None:
-        """The oldest snapshot that still exists, None when there is none."""
+        """The oldest snapshot that is not being removed, None when there is none."""
         hint = self._hint("EARLIEST")
-        # The hint is right when its snapshot exists and no older one does; otherwise the folder decides.
-        exists = hint is not None and self.store.exists(self.paths.snapshot(hint))
-        if hint is not None and exists and not self.store.exists(self.paths.snapshot(hint - 1)):
+        if hint is not None and self.store.exists(self.paths.snapshot(hint)):
             return hint
-        ids = self.snapshot_ids()
-        return ids[0] if ids else None
+        # A table without the hint has lost nothing yet, as a rule: one look saves the listing of a long history.
+        if self.store.exists(self.paths.snapshot(FIRST_SNAPSHOT_ID)):
+            return FIRST_SNAPSHOT_ID
+        return next(iter(self.snapshot_ids()), None)
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """All snapshots, oldest first; those that expire while this runs are left out."""
-        for snapshot_id in self.snapshot_ids():
-            if (found := self._snapshot_or_none(snapshot_id)) is not None:
-                yield found
+        """All living snapshots, oldest first; those that expire while this runs are left out."""
+        found = self.each_snapshot(self.living_snapshot_ids())
+        return (snapshot for snapshot in found if snapshot is not None)
 
-    def _snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
+    def each_snapshot(self, ids: Sequence[int]) -> Iterator[Snapshot | None]:
+        """These snapshots one after another, None for one that is not there."""
+        return self.each(self.snapshot_or_none, ids)
+
+    def each(self, read: Callable[[K], T], names: Sequence[K]) -> Iterator[T]:
+        """`read` of each name in order, some ahead of the caller and several at once where that is quicker."""
+        if self.store.is_local or len(names) < 2:
+            yield from map(read, names)
+            return
+        start, ahead = 0, READERS
+        with ThreadPoolExecutor(READERS) as pool:
+            while start < len(names):
+                yield from pool.map(read, names[start : start + ahead])
+                start, ahead = start + ahead, min(2 * ahead, MOST_AHEAD)
+
+    def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot with this id, None when there is no such file."""
         path = self.paths.snapshot(snapshot_id)
+        try:
+            return parse_snapshot(self.store.read(path), path)
+        except FileMissing:
+            return None
+
+    def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
+        """The changelog that is kept of an expired snapshot, whose content is that of a snapshot; None without one."""
+        path = f"{self.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
         try:
             return parse_snapshot(self.store.read(path), path)
         except FileMissing:
@@ -197,18 +239,25 @@ class TableMetadata:
         Raises:
             TagNotFound: there is none. InvalidArgument: a name that no tag can have.
         """
-        if not name.strip() or "/" in name or "\\" in name or "\0" in name:
+        if not isinstance(name, str) or not name.strip() or any(c in name for c in "/\\\0"):
             raise InvalidArgument(f"{name!r} is no name of a tag")
+        found = self._tag_or_none(name)
+        if found is None:
+            known = ", ".join(self.tag_names()) or "none"
+            raise TagNotFound(f"{self.where}: there is no tag {name!r}; the tags are: {known}")
+        return found
+
+    def _tag_or_none(self, name: str) -> Tag | None:
         path = self.paths.tag(name)
         try:
             return parse_tag(self.store.read(path), name, path)
         except FileMissing:
-            known = ", ".join(self.tag_names()) or "none"
-            raise TagNotFound(f"{self.where}: there is no tag {name!r}; the tags are: {known}") from None
+            return None
 
     def tags(self) -> list[Tag]:
-        """All tags by the id of their snapshot, then by name."""
-        return sorted((self.tag(name) for name in self.tag_names()), key=lambda tag: (tag.snapshot.id, tag.name))
+        """All tags by the id of their snapshot, then by name; those that are deleted while this runs are left out."""
+        found = (tag for tag in self.each(self._tag_or_none, self.tag_names()) if tag is not None)
+        return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def branch_names(self) -> list[str]:
         """Names of all branches except main, sorted."""

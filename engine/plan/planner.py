@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from morrow.engine.plan.data_files import data_files, partition_values
 from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
@@ -39,7 +41,8 @@ class ScanRequest:
     """What a caller wants: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
 
     `travelled` says that the caller asked for this snapshot. Partitions `left_out` (as stored) are not read, nor are
-    files of keyed tables below `least_level`.
+    files of keyed tables below `least_level`. `extra` are columns beside those of the schema, which readers know how to
+    make (`morrow.readers.made_columns`); `keeps_retractions` gives deleted keys as rows too.
     """
 
     schema: TableSchema
@@ -51,6 +54,13 @@ class ScanRequest:
     travelled: bool = False
     left_out: frozenset[bytes] = field(default=frozenset(), repr=False)
     least_level: int = 0
+    extra: tuple[DataField, ...] = ()
+    keeps_retractions: bool = False
+
+    @cached_property
+    def read_schema(self) -> TableSchema:
+        """`schema` with the extra columns: what `columns` and `filter` may name."""
+        return replace(self.schema, fields=(*self.schema.fields, *self.extra)) if self.extra else self.schema
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
@@ -59,11 +69,14 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
     Raises:
         Unsupported: a merge engine, option or format that Morrow does not read.
         CorruptFile, FileMissing, UnsafePath: metadata that cannot be trusted.
+        SnapshotExpired: the snapshot has been removed meanwhile.
     """
     spec = merge_spec(request.schema, request.options, where=metadata.where)
+    if spec is not None and request.keeps_retractions:
+        spec = replace(spec, keeps_retractions=True)
     plan = ScanPlan(
         table=metadata.where,
-        schema=request.schema,
+        schema=request.read_schema,
         columns=request.columns,
         filter=request.filter,
         sections=(),
@@ -71,13 +84,20 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
         merge=spec,
         limit=request.limit,
         file_options=request.options.raw,
+        root=metadata.root,
+        branch=metadata.branch,
     )
     if request.snapshot is None:
         return plan
+    with planning(metadata, request.snapshot):
+        return _with_files(metadata, request, plan)
+
+
+def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
     steps: list[PruneStep] = []
     entries, vectors = _visible_entries(metadata, request, steps)
     entries = _keyed(metadata, request, entries, steps)
-    sectioned = _sectioned(metadata, request, spec, entries)
+    sectioned = _sectioned(metadata, request, plan.merge, entries)
     sectioned = replace(sectioned, frame=_prune_raw(metadata, request, sectioned, steps))
     return _assembled(metadata, request, plan, sectioned, vectors, steps)
 

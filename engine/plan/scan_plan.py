@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from morrow.engine.format.binary_row import Value
+from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
@@ -95,7 +96,8 @@ class ScanPlan:
 
     `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were
     written with. `columns` are the output columns in order; `filter` is complete: pruning only saved work, every
-    row read is still tested.
+    row read is still tested. `root` and `branch` tell where the snapshot lies (without a root nobody looks whether it
+    is still there); `of_changes`: the files are those that the snapshot brought, not those of its rows.
     """
 
     table: str
@@ -110,6 +112,9 @@ class ScanPlan:
     file_options: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     steps: tuple[PruneStep, ...] = ()
     fallback: ScanPlan | None = None
+    root: str = field(default="", repr=False)
+    branch: str = field(default=MAIN_BRANCH, repr=False)
+    of_changes: bool = False
 
     @property
     def parts(self) -> tuple[ScanPlan, ...]:
@@ -120,6 +125,11 @@ class ScanPlan:
         """The same rows with other output columns: sections and pruning stay as they are."""
         fallback = None if self.fallback is None else self.fallback.with_columns(columns)
         return replace(self, columns=columns, fallback=fallback)
+
+    @property
+    def drops_retractions(self) -> bool:
+        """Whether keys that were deleted have no row: so it is in keyed tables, unless deletions are asked for."""
+        return bool(self.schema.primary_keys) and not (self.merge is not None and self.merge.keeps_retractions)
 
     @property
     def fields(self) -> tuple[DataField, ...]:

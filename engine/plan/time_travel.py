@@ -15,6 +15,7 @@ from typing import TypeAlias
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.snapshot_search import first_reaching, last_until
 
 MOST_DIGITS = 19
 SNAPSHOT_VERSION_PREFIX = "snapshot."
@@ -29,13 +30,15 @@ Time: TypeAlias = int | str | dt.datetime | dt.date
 class Travel:
     """At most one of the members is set; all None means the newest snapshot.
 
-    Times are epoch milliseconds in UTC; a snapshot is seen when it was committed at or before the time.
+    `version` is text that the table gives a meaning, see `at_version`. Times are epoch milliseconds in UTC; what was
+    committed at or before a time is seen.
     """
 
     snapshot: int | None = None
     tag: str | None = None
     millis: int | None = None
     watermark: int | None = None
+    version: str | None = None
 
     @property
     def is_latest(self) -> bool:
@@ -49,15 +52,18 @@ def travel_of(
     tag: str | None = None,
     timestamp: Time | None = None,
     watermark: int | None = None,
+    version: str | None = None,
 ) -> Travel:
     """What the arguments of a scan ask for.
 
-    `as_of` is a snapshot id, a tag name (or ``snapshot.<id>``, ``watermark-<millis>``), or a time.
+    `as_of` is a snapshot id, a time, or text as `version`: the name of a tag, an id, ``snapshot.<id>``,
+    ``watermark-<millis>`` or an ISO time.
 
     Raises:
         InvalidArgument: more than one is given, or a value of the wrong kind.
     """
-    given = {"as_of": as_of, "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "watermark": watermark}
+    given: dict[str, object] = {"as_of": as_of, "snapshot": snapshot, "tag": tag, "timestamp": timestamp}
+    given |= {"watermark": watermark, "version": version}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
         raise InvalidArgument(f"give only one of {', '.join(named)}")
@@ -68,9 +74,10 @@ def travel_of(
     for name, value in (("snapshot", snapshot), ("watermark", watermark)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise InvalidArgument(f"{name} must be an int, not {value!r}")
-    if tag is not None and not isinstance(tag, str):
-        raise InvalidArgument(f"tag must be a name, not {tag!r}")
-    return Travel(snapshot=snapshot, tag=tag, watermark=watermark)
+    for name, text in (("tag", tag), ("version", version)):
+        if text is not None and not isinstance(text, str):
+            raise InvalidArgument(f"{name} must be text, not {text!r}")
+    return Travel(snapshot=snapshot, tag=tag, watermark=watermark, version=version)
 
 
 def _as_of(value: AsOf) -> Travel:
@@ -79,7 +86,7 @@ def _as_of(value: AsOf) -> Travel:
     if isinstance(value, int):
         return Travel(snapshot=value)
     if isinstance(value, str):
-        return Travel(tag=value)
+        return Travel(version=value)
     return Travel(millis=to_millis(value))
 
 
@@ -97,8 +104,10 @@ def travel_of_options(options: Mapping[str, str]) -> Travel:
     if len(options) > 1:
         raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")
     for key, value in options.items():
-        if key in ("scan.tag-name", "scan.version"):
+        if key == "scan.tag-name":
             return Travel(tag=value)
+        if key == "scan.version":
+            return Travel(version=value)
         if key == "scan.timestamp":
             return Travel(millis=to_millis(value))
         number = _number(value.strip())
@@ -146,8 +155,10 @@ def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
     Raises:
         SnapshotNotFound, SnapshotExpired, TagNotFound: what was asked for is not there.
     """
+    if travel.version is not None:
+        return at_version(metadata, travel.version)
     if travel.tag is not None:
-        return _version(metadata, travel.tag)
+        return metadata.tag(travel.tag).snapshot
     if travel.snapshot is not None:
         return _snapshot_or_tag(metadata, travel.snapshot)
     if travel.millis is not None:
@@ -157,17 +168,23 @@ def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
     return metadata.latest_snapshot()
 
 
-def _version(metadata: TableMetadata, version: str) -> Snapshot:
-    """A tag name first (numeric ones exist), then ``snapshot.<id>``, an id, ``watermark-<millis>``, an ISO time."""
+def at_version(metadata: TableMetadata, version: str) -> Snapshot:
+    """What a version text means, the first of these: the name of a tag (old tables have some that are numbers), an id,
+    ``snapshot.<id>``, ``watermark-<millis>``, an ISO time.
+
+    Raises:
+        SnapshotNotFound, SnapshotExpired, TagNotFound: it is not there. InvalidArgument: text that is no name at all.
+    """
     try:
         return metadata.tag(version).snapshot
     except TagNotFound:
         number = _number(version.removeprefix(SNAPSHOT_VERSION_PREFIX))
         if number is not None:
             return _snapshot_or_tag(metadata, number)
-        number = _number(version.removeprefix(WATERMARK_VERSION_PREFIX))
-        if number is not None:
-            return at_watermark(metadata, number)
+        mark, _, digits = version.partition(WATERMARK_VERSION_PREFIX)
+        number = _number(digits.removeprefix("-"))
+        if number is not None and not mark:
+            return at_watermark(metadata, -number if digits.startswith("-") else number)
         if ISO_DATE.match(version):
             return at_time(metadata, to_millis(version))
         raise
@@ -187,30 +204,18 @@ def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
 def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
     """The newest snapshot committed at or before `millis`, else the newest such tag.
 
-    Snapshot times grow with their ids, so the search is binary: it reads log2(n) snapshot files.
-
     Raises:
         SnapshotNotFound: neither a snapshot nor a tag is that old.
     """
-    ids = metadata.snapshot_ids()
-    low, high = 0, len(ids)
-    found: Snapshot | None = None
-    while low < high:
-        middle = (low + high) // 2
-        candidate = metadata.snapshot(ids[middle])
-        if candidate.time_millis <= millis:
-            found, low = candidate, middle + 1
-        else:
-            high = middle
+    found = last_until(metadata, millis)
     if found is not None:
         return found
     tagged = [tag.snapshot for tag in metadata.tags() if tag.snapshot.time_millis <= millis]
     if tagged:
         return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
-    time = _shown(millis)
-    oldest = metadata.snapshot(ids[0]).time.isoformat() if ids else None
-    since = f"the oldest snapshot is of {oldest}" if oldest else "the table has no snapshots"
-    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {time}; {since}")
+    oldest = next(metadata.snapshots(), None)
+    since = f"the oldest snapshot is of {oldest.time.isoformat()}" if oldest else "the table has no snapshots"
+    raise SnapshotNotFound(f"{metadata.where}: no snapshot or tag is at or before {_shown(millis)}; {since}")
 
 
 def _shown(millis: int) -> str:
@@ -226,7 +231,7 @@ def at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
     Raises:
         SnapshotNotFound: no snapshot has come that far.
     """
-    for snapshot in metadata.snapshots():
-        if snapshot.watermark is not None and snapshot.watermark >= watermark:
-            return snapshot
-    raise SnapshotNotFound(f"{metadata.where}: no snapshot has a watermark at or after {watermark}")
+    found = first_reaching(metadata, watermark)
+    if found is None:
+        raise SnapshotNotFound(f"{metadata.where}: no snapshot has a watermark at or after {watermark}")
+    return found

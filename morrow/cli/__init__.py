@@ -1,4 +1,5 @@
-"""The command line: ``morrow read | describe | snapshots | files | explain | sql``.
+"""The command line, ``morrow``: its commands are in `morrow.cli.app`, those for tags, branches, rollback and expiry in
+`morrow.cli.life`.
 
 Rows, tables and plans go to standard output, everything else (errors, progress, notes on how to use the command) to
 standard error. Exit codes: `morrow.cli.app.OK`, `FAILED` and `USAGE`.

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from morrow.cli import arguments as arg
 from morrow.cli.arguments import Format
+from morrow.cli.life import COMMANDS
 from morrow.engine.errors import MorrowError
 
 OK = 0
@@ -71,7 +72,7 @@ def _root(
 
 @app.command()
 def read(
-    path: arg.TablePath,
+    path: arg.Readable,
     columns: arg.Columns = None,
     where: arg.Where = None,
     limit: arg.Limit = None,
@@ -113,6 +114,29 @@ def snapshots(
     from morrow.cli import metadata
 
     metadata.snapshots(path, branch, limit, form, output)
+
+
+@app.command()
+def system(
+    path: arg.TablePath,
+    name: arg.SystemName = None,
+    columns: arg.Columns = None,
+    where: arg.Where = None,
+    limit: arg.Limit = None,
+    as_of: arg.AsOf = None,
+    snapshot: arg.Snapshot = None,
+    tag: arg.Tag = None,
+    timestamp: arg.Timestamp = None,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """A system table: snapshots, schemas, tags, files, audit_log, ...; all_tables and the like of a warehouse."""
+    from morrow.cli import system as tables
+    from morrow.cli.scans import State
+
+    state = State(as_of, snapshot, tag, timestamp, branch)
+    tables.system(path, name, state, arg.column_names(columns), where, limit, form, output)
 
 
 @app.command()
@@ -165,10 +189,14 @@ def sql(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """A DuckDB query over tables named by --table, or by paimon_scan('PATH', as_of := 'TAG') in the query."""
+    """A DuckDB query over the tables of a warehouse, those named by --table, or paimon_scan('PATH') in the query.
+
+    Of a warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
+    """
     from morrow.cli import rows
 
-    rows.sql(query, arg.named_paths(tables), limit, form, output)
+    warehouse, text = arg.warehouse_and_query(query)
+    rows.sql(text, warehouse, arg.named_paths(tables), limit, form, output)
 
 
 @app.command()
@@ -207,3 +235,7 @@ def compact(
     from morrow.cli import writing
 
     writing.compact(path, full, where, arg.column_names(order_by), strategy)
+
+
+for command in COMMANDS:
+    app.command(rich_help_panel="Tags, branches and maintenance")(command)

@@ -24,7 +24,22 @@ class Format(StrEnum):
 
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of the table.", show_default=False)]
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="SQL in DuckDB's dialect.", show_default=False)]
+Readable = Annotated[
+    str,
+    typer.Argument(metavar="PATH", help="Folder or URL of the table; PATH$NAME: a system table.", show_default=False),
+]
+SystemName = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="Of the system table; without it, all are named.", show_default=False),
+]
+Query = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[WAREHOUSE] QUERY",
+        help="SQL in DuckDB's dialect; after a WAREHOUSE, over its tables.",
+        show_default=False,
+    ),
+]
 Columns = Annotated[
     str | None,
     typer.Option(
@@ -105,10 +120,40 @@ OrderBy = Annotated[
 ]
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How to sort: order, zorder or hilbert.")]
 
+TagName = Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.", show_default=False)]
+BranchName = Annotated[str, typer.Argument(metavar="NAME", help="Of the branch.", show_default=False)]
+Retained = Annotated[
+    str | None, typer.Option("--time-retained", metavar="AGE", help="How long the tag stays: '7 d', '12 h'.")
+]
+Rename = Annotated[str | None, typer.Option("--rename", metavar="NEW", help="Give it another name.")]
+Delete = Annotated[bool, typer.Option("--delete", help="Delete it, with the files that nothing else needs.")]
+FastForward = Annotated[bool, typer.Option("--fast-forward", help="Make main what the branch is.")]
+RetainMax = Annotated[int | None, typer.Option("--retain-max", metavar="N", help="Snapshots to keep at most.")]
+RetainMin = Annotated[
+    int | None, typer.Option("--retain-min", metavar="N", help="Snapshots to keep at least, whatever their age.")
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than",
+        metavar="AGE",
+        help="Of this age: '7 d'; or before a time: ISO text (UTC) or epoch milliseconds.",
+    ),
+]
+MaxDeletes = Annotated[int | None, typer.Option("--max-deletes", metavar="N", help="Snapshots to remove at most.")]
+Remove = Annotated[bool, typer.Option("--delete", help="Remove them; without it they are only listed.")]
+
 
 def column_names(text: str | None) -> list[str] | None:
     """The names in a comma-separated list, in which names may be quoted as in CSV; None for None."""
     return None if text is None else next(csv.reader([text], skipinitialspace=True), [])
+
+
+def warehouse_and_query(words: list[str]) -> tuple[str | None, str]:
+    """``QUERY``, or ``WAREHOUSE QUERY``. Raises `InvalidArgument` for more."""
+    if len(words) > 2:
+        raise InvalidArgument(f"{len(words)} arguments where a warehouse and a query were expected: quote the query")
+    return (None, words[0]) if len(words) == 1 else (words[0], words[1])
 
 
 def named_paths(texts: list[str] | None) -> dict[str, str]:

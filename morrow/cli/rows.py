@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from morrow.cli.arguments import Format
 from morrow.cli.output import TABLE_ROWS, write_rows
 from morrow.cli.progress import working
-from morrow.cli.scans import State, scan_of
+from morrow.cli.scans import State, rows_of
 from morrow.engine.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -30,31 +30,37 @@ def read(
     form: Format,
     output: Path | None,
 ) -> None:
-    """Write the rows of a table."""
+    """Write the rows of a table, or of a system table: ``PATH$audit_log``."""
     cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
     # One row more than is shown tells whether there are more, and reading stops there.
-    scan = scan_of(path, state, columns, where, limit if cap is None else cap + 1)
+    scan = rows_of(path, state, columns, where, limit if cap is None else cap + 1)
     with working("planning"):
-        _ = scan.plan
+        scan.prepare()
     write_rows(scan.schema, scan.to_batches(BATCH_ROWS), form, output, cap)
 
 
-def sql(query: str, tables: Mapping[str, str], limit: int | None, form: Format, output: Path | None) -> None:
-    """Write the result of a DuckDB query, in which `tables` are views by name and ``paimon_scan`` is known."""
+def sql(
+    query: str, warehouse: str | None, tables: Mapping[str, str], limit: int | None, form: Format, output: Path | None
+) -> None:
+    """Write the result of a DuckDB query, in which `tables` are views by name and ``paimon_scan`` is known.
+
+    With a `warehouse` its tables are known too, and time travel: see `Catalog.sql`.
+    """
     import duckdb
 
     import morrow
 
     cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
-    # Without replacements a misspelt table is an error, not a variable of this module.
-    with closing(duckdb.connect(config={"python_enable_replacements": "false"})) as connection, _duckdb_errors():
+    # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
+    replacements = str(warehouse is not None).lower()
+    with closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection, _duckdb_errors():
         connection.execute("SET TimeZone = 'UTC'")
         morrow.duckdb.install(connection)
         for name, path in tables.items():
             with working(f"opening {name}"):
                 morrow.open(path).scan().to_duckdb(connection).create_view(name)
         with working("running the query"):
-            result = connection.sql(query)
+            result = connection.sql(query) if warehouse is None else morrow.sql(query, warehouse, connection=connection)
         if result is None:
             raise InvalidArgument("the query returns no rows; write a SELECT")
         _write_relation(result if limit is None else result.limit(limit), form, output, cap)

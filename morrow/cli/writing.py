@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 def append(path: str, file: Path, kinds: str | None) -> None:
     """Add the rows of a file; with a primary key, put them in place of those with the same key."""
     table = _table(path)
-    _tell(table.append(_rows(file, table.schema), kinds=kinds))
+    tell(table.append(_rows(file, table.schema), kinds=kinds))
 
 
 def overwrite(path: str, file: Path, whole: bool) -> None:
     """Replace the partitions that the file has rows of, or the whole table, by the rows of the file."""
     table = _table(path)
-    _tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
+    tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
 
 
 def delete(path: str, where: str) -> None:
     """Delete rows."""
-    _tell(_table(path).delete(where))
+    tell(_table(path).delete(where))
 
 
 def compact(path: str, full: bool, where: str | None, order_by: Sequence[str] | None, strategy: str | None) -> None:
     """Compact files."""
-    _tell(_table(path).compact(full, where=where, order_by=order_by, strategy=strategy))
+    tell(_table(path).compact(full, where=where, order_by=order_by, strategy=strategy))
 
 
 def _table(path: str) -> Table:
@@ -45,7 +45,8 @@ def _table(path: str) -> Table:
     return open_table(path)
 
 
-def _tell(snapshot: Snapshot | None) -> None:
+def tell(snapshot: Snapshot | None) -> None:
+    """Say what a commit made; None is nothing."""
     if snapshot is None:
         typer.echo("nothing to do")
     else:

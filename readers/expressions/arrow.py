@@ -18,8 +18,8 @@ import pyarrow.dataset as ds
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.engine.plan.filter.terms import Residual
-from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
+from morrow.engine.plan.filter import Filter, Residual
+from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Predicate, Value
 from morrow.readers.expressions import sql
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -41,6 +41,15 @@ def apply_residual(rows: Rows, residual: Residual) -> Rows:
         InvalidArgument: its engine refuses the condition, or cannot compute it for one of the rows.
     """
     return rows.filter(residual_mask(rows, residual))
+
+
+def matching(filter: Filter, fields: Sequence[DataField], rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a batch with the columns `fields` for which the filter is true. Raises as `apply_residual`."""
+    if filter.predicate != ALWAYS:
+        rows = rows.filter(compile(filter.predicate, fields))
+    for residual in filter.residuals:
+        rows = apply_residual(rows, residual)
+    return rows
 
 
 def residual_mask(rows: pa.Table | pa.RecordBatch, residual: Residual) -> pa.ChunkedArray:

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.types import DataField, DataType
-from morrow.engine.plan.filter.terms import Residual
-from morrow.engine.plan.predicate import And, Leaf, Op, Predicate
+from morrow.engine.plan.filter import Filter, Residual
+from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Predicate
 
 Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
 """The columns' types: table fields, or the Polars dtypes they have where the expression is used."""
@@ -90,6 +90,15 @@ def residual(residual: Residual, fields: Sequence[DataField]) -> Callable[[pl.La
 
     condition = pl.struct(schema.names).map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True)
     return lambda frame: frame.filter(condition)
+
+
+def matching(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
+    """The rows of a frame with the columns `fields` for which the filter is true. Raises as `residual`."""
+    if filter.predicate != ALWAYS:
+        frame = frame.filter(compile(filter.predicate, fields))
+    for part in filter.residuals:
+        frame = residual(part, fields)(frame)
+    return frame
 
 
 def _kept_if_null(residual: Residual, schema: pa.Schema) -> bool:

@@ -15,7 +15,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.file_frames import POSITION
 from morrow.readers.masks.key_ranges import KeyRange
-from morrow.readers.masks.ordering import last_of_each_key, unseen
+from morrow.readers.masks.ordering import key_order, last_of_each_key, unseen
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
 from morrow.readers.row_kinds import RETRACT_BIT
 
@@ -23,7 +23,7 @@ Live = list[npt.NDArray[np.bool_]]
 
 
 def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
-    """One live mask per file: true at the newest version of a key that is not a retraction.
+    """One live mask per file: true at the newest version of a key, unless that is a retraction that is not kept.
 
     Raises:
         CorruptFile: a file does not hold as many rows as its manifest entry says.
@@ -101,10 +101,21 @@ def _winners(
     """The numbers of the versions that are rows of the table."""
     candidates: npt.NDArray[np.integer] | None = None
     if keys.with_kind and keys.spec.ignore_delete:
-        candidates = versions.select((pl.col(VALUE_KIND) & RETRACT_BIT) == 0).to_series().arg_true().to_numpy()
+        counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
+        if keys.spec.keeps_retractions:
+            counted |= _alone(by_key)  # Paimon merges nothing where there is one version, and so ignores nothing
+        candidates = np.flatnonzero(counted)
         versions, by_key = versions[candidates], by_key[candidates]
     heights = runs if candidates is None else None
     newest = last_of_each_key(by_key, versions.select(keys.age), keys.descending, heights)
-    if keys.with_kind:
+    if keys.with_kind and not keys.spec.keeps_retractions:
         newest = newest[(versions[VALUE_KIND].to_numpy()[newest] & RETRACT_BIT) == 0]
     return newest if candidates is None else candidates[newest]
+
+
+def _alone(by_key: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """The rows with whose key there is no other."""
+    order, starts = key_order(by_key, pl.DataFrame(), ())
+    alone = np.zeros(by_key.height, bool)
+    alone[order[starts[np.diff(np.append(starts, len(order))) == 1]]] = True
+    return alone

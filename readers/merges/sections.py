@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
@@ -32,7 +32,7 @@ from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
 from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
-from morrow.readers.row_kinds import INSERT
+from morrow.readers.row_kinds import INSERT, kind_name
 
 MERGED_RANGE_ROWS = 1 << 19
 """Rows of a key range that is merged at once, about: unlike masks, merges hold all columns of the rows."""
@@ -131,7 +131,7 @@ class _SectionMerge:
         deciding, by_key = keys.keyed([keys.deciding(rows)], lambda: [keys.unpacked(rows)])
         levels = keys.levels(range(len(frames)), heights)
         versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights, levels)
-        single, shared = told_apart(deciding, versions)
+        single, shared = told_apart(keys, deciding, versions)
         ends = np.cumsum(heights)[:-1]
         merged = self._merged(keys, rows, versions).select(self.names)
         unmerged = rows.select(self.names).filter(pl.Series(single))
@@ -172,7 +172,10 @@ class _SectionMerge:
     def _merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
         values = [self.plan.schema.by_name[name] for name in self.names if name in self._merged_names]
         merged = fold(self.spec, values, rows, versions, where=self.plan.table)
-        return merged.filter(pl.col(VALUE_KIND) == INSERT) if keys.with_kind else merged
+        if ROWKIND in self.names:
+            merged = merged.with_columns(kind_name())  # of the merged row, not of its newest version
+        dropping = keys.with_kind and not self.spec.keeps_retractions
+        return merged.filter(pl.col(VALUE_KIND) == INSERT) if dropping else merged
 
     @property
     def _merged_names(self) -> frozenset[str]:

@@ -41,8 +41,8 @@ def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 class VersionMasks:
     """One mask per file, in the order of the section's files.
 
-    `single`: rows whose key has no other version, if they are no retractions. `shared`: rows whose key has other
-    versions; here None means that the file has no such row.
+    `single`: rows whose key has no other version, if they are no retractions, or retractions are kept. `shared`: rows
+    whose key has other versions; here None means that the file has no such row.
     """
 
     single: tuple[Mask, ...]
@@ -83,7 +83,8 @@ def keep_masks(
 
 def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     assert plan.merge is not None
-    return "versions", store.url(plan.table), plan.merge.key, plan.merge.looks_up, plan.schema.id, section
+    rules = plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions
+    return "versions", store.url(plan.table), *rules, plan.schema.id, section
 
 
 def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
@@ -95,7 +96,7 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
         rows, by_key = keys.keyed(frames, lambda: keys.read(part, None))
         heights = [frame.height for frame in frames]
         versions = versions_of(by_key, pl.DataFrame(), (), heights, keys.levels(part.files, heights))
-        alone, others = told_apart(rows, versions)
+        alone, others = told_apart(keys, rows, versions)
         for number, frame, (start, end) in zip(part.files, frames, pairwise(np.cumsum([0, *heights]))):
             places = slice(None) if part.whole else frame[POSITION].to_numpy()
             single[number][places] = alone[start:end]
@@ -105,10 +106,10 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
     return single, shared
 
 
-def told_apart(rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
-    """The rows with keys of one version that are no retractions, and the rows with keys of several."""
+def told_apart(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
+    """The rows with keys of one version that are rows of the table, and the rows with keys of several."""
     shared = np.zeros(rows.height, bool)
     shared[versions.rounds.rows] = True
-    if VALUE_KIND not in rows.columns:
+    if VALUE_KIND not in rows.columns or keys.spec.keeps_retractions:
         return versions.single, shared
     return versions.single & ((rows[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0), shared

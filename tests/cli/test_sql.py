@@ -29,6 +29,19 @@ def test_tables_by_name(run: Run, table: Table) -> None:
     assert int(done.lines[1]) > 0
 
 
+def test_the_tables_of_a_warehouse(run: Run, table: Table) -> None:
+    path = table("tags_expired_snapshots")
+    warehouse, name = path.parents[1], f"{path.parent.stem}.{path.name}"
+    of_tag = run("sql", warehouse, f"SELECT count(*) AS n FROM {name} VERSION AS OF 't1'", "--format", "json")
+    newest = run("sql", f"SELECT count(*) AS n FROM paimon_scan('{path}')", "--format", "json")
+    tags = run("sql", warehouse, f"SELECT tag_name FROM {path.parent.stem}.`{path.name}$tags`", "--format", "csv")
+
+    assert 0 < json.loads(of_tag.out)["n"] < json.loads(newest.out)["n"]
+    assert tags.lines == ["tag_name", "t1", "t2"]
+    assert "there is no table" in run("sql", warehouse, f"FROM {path.parent.stem}.nope").err
+    assert "quote the query" in run("sql", warehouse, "SELECT", "1").err
+
+
 def test_instants_are_in_utc(run: Run) -> None:
     done = run("sql", "SELECT TIMESTAMPTZ '2024-05-14 12:00:00' AS t", "--format", "csv")
 

@@ -12,6 +12,11 @@ from morrow.engine.io.durability import fsync_disabled
 from tests.durability.operations import OPERATIONS
 
 
+@pytest.fixture(autouse=True)
+def syncing() -> None:
+    """Files are synced, unless a test says otherwise."""
+
+
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one table for each operation, made as its past says."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from bench.races import COMMITS, PROCESSES, Outcome, race
 from tests.support.s3_server import BUCKET, s3_server
 
-ALL = PROCESSES * COMMITS
+EVERYTHING = PROCESSES * COMMITS
 
 
 def check(outcome: Outcome) -> None:
     assert outcome.refused == {}
-    assert outcome.acknowledged == ALL
-    assert outcome.snapshots == tuple(range(1, ALL + 1))
+    assert outcome.acknowledged == EVERYTHING
+    assert outcome.snapshots == tuple(range(1, EVERYTHING + 1))
     assert outcome.lost == frozenset()
     assert outcome.twice == frozenset()
 
@@ -26,4 +26,5 @@ def test_in_an_object_store() -> None:
     # A server that takes one request at a time is served best by losers that wait as long as a commit takes.
     patience = {"commit.min-retry-wait": "200 ms"}
     with s3_server() as storage:
-        check(race("morrow", f"s3://{BUCKET}/wh", storage, options=patience))
+        outcome = race("morrow", f"s3://{BUCKET}/wh", storage, options=patience)
+    check(outcome)

@@ -1,6 +1,6 @@
 """Java Paimon for the tests: finds a JVM, fetches the real jars from Maven Central once, talks to `java/Serve.java`.
 
-A Java runtime (17 or newer) is enough: the three small classes are compiled by the Eclipse compiler, which is a jar as
+A Java runtime (17 or newer) is enough: the small classes are compiled by the Eclipse compiler, which is a jar as
 well. Jars are kept in ``.cache/paimon-java`` of the project, checked against the SHA-1 that the repository gives.
 """
 

@@ -10,13 +10,13 @@ Row-wise and slow on purpose: this is what the vectorised code is compared with.
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -28,6 +28,8 @@ SECONDS_PER_DAY = 86_400
 MICROS_PRECISION = 6
 INT_BITS = 32
 SHOWN_ROWS = 5
+
+_json = msgspec.json.encode
 
 Values = list[Any]
 
@@ -65,24 +67,35 @@ def assert_same_rows(
     set_columns: Sequence[str] = (),
 ) -> None:
     """Both sides hold the same rows, as multisets; arrays in `set_columns` compare as sets."""
+    assert_same_lines(actual, counted(expected, fields, set_columns), fields, set_columns)
+
+
+Lines = Counter[bytes]
+"""How often each row is there; a row as JSON, which tells 1 from 1.0 and 0.0 from -0.0."""
+
+
+def counted(rows: Iterable[list[Any]], fields: Sequence[t.DataField], set_columns: Sequence[str] = ()) -> Lines:
+    """Rows as `assert_same_lines` compares them, for those that are compared several times."""
     sets = {i for i, f in enumerate(fields) if f.name in set_columns}
-    got = Counter(_line(row, sets) for row in actual)
-    want = Counter(_line(row, sets) for row in expected)
+    if sets:
+        rows = ([sorted(v, key=_json) if i in sets and v is not None else v for i, v in enumerate(row)] for row in rows)
+    return Counter(map(_json, rows))
+
+
+def assert_same_lines(
+    actual: Iterable[list[Any]], want: Lines, fields: Sequence[t.DataField], set_columns: Sequence[str] = ()
+) -> None:
+    """`assert_same_rows`, where the rows that are expected have been `counted`."""
+    got = counted(actual, fields, set_columns)
     assert got == want, _difference(got, want, fields)
 
 
-def _line(row: list[Any], sets: set[int]) -> str:
-    if sets:
-        row = [sorted(v, key=json.dumps) if i in sets and v is not None else v for i, v in enumerate(row)]
-    return json.dumps(row)
-
-
-def _difference(got: Counter[str], want: Counter[str], fields: Sequence[t.DataField]) -> str:
+def _difference(got: Lines, want: Lines, fields: Sequence[t.DataField]) -> str:
     missing, extra = want - got, got - want
     lines = [f"{got.total()} rows for {want.total()}: {missing.total()} missing, {extra.total()} extra"]
     lines.append("columns: " + ", ".join(map(str, fields)))
     for sign, rows in (("missing", missing), ("extra", extra)):
-        lines += [f"{sign}: {row}" for row in sorted(rows.elements())[:SHOWN_ROWS]]
+        lines += [f"{sign}: {row.decode()}" for row in sorted(rows.elements())[:SHOWN_ROWS]]
     return "\n".join(lines)
 
 
@@ -90,16 +103,16 @@ def _normal(value: Any, kind: t.DataType) -> Any:
     if value is None:
         return None
     if isinstance(kind, t.FloatType) and not isinstance(value, str):
-        return float32(value)
+        return _real(float32(value))
     if isinstance(kind, t.DoubleType) and not isinstance(value, str):
-        return float(value)
+        return _real(float(value))
     if isinstance(kind, (t.ArrayType, t.VectorType)):
         return [_normal(item, kind.element) for item in value]
     if isinstance(kind, t.RowType):
         return [_normal(item, f.type) for item, f in zip(value, kind.fields, strict=True)]
     if isinstance(kind, (t.MapType, t.MultisetType)):
         key, item = (kind.key, kind.value) if isinstance(kind, t.MapType) else (kind.element, t.IntType())
-        return sorted(([_normal(k, key), _normal(v, item)] for k, v in value), key=json.dumps)
+        return sorted(([_normal(k, key), _normal(v, item)] for k, v in value), key=_json)
     return value
 
 
@@ -204,7 +217,7 @@ def _map(array: pa.Array, kind: t.DataType) -> Values:
             array = array.cast(pa.list_(array.type.value_type))
         keys, items = array.values.field(0), array.values.field(1)
     pairs = [list(pair) for pair in zip(values_of(keys, key), values_of(items, value), strict=True)]
-    return [None if entries is None else sorted(entries, key=json.dumps) for entries in _sliced(array, pairs)]
+    return [None if entries is None else sorted(entries, key=_json) for entries in _sliced(array, pairs)]
 
 
 def _element(kind: t.DataType) -> t.DataType:

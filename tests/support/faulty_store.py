@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from morrow.engine.errors import StorageError, UnclearOutcome
-from morrow.engine.io.store import FileStatus, FileStore
+from morrow.engine.io.store import FileStatus, FileStore, Walk
 
 T = TypeVar("T")
 
@@ -82,6 +82,11 @@ class FaultyStore:
         self._counted = 0
 
     @property
+    def counted(self) -> int:
+        """How many operations the fault might have come at until now."""
+        return self._counted
+
+    @property
     def is_local(self) -> bool:
         return self.inner.is_local
 
@@ -109,6 +114,9 @@ class FaultyStore:
 
     def list(self, folder: str) -> list[FileStatus]:
         return self._do("list", folder, lambda: self.inner.list(folder))
+
+    def walk(self, folder: str) -> Walk:
+        return self._do("list", folder, lambda: self.inner.walk(folder))
 
     def is_dir(self, folder: str) -> bool:
         return self._do("is_dir", folder, lambda: self.inner.is_dir(folder))
@@ -143,6 +151,22 @@ class FaultyStore:
 
     def delete(self, path: str) -> bool:
         return self._do("delete", path, lambda: self.inner.delete(path))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        failed: list[StorageError] = []
+        for path in paths:
+            try:
+                self._do("delete", path, lambda path=path: self.inner.delete_many([path]))  # type: ignore[misc]  # bound now
+            except StorageError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def move(self, source: str, target: str) -> None:
+        self._do("move", source, lambda: self.inner.move(source, target))
+
+    def remove_empty_folder(self, folder: str) -> bool:
+        return self._do("remove folder", folder, lambda: self.inner.remove_empty_folder(folder))
 
     def discard(self, paths: Sequence[str]) -> None:
         for path in paths:

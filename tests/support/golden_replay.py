@@ -51,13 +51,17 @@ class GoldenReplay:
 
     def run(self) -> None:
         for operation in self.case["inputs"]:
-            name = operation["op"]
-            if name == "alter":
-                self._take_schema(operation["schema_id"])
-            elif name.startswith("stream-write"):
-                self._stream(operation)
-            elif (do := next((do for prefix, do in OPERATIONS.items() if name.startswith(prefix)), None)) is not None:
-                do(self, WriteTarget.of(self.of_morrow), operation)
+            self.do(operation)
+
+    def do(self, operation: Mapping[str, Any]) -> None:
+        """One operation; nothing for those that change no rows."""
+        name = operation["op"]
+        if name == "alter":
+            self._take_schema(operation["schema_id"])
+        elif name.startswith("stream-write"):
+            self._stream(operation)
+        elif (do := next((do for prefix, do in OPERATIONS.items() if name.startswith(prefix)), None)) is not None:
+            do(self, WriteTarget.of(self.of_morrow), operation)
 
     def _overwrite(self, target: WriteTarget, operation: Mapping[str, Any]) -> None:
         rows, kinds = self._rows(target, operation)

@@ -24,7 +24,7 @@ from tests.support.golden_replay import GoldenReplay, described
 
 NOT_REPLAYED: Mapping[str, str] = {
     **dict.fromkeys(("blob", "data_evolution", "row_tracking", "row_tracking_compacted"), "row ids are not written"),
-    **dict.fromkeys(("clustering_append", "record_level_expire", "tags_auto_created", "fmt_json"), "refused options"),
+    **dict.fromkeys(("clustering_append", "record_level_expire", "fmt_json"), "refused options"),
     **dict.fromkeys(
         ("branch_fast_forward", "branches", "rollback_snapshot", "rollback_tag"), "not one line of commits"
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from morrow.engine.errors import CommitConflict, FileMissing, MorrowError, UnclearOutcome
+from morrow.engine.errors import CommitConflict, FileMissing, MorrowError, SnapshotExpired, UnclearOutcome
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.changes import Changes
@@ -93,7 +93,7 @@ class _Tries:
             snapshot = self._committer.preparer.snapshot(self._request, latest, delta, written)
         except BaseException as error:
             self._committer.manifests.discard(written)
-            if isinstance(error, FileMissing) and self._committer.log.latest() != latest:
+            if isinstance(error, (FileMissing, SnapshotExpired)) and self._committer.log.latest() != latest:
                 return None  # what was newest has expired while it was read
             raise
         if not self._added(snapshot, written):

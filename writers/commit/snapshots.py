@@ -116,8 +116,13 @@ class SnapshotLog:
         return own
 
     def hint(self, snapshot: Snapshot) -> None:
-        """Write the LATEST hint. Without it readers list the folder, so a failure changes nothing."""
+        """Write the LATEST hint. Without it readers list the folder, so a failure changes nothing.
+
+        One that has been rolled back already is not hinted at: Java believes a hint of what is not there.
+        """
         try:
+            if not self._metadata.store.exists(self._metadata.paths.snapshot(snapshot.id)):
+                return
             self._metadata.store.write(f"{self._metadata.paths.snapshot_dir}/{LATEST}", str(snapshot.id).encode())
         except StorageError:
             return

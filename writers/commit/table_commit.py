@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
-from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, StorageError, UnclearOutcome
+from morrow.engine.errors import (
+    CommitConflict,
+    FileMissing,
+    InvalidArgument,
+    StorageError,
+    UnclearOutcome,
+)
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
@@ -26,16 +33,22 @@ NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 log = logging.getLogger(__name__)
 
 
+class Maintenance(Protocol):
+    """What is done for a table around its commits; `writers.expiry.automatic` does what the options ask for."""
+
+    def wants_snapshot(self) -> bool:
+        """Whether a stream that brings nothing should commit an empty snapshot all the same."""
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        """Takes the last snapshot of a commit, which is durable by then: what this raises does not undo it."""
+
+
 class TableCommit:
-    """Commits of one user to one table. Not safe for use by several threads at once; each may have its own.
+    """Commits of one user to one table. Not safe for use by several threads at once; each may have its own."""
 
-    `after_commit`: called with the last snapshot of every commit, such as expiry. They run after the commit is
-    durable, so what they raise does not undo it.
-    """
-
-    def __init__(self, target: WriteTarget) -> None:
+    def __init__(self, target: WriteTarget, maintenance: Maintenance | None = None) -> None:
         self.target = target
-        self.after_commit: list[Callable[[Snapshot], None]] = []
+        self._maintenance = maintenance
         self._committer = Committer(target)
 
     def latest_snapshot(self) -> Snapshot | None:
@@ -62,7 +75,8 @@ class TableCommit:
             identifier: numbers the commits of a commit user; with it a repeated commit is recognised.
             watermark: of the rows, epoch milliseconds; the snapshot keeps the greatest so far.
             check_append_files: look for conflicts for appended files too.
-            keep_empty: create a snapshot even when there is nothing to commit (None: ``commit.force-create-snapshot``).
+            keep_empty: create a snapshot even when there is nothing to commit (None: ``commit.force-create-snapshot``,
+                or when a numbered commit has to carry a tag that is due).
 
         Returns:
             The last snapshot created (its `commit_kind` tells which), None when there was nothing to commit.
@@ -72,9 +86,8 @@ class TableCommit:
             UnclearOutcome: the store does not tell. Call `filter_and_commit` with the same identifier later.
         """
         written, compaction = appended(messages), compacted(messages)
-        keep_empty = self.target.write.force_create_snapshot if keep_empty is None else keep_empty
         last: Snapshot | None = None
-        if keep_empty or not written.is_empty:
+        if not written.is_empty or (self._keeps_empty(compaction, identifier) if keep_empty is None else keep_empty):
             kind = OVERWRITE if written.replaces_rows else APPEND
             check = check_append_files or kind == OVERWRITE
             last = self._create(kind, written, identifier, watermark, properties, check=check)
@@ -171,6 +184,13 @@ class TableCommit:
                 (*message.new_index_files, *message.compact_new_index_files),
             )
 
+    def _keeps_empty(self, compaction: Changes, identifier: int) -> bool:
+        if self.target.write.force_create_snapshot:
+            return True
+        if identifier == BATCH_COMMIT_IDENTIFIER or not compaction.is_empty:
+            return False
+        return self._maintenance is not None and self._maintenance.wants_snapshot()
+
     def _create(
         self,
         kind: str,
@@ -223,9 +243,8 @@ class TableCommit:
             )
 
     def _done(self, last: Snapshot | None) -> Snapshot | None:
-        if last is not None:
-            for action in self.after_commit:
-                action(last)
+        if last is not None and self._maintenance is not None:
+            self._maintenance.after_commit(last)
         return last
 
     def _remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:

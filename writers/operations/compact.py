@@ -11,10 +11,12 @@ from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import sort_compact
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.files import Placement
 from morrow.writers.merge_tree.postpone import compact_postponed
 from morrow.writers.merge_tree.writer import compact_bucket
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.overtaken import compacting
 from morrow.writers.operations.partitions import is_in, matching_partitions, partition_spec
 from morrow.writers.operations.session import commit_once
 from morrow.writers.restored import BucketState, restored_partitions
@@ -37,14 +39,15 @@ def compact(
     partitions = _chosen(target, snapshot, partition, where)
     if snapshot is None or partitions == []:
         return None
-    commits = TableCommit(target)
-    if order_by is not None:
-        columns = [order_by] if isinstance(order_by, str) else list(order_by)
-        messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)
-    elif target.keyed:
-        messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
-    else:
-        messages = compact_append(target, snapshot, full=full, partitions=partitions)
+    commits = maintained(target)
+    with compacting(target.metadata, snapshot):
+        if order_by is not None:
+            columns = [order_by] if isinstance(order_by, str) else list(order_by)
+            messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)
+        elif target.keyed:
+            messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
+        else:
+            messages = compact_append(target, snapshot, full=full, partitions=partitions)
     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
 
 

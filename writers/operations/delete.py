@@ -14,7 +14,7 @@ from morrow.engine.options.writing import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
 from morrow.writers.append.row_level import delete_where
-from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.rules import check_deletable
@@ -45,7 +45,7 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
         return _drop_matching(target, filter)
     snapshot = target.metadata.latest_snapshot()
     if not target.keyed:
-        return commit_once(TableCommit(target), delete_where(target, snapshot, filter), BATCH_COMMIT_IDENTIFIER)
+        return commit_once(maintained(target), delete_where(target, snapshot, filter), BATCH_COMMIT_IDENTIFIER)
     check_deletable(target)
     columns = target.schema.primary_keys if _needs_key_alone(target) else None
     return _retract(target, rows_where(target, snapshot, filter, columns))
@@ -135,7 +135,7 @@ def _of_partitions(target: WriteTarget, filter: Filter) -> bool:
 def _drop_matching(target: WriteTarget, filter: Filter) -> Snapshot | None:
     snapshot = target.metadata.latest_snapshot()
     partitions = [] if snapshot is None else matching_partitions(target, snapshot, filter)
-    return TableCommit(target).overwrite((), partitions=partitions) if partitions else None
+    return maintained(target).overwrite((), partitions=partitions) if partitions else None
 
 
 def is_condition(given: object) -> bool:

@@ -16,7 +16,7 @@ from morrow.engine.plan.filter import Filter
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.file_frames import POSITION
 from morrow.writers.append.row_level import Found, RowChanges
-from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
 from morrow.writers.operations.session import WriteSession, commit_once
@@ -99,7 +99,7 @@ class _AppendSink:
         self._changes.delete(found)
 
     def commit(self) -> Snapshot | None:
-        return commit_once(TableCommit(self._target), self._changes.messages(), BATCH_COMMIT_IDENTIFIER)
+        return commit_once(maintained(self._target), self._changes.messages(), BATCH_COMMIT_IDENTIFIER)
 
     def __enter__(self) -> _AppendSink:
         self._changes.__enter__()

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.operations.partitions import PartitionSpec, is_in, partition_spec
 from morrow.writers.operations.session import cleaned_up
@@ -40,7 +40,7 @@ def overwrite(
         dynamic = target.write.dynamic_partition_overwrite
     source = _with_partition(target, source_of(data, target.schema.fields), spec)
     writer = TableWriter(target, overwrite=True)
-    commits = TableCommit(target)
+    commits = maintained(target)
     try:
         writer.write_frames(incoming(target, source, kinds=kinds))
         messages = writer.prepare_commit()
@@ -61,12 +61,12 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
         ColumnNotFound: a column that is no partition key.
     """
     specs = [partition_spec(target, one) for one in partitions]
-    return TableCommit(target).drop_partitions(specs)
+    return maintained(target).drop_partitions(specs)
 
 
 def truncate(target: WriteTarget) -> Snapshot | None:
     """Remove all rows."""
-    return TableCommit(target).truncate()
+    return maintained(target).truncate()
 
 
 def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError, UnclearOutcome
+from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, UnclearOutcome
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
+from morrow.writers.lookup import LookupStrategy
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.overtaken import is_living
 from morrow.writers.operations.settling import settled
 from morrow.writers.rows import Kinds
 from morrow.writers.table_writer import TableWriter
@@ -23,12 +26,12 @@ class WriteSession:
     def __init__(self, target: WriteTarget, *, repeats: bool = False) -> None:
         """`repeats`: the commit user may have committed before, so its identifiers are looked up in the table."""
         self.target = target
-        self.commits = TableCommit(target)
+        self.commits = maintained(target)
         self._writer = TableWriter(target)
         self._repeats = repeats
         self._prepared: list[CommitMessage] = []
         self._unclear: dict[int, list[CommitMessage]] = {}
-        self._known: int | None = None
+        self._known: Snapshot | None = None
 
     def write(self, data: object, kinds: Kinds = None) -> int:
         """Take rows; returns how many. An error aborts the session."""
@@ -51,12 +54,13 @@ class WriteSession:
     ) -> Snapshot | None:
         """Commit what was written and not prepared yet."""
         number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
-        with self._cleaned_up():
+        base = self._known or self._writer.base
+        with self._cleaned_up(), self._based_on(base):
+            self._check_not_rolled_back(base)
             if self._is_due(identifier):
                 self._writer.compact_written()
             messages = [*self._unclear.get(number, ()), *self._writer.prepare_commit()]
         repeats = number in self._unclear or (self._repeats and identifier is not None)
-        base = self._known if self._known is not None else self._writer.base.id if self._writer.base else 0
         try:
             done = commit_once(
                 self.commits, messages, number, watermark=watermark, properties=properties, repeats=repeats
@@ -68,7 +72,7 @@ class WriteSession:
             self._writer.forget()
             raise
         if done is not None:
-            self._go_on(messages, done, base)
+            self._go_on(messages, done, base.id if base else 0)
         elif messages:
             self._was_committed(number, messages)
         self._unclear.pop(number, None)
@@ -96,6 +100,34 @@ class WriteSession:
             self._writer.close()
             raise
 
+    @contextmanager
+    def _based_on(self, base: Snapshot | None) -> Iterator[None]:
+        """Within the block files are read that were there when the session committed last, or began."""
+        try:
+            yield
+        except FileMissing as error:
+            if base is None or is_living(self.target.metadata, base):
+                raise
+            raise self._overtaken("was rolled back, or compacted and expired by others,", base) from error
+
+    def _check_not_rolled_back(self, base: Snapshot | None) -> None:
+        """Keys are not looked up in files that left the table with a rollback, though a tag may keep them."""
+        if base is None or not LookupStrategy.of(self.target).needed:
+            return
+        metadata = self.target.metadata
+        there = metadata.snapshot_or_none(base.id)
+        if there == base:
+            return
+        earliest = metadata.earliest_snapshot_id()
+        if there is not None or earliest is None or earliest < base.id:  # else it has expired, which is no matter
+            raise self._overtaken("was rolled back", base)
+
+    def _overtaken(self, what: str, base: Snapshot) -> CommitConflict:
+        return CommitConflict(
+            f"{self.target.where}: the table {what} since snapshot {base.id}, from which this writer goes on; these "
+            "rows were not committed: write them with a new writer"
+        )
+
     def _was_committed(self, identifier: int, messages: Sequence[CommitMessage]) -> None:
         """This identifier was committed before: by this very call, whose answer was unclear, or with other files."""
         if identifier not in self._unclear:
@@ -103,12 +135,14 @@ class WriteSession:
         self._writer.forget()
 
     def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, known: int) -> None:
-        """Buckets stay as this session knows them if all snapshots since are its own."""
+        """Buckets stay as this session knows them if all snapshots since are its own, and none was rolled back."""
         compacted = any(message.compact_before or message.compact_after for message in messages)
-        foreign = done.commit_kind != COMPACT if compacted else False
+        foreign = done.id <= known or (compacted and done.commit_kind != COMPACT)
         for snapshot_id in range(known + 1, done.id):
-            foreign = foreign or self.target.metadata.snapshot(snapshot_id).commit_user != self.target.commit_user
-        self._known = done.id
+            if not foreign:
+                between = self.target.metadata.snapshot_or_none(snapshot_id)
+                foreign = between is None or between.commit_user != self.target.commit_user
+        self._known = done
         if foreign and not self._prepared:
             self._writer.forget()
             self._known = None

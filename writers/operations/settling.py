@@ -19,6 +19,7 @@ from morrow.writers.files import Placement
 from morrow.writers.lookup import LookupStrategy
 from morrow.writers.merge_tree.writer import compact_bucket
 from morrow.writers.messages import CommitMessage
+from morrow.writers.operations.overtaken import compacting
 from morrow.writers.restored import restored
 
 COMPACT = "COMPACT"
@@ -50,10 +51,11 @@ def settled(
     if done.commit_kind == COMPACT and not several:
         return done
     for tries in range(MOST_TRIES):
-        missing = _compacted(commits, wanted)
-        if not missing:
-            return commits.latest_snapshot()
+        missing: list[CommitMessage] = []
         try:
+            missing = _compacted(commits, wanted)
+            if not missing:
+                return commits.latest_snapshot()
             return commits.commit(missing, identifier=identifier)
         except CommitConflict:
             commits.abort(missing)
@@ -68,11 +70,12 @@ def settled(
 def _compacted(commits: TableCommit, places: Sequence[Placement]) -> list[CommitMessage]:
     """Compactions of those buckets that have files in level 0."""
     messages: list[CommitMessage] = []
-    states = restored(commits.target, commits.target.metadata.latest_snapshot(), places)
+    base = commits.target.metadata.latest_snapshot()
     try:
-        for place, state in states.items():
-            if any(file.level == 0 for file in state.files):
-                messages.append(compact_bucket(commits.target, place, state, full=False))
+        with compacting(commits.target.metadata, base):
+            for place, state in restored(commits.target, base, places).items():
+                if any(file.level == 0 for file in state.files):
+                    messages.append(compact_bucket(commits.target, place, state, full=False))
     except BaseException:
         commits.abort(messages)  # also of those before the one that failed
         raise

@@ -12,7 +12,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import Filter, FilterLike, parse_filter
 from morrow.readers.dtypes import to_arrow_table
 from morrow.writers.append.row_level import update_where
-from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.operations.expressions import Expression, Value, checked, values
 from morrow.writers.operations.rules import check_updatable
@@ -47,7 +47,7 @@ def update(target: WriteTarget, assignments: Mapping[str, Value], condition: Fil
         return checked_rows(target, assigned(target, expressions, to_arrow_table(rows, fields)))
 
     messages = update_where(target, snapshot, assign, filter)
-    return commit_once(TableCommit(target), messages, BATCH_COMMIT_IDENTIFIER)
+    return commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER)
 
 
 def _upsert(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.options.partition_expiry import parse_partition_expiry
 from morrow.engine.options.registry import check_set
 from morrow.engine.schema.validation import buckets, columns, features, histories, merging
 from morrow.engine.schema.validation.proposal import Proposal
@@ -32,7 +33,10 @@ def validate_schema(schema: TableSchema, *, where: str, options_set: Iterable[st
     Raises:
         InvalidArgument, Unsupported: for the first rule that the schema breaks.
     """
-    check_set(schema.options, schema.options if options_set is None else options_set, where)
+    given = tuple(schema.options if options_set is None else options_set)
+    check_set(schema.options, given, where)
+    if "partition.expiration-time" in schema.options and any(key.startswith("partition.") for key in given):
+        parse_partition_expiry(schema.options, where=where)
     proposal = Proposal.of(schema, where)
     for rule in RULES:
         rule(proposal)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, snapshot_json
+from morrow.engine.format.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, snapshot_json, tag_json
 
 PATH = "t/snapshot/snapshot-5"
 OLDEST: dict[str, Any] = {
@@ -82,19 +82,66 @@ def test_unknown_members_are_kept() -> None:
 
 
 TAG_TIMES = [
-    ([2024, 5, 14, 12, 30, 15, 123_456_789], dt.datetime(2024, 5, 14, 12, 30, 15, 123_456)),
-    ([2024, 5, 14, 12, 30], dt.datetime(2024, 5, 14, 12, 30)),
-    ("2024-05-14T12:30:15.5", dt.datetime(2024, 5, 14, 12, 30, 15, 500_000)),
-    (None, None),
+    ([2024, 5, 14, 12, 30, 15, 123_456_789], dt.datetime(2024, 5, 14, 12, 30, 15, 123_456), 789),
+    ([2024, 5, 14, 12, 30, 15], dt.datetime(2024, 5, 14, 12, 30, 15), 0),
+    ([2024, 5, 14, 12, 30], dt.datetime(2024, 5, 14, 12, 30), 0),
+    ([2024, 5, 14, 12, 30, 0, 1], dt.datetime(2024, 5, 14, 12, 30), 1),
+    ("2024-05-14T12:30:15.5", dt.datetime(2024, 5, 14, 12, 30, 15, 500_000), 0),
 ]
 
 
-@pytest.mark.parametrize(("stored", "time"), TAG_TIMES)
-def test_a_tag_is_a_snapshot_with_a_time_of_its_own(stored: Any, time: dt.datetime | None) -> None:
+@pytest.mark.parametrize(("stored", "time", "nanos"), TAG_TIMES)
+def test_a_tag_is_a_snapshot_with_a_time_of_its_own(stored: Any, time: dt.datetime, nanos: int) -> None:
     node = NEWEST | {"tagCreateTime": stored, "tagTimeRetained": 3600.5}
     tag = parse_tag(json.dumps(node).encode(), "v1", "t/tag/tag-v1")
 
-    assert tag == Tag("v1", parsed(NEWEST), time, dt.timedelta(hours=1, milliseconds=500))
+    assert tag == Tag("v1", parsed(NEWEST), time, dt.timedelta(hours=1, milliseconds=500), nanos)
+
+
+@pytest.mark.parametrize(("stored", "time", "nanos"), TAG_TIMES[:-1])
+def test_the_time_of_a_tag_is_written_without_zeros_at_its_end(
+    stored: list[int], time: dt.datetime, nanos: int
+) -> None:
+    written = tag_json(Tag("v1", parsed(NEWEST), time, dt.timedelta(hours=1, milliseconds=500), nanos))
+
+    assert json.loads(written) == json.loads(snapshot_json(parsed(NEWEST))) | {
+        "tagCreateTime": stored,
+        "tagTimeRetained": 3600.5,
+    }
+    assert written.endswith(
+        f'"tagCreateTime" : [ {str(stored)[1:-1]} ],\n  "tagTimeRetained" : 3600.500000000\n}}'.encode()
+    )
+
+
+def test_a_time_with_a_zone_is_that_of_the_clock_on_this_wall() -> None:
+    noon = dt.datetime(2024, 5, 14, 12, tzinfo=dt.UTC)
+    node = NEWEST | {"tagCreateTime": noon.isoformat()}
+
+    assert parse_tag(json.dumps(node).encode(), "v1", PATH).create_time == noon.astimezone().replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("retained", "text"),
+    [
+        (dt.timedelta(days=1), b"86400.000000000"),
+        (dt.timedelta(microseconds=1), b"0.000001000"),
+        (dt.timedelta(0), b"0.0"),
+        (dt.timedelta.max, b"86399999999999.999999000"),
+    ],
+)
+def test_the_end_of_a_tag_is_written_in_seconds(retained: dt.timedelta, text: bytes) -> None:
+    data = tag_json(Tag("v1", parsed(NEWEST), dt.datetime(2024, 5, 14), retained))
+
+    assert b'"tagTimeRetained" : ' + text + b"\n}" in data
+    read = parse_tag(data, "v1", PATH).time_retained
+    assert read is not None
+    assert abs(read - retained) < dt.timedelta(seconds=1)
+
+
+def test_a_time_that_only_java_can_count_is_as_good_as_for_ever() -> None:
+    node = NEWEST | {"tagTimeRetained": 9.2e15}
+
+    assert parse_tag(json.dumps(node).encode(), "v1", PATH).time_retained == dt.timedelta.max
 
 
 def test_a_tag_without_an_end() -> None:
@@ -162,3 +209,15 @@ def test_snapshots_of_java_come_out_byte_for_byte(golden_root: Path) -> None:
     assert len(files) > 1_000
     for file in files:
         assert snapshot_json(parse_snapshot(file.read_bytes(), str(file))) == file.read_bytes()
+
+
+def test_they_are_shown_on_a_line() -> None:
+    old, new = parsed(OLDEST), parsed(NEWEST)
+    made = dt.datetime(2024, 5, 14, 12, 30)
+
+    assert repr(old) == "Snapshot(id=5, kind='APPEND', time='2024-05-14 12:00:00.123', records=None)"
+    assert repr(Tag("v1", new)) == "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123', records=10)"
+    assert repr(Tag("v1", new, made, dt.timedelta(days=1))) == (
+        "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123', records=10, "
+        "created='2024-05-14 12:30:00.000', retained='1 day, 0:00:00')"
+    )

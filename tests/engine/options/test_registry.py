@@ -71,7 +71,11 @@ def test_a_slip_of_the_pen_is_refused(slip: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["owner", "my.option", "fields.a.aggregate-function", "parquet.page.size", "scan.infer-parallelism"]
+    "key",
+    [
+        *("owner", "my.option", "fields.a.aggregate-function", "parquet.page.size", "scan.infer-parallelism"),
+        *("tag.callback.org.x.Told.param", "commit.callback.org.x.Told.param"),
+    ],
 )
 def test_what_paimon_does_not_know_is_kept(key: str) -> None:
     set_option(key, "anything")
@@ -83,7 +87,7 @@ def test_what_paimon_does_not_know_is_kept(key: str) -> None:
         ("record-level.expire-time", "", "1 d", "delete them with a filter"),
         ("pk-clustering-override", "FALSE", "true", "does not write such tables"),
         ("commit.callbacks", " ", "some.Class", "cannot call Java classes"),
-        ("tag.automatic-creation", "none", "batch", "make tags by yourself"),
+        ("tag.callbacks", "", "some.Class", "cannot call Java classes"),
         ("type", "table", "format-table", "Paimon's own tables"),
         ("metadata.iceberg.storage", "disabled", "table-location", "Iceberg"),
         ("branch", "main", "b", "Table.on_branch"),
@@ -93,6 +97,17 @@ def test_what_writers_would_not_honour_is_refused(key: str, harmless: str, refus
     refuse_unhonoured({key: harmless}, "/t")
     with pytest.raises(Unsupported, match=f"^/t: the option '{key}' = '{refused}' is not supported; .*{reason}"):
         refuse_unhonoured({key: refused}, "/t")
+
+
+def test_settings_of_tags_are_checked_together() -> None:
+    set_option("tag.automatic-creation", "batch")
+    set_option("tag.create-time", "02:30")  # of the proposal; it looks like tag.creation-delay
+    with pytest.raises(InvalidArgument, match=r"'tag\.create-time' has the value '2:30'"):
+        set_option("tag.create-time", "2:30")
+    both = {"tag.create-time": "02:30", "tag.creation-delay": "1 h"}
+    with pytest.raises(InvalidArgument, match="say the same thing twice"):
+        check_set(both, ["tag.creation-delay"], "/t")
+    check_set({**both, "write-only": "true"}, ["write-only"], "/t")  # others have stored them
 
 
 def test_what_a_newer_paimon_would_write_is_refused() -> None:

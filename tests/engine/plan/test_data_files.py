@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,17 @@ def test_a_vector_of_a_file_that_is_gone_counts_for_nothing(tmp_path: Path) -> N
     table.deletion_vector(gone, [1])
     table.commit()
     table.delete_file(gone)
+    table.commit()
+
+    assert [file.deletion for file in files(table)] == [None, None]
+
+
+def test_so_does_one_of_a_file_that_the_writer_of_a_living_file_made_too(tmp_path: Path) -> None:
+    """Files of one writer differ in their counters alone."""
+    table = make(tmp_path, VECTORS, ["dt"])
+    there, elsewhere = add(table, day="a"), add(table, day="a")
+    gone = re.sub(r"-\d+(\.\w+)$", r"-7\1", there.name)
+    table.deletion_vector(replace(elsewhere, record={**elsewhere.record, "_FILE_NAME": gone}), [1])
     table.commit()
 
     assert [file.deletion for file in files(table)] == [None, None]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -66,6 +68,33 @@ def test_an_earliest_hint_that_is_stale_after_expiry(table: TableFactory) -> Non
 
     assert (table.path / "snapshot/EARLIEST").read_text() == "1"
     assert metadata(table).earliest_snapshot_id() == 2
+
+
+def test_snapshots_before_the_earliest_hint_are_going(table: TableFactory) -> None:
+    (table.path / "snapshot/EARLIEST").write_text("2")
+    found = metadata(table)
+
+    assert found.earliest_snapshot_id() == 2
+    assert [snapshot.id for snapshot in found.snapshots()] == found.living_snapshot_ids() == [2, 3]
+    assert found.snapshot_ids() == [1, 2, 3]
+    assert found.snapshot(1).id == 1
+
+
+def test_where_each_read_is_a_request_many_are_made_at_once(table: TableFactory) -> None:
+    class Remote(LocalStore):
+        is_local = False
+        together = threading.Barrier(3, timeout=30)
+
+        def read(self, path: str) -> bytes:
+            if not path.endswith("EARLIEST"):
+                self.together.wait()
+            return super().read(path)
+
+    tag(table, "c", 3), tag(table, "b", 2), tag(table, "a", 1)
+    remote = TableMetadata(Remote(), str(table.path))
+
+    assert [snapshot.id for snapshot in remote.snapshots()] == [1, 2, 3]
+    assert [one.name for one in remote.tags()] == ["a", "b", "c"]
 
 
 def test_other_files_among_the_snapshots_are_no_snapshots(table: TableFactory) -> None:
@@ -160,6 +189,14 @@ def test_names_of_tags_and_branches_stay_in_their_folder(table: TableFactory) ->
         metadata(table).tag("../../snapshot/snapshot-1")
     with pytest.raises(UnsafePath):
         metadata(table).on_branch("../x")
+
+
+@pytest.mark.parametrize("name", [None, 3, " "])
+def test_names_are_text(table: TableFactory, name: Any) -> None:
+    with pytest.raises(InvalidArgument, match="is no name of a tag"):
+        metadata(table).tag(name)
+    with pytest.raises(InvalidArgument, match="is no name of a branch"):
+        metadata(table).on_branch(name)
 
 
 def test_a_snapshot_that_disappears_during_a_listing_is_left_out(table: TableFactory) -> None:

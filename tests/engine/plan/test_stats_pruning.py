@@ -58,7 +58,6 @@ def stats_of(files: Sequence[File], *, length: int = 100, hidden: frozenset[str]
 
 
 @given(predicate=predicates(), files=st.lists(rows(), max_size=6), length=st.integers(1, 3))
-@settings(max_examples=200, deadline=None)
 def test_no_matching_row_is_ever_lost(predicate: Predicate, files: list[File], length: int) -> None:
     mask = keep_mask(predicate, stats_of(files, length=length))
     assert mask.dtype == np.bool_
@@ -66,7 +65,7 @@ def test_no_matching_row_is_ever_lost(predicate: Predicate, files: list[File], l
 
 
 @given(leaf=leaves(), files=st.lists(rows(), max_size=6), data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_absent_statistics_prune_less_never_more(leaf: Leaf, files: list[File], data: st.DataObject) -> None:
     known = stats_of(files)
     column = known.columns[leaf.column]

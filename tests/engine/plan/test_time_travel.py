@@ -65,6 +65,7 @@ def test_the_newest_snapshot_by_default(table: TableMetadata) -> None:
         ("4", 4),
         ("snapshot.5", 5),
         ("watermark-201", 3),
+        ("watermark--7", 3),
         (NOON + dt.timedelta(seconds=4.5), 5),
         (dt.date(2024, 5, 15), 6),
         ("2024-05-15", 6),
@@ -138,6 +139,11 @@ def test_what_is_not_there(table: TableMetadata) -> None:
         seen(table, 7)
     with pytest.raises(TagNotFound, match="no tag 'v9'; the tags are: 5, old, v2, v4"):
         seen(table, tag="v9")
+    with pytest.raises(TagNotFound, match="no tag '6'"):
+        seen(table, tag="6")
+    for version in ("v9", "watermark-", "snapshot.", "4.5", "x4", "٣"):
+        with pytest.raises(TagNotFound, match=f"no tag '{version}'"):
+            seen(table, version=version)
     with pytest.raises(SnapshotNotFound, match="no snapshot has a watermark at or after 501"):
         seen(table, watermark=501)
 
@@ -161,6 +167,8 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
         {"snapshot": "1"},
         {"snapshot": True},
         {"tag": 1},
+        {"version": 1},
+        {"tag": "v4", "version": "v4"},
         {"watermark": "5"},
         {"timestamp": False},
         {"timestamp": "noon"},
@@ -180,7 +188,7 @@ def test_calls_that_mean_nothing(arguments: dict[str, Any]) -> None:
         ({}, Travel()),
         ({"scan.snapshot-id": " 4 "}, Travel(snapshot=4)),
         ({"scan.tag-name": "v4"}, Travel(tag="v4")),
-        ({"scan.version": "5"}, Travel(tag="5")),
+        ({"scan.version": "5"}, Travel(version="5")),
         ({"scan.timestamp": "2024-05-14 12:00:00"}, Travel(millis=NOON_MILLIS)),
         ({"scan.timestamp-millis": "7"}, Travel(millis=7)),
         ({"scan.watermark": "7"}, Travel(watermark=7)),

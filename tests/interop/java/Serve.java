@@ -78,6 +78,7 @@ public class Serve {
         COMMANDS.put("compact", Serve::compact);
         COMMANDS.put("append_compact", Serve::appendCompact);
         COMMANDS.put("metadata", request -> Metadata.of(table(request)));
+        Life.ACTS.forEach((name, act) -> COMMANDS.put(name, request -> act.on(table(request), request)));
     }
 
     public static void main(String[] arguments) throws Exception {

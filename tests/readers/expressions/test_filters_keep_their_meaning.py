@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField, IntType
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.readers.expressions import arrow, polars
+from tests.support.one_duckdb import one_duckdb
 from tests.support.predicates import FIELDS, edge_rows, table
 
 DATA = table(edge_rows())
@@ -38,7 +38,7 @@ def kept(filter: FilterLike) -> list[int]:
 
 
 def kept_by_duckdb(text: str) -> list[int]:
-    with duckdb.connect() as connection:
+    with one_duckdb().cursor() as connection:
         connection.execute("SET TimeZone = 'UTC'").fetchall()
         connection.register("data", DATA)
         return [row for (row,) in connection.execute(f"SELECT row FROM data WHERE {text}").fetchall()]

@@ -7,7 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -33,6 +32,7 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.plan.predicate import And, Leaf, Op, Or
 from morrow.readers.expressions.sql import compile, quote_identifier, quote_literal, quote_path, quote_text
+from tests.support.one_duckdb import one_duckdb
 
 FIELDS = (DataField(0, "x", IntType()), DataField(1, "dt", DateType()), DataField(2, 'a"b', VarCharType()))
 NASTY = [
@@ -60,7 +60,7 @@ NASTY = [
 
 
 def answer(expression: str) -> Any:
-    with duckdb.connect() as connection:
+    with one_duckdb().cursor() as connection:
         return connection.execute(f"SELECT {expression}").fetchall()[0][0]
 
 
@@ -121,7 +121,7 @@ names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 def test_any_name_stays_a_name(name: str, value: int) -> None:
     field = DataField(0, name, IntType())
     data = pa.table({name: pa.array([value, value + 1, None], pa.int32())})
-    with duckdb.connect() as connection:
+    with one_duckdb().cursor() as connection:
         connection.register("data", data)
         where = compile(Leaf(name, Op.EQ, (value,)), [field])
         assert connection.execute(f"SELECT {quote_identifier(name)} FROM data WHERE {where}").fetchall() == [(value,)]

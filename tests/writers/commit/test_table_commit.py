@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from morrow.engine.errors import CommitConflict, FileMissing
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.entries import manifests_of
+from morrow.writers.commit import TableCommit
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.target import WriteTarget
 from tests.support.commits import add_schema, committer, data_file, live, message, names, partition, table, vectors
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -155,14 +158,32 @@ def test_manifest_lists_describe_their_manifests(tmp_path: Path) -> None:
     assert (row["_SCHEMA_ID"], row["_MIN_ROW_ID"], row["_MAX_ROW_ID"]) == (0, None, None)
 
 
-def test_what_runs_after_a_commit(tmp_path: Path) -> None:
-    commit = committer(table(tmp_path))
-    seen: list[Snapshot] = []
-    commit.after_commit.append(seen.append)
+@dataclass
+class Maintenance:
+    wanted: bool = False
+    seen: list[Snapshot] = field(default_factory=list)
+
+    def wants_snapshot(self) -> bool:
+        return self.wanted
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        self.seen.append(snapshot)
+
+
+def test_maintenance_learns_of_each_commit(tmp_path: Path) -> None:
+    maintenance = Maintenance()
+    commit = TableCommit(WriteTarget.of(table(tmp_path)), maintenance)
     last = commit.commit([message(data_file("a"))])
     commit.commit([message()])
 
-    assert seen == [last]
+    assert maintenance.seen == [last]
+
+
+def test_maintenance_may_want_an_empty_snapshot_of_a_stream(tmp_path: Path) -> None:
+    commit = TableCommit(WriteTarget.of(table(tmp_path)), Maintenance(wanted=True))
+
+    assert commit.commit([message()]) is None
+    assert commit.commit([message()], identifier=1) is not None
 
 
 # Exactly once

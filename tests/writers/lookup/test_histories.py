@@ -104,7 +104,7 @@ def histories(draw: st.DrawFn, *, retracting: bool) -> list[list[tuple[str, Row]
 
 
 @pytest.mark.parametrize(("engine", "way"), TABLES, ids=str)
-@settings(max_examples=settings.default.max_examples // 25)
+@settings(max_examples=settings.default.max_examples // 50)
 @given(data=st.data())
 def test_a_history_of_upserts(
     tmp_path_factory: pytest.TempPathFactory, engine: str, way: str, data: st.DataObject

@@ -120,7 +120,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings().max_examples // 10)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("type_text", VALUES)
 def test_values_of_every_type_are_found(kind: str, type_text: str, data: st.DataObject) -> None:

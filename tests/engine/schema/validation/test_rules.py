@@ -144,6 +144,8 @@ def test_what_breaks_a_rule(table: dict[str, Any], options: str, problem: str) -
         (APPEND, "scan.mode=incremental incremental-between=1,2", "changes which rows a read returns"),
         (APPEND, "file.format=avro", "the type TIMESTAMP"),
         (KEYED, "file.format.per.level=0:lance", "the file format 'lance'"),
+        (PARTITIONED, "partition.expiration-time=7d partition.expiration-strategy=custom", "known values: values-time"),
+        (PARTITIONED, "partition.expiration-time=7d partition.timestamp-formatter=QQQ", "in the time pattern 'QQQ'"),
     ],
 )
 def test_what_is_not_known_or_not_held(table: dict[str, Any], options: str, problem: str) -> None:

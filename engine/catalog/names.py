@@ -1,0 +1,41 @@
+"""Names as Paimon writes them: ``table``, ``table$system``, ``table$branch_dev``, ``table$branch_dev$system``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morrow.engine.errors import InvalidArgument
+
+MARK = "$"
+BRANCH_PREFIX = "branch_"
+
+
+@dataclass(frozen=True)
+class ObjectName:
+    """A table, or one of its branches, or a system table of either.
+
+    `table` may lead by its database or by the folders it lies in.
+    """
+
+    table: str
+    branch: str | None = None
+    system: str | None = None
+
+
+def object_name(text: str) -> ObjectName:
+    """Take a name apart; a ``$`` before the last ``/`` is part of a folder's name.
+
+    Raises:
+        InvalidArgument: more ``$`` than there are parts, or an empty part.
+    """
+    folders, slash, last = text.rstrip("/").rpartition("/")
+    if MARK not in last:
+        return ObjectName(text)
+    table, *parts = last.split(MARK)
+    branch = parts.pop(0).removeprefix(BRANCH_PREFIX) if parts and parts[0].startswith(BRANCH_PREFIX) else None
+    system = parts.pop(0) if parts else None
+    if parts or not table or "" in (branch, system):
+        raise InvalidArgument(
+            f"{text!r} is no name: write table, table$snapshots, table$branch_dev or table$branch_dev$snapshots"
+        )
+    return ObjectName(folders + slash + table, branch, system)

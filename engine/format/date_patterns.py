@@ -1,0 +1,226 @@
+"""Times in text, read by the patterns of Java's ``DateTimeFormatter`` (``partition.timestamp-formatter``).
+
+    y u         year (of the era, proleptic): yy is 2000 to 2099, yyyy four digits, or more after a plus
+    M L d D     month, day of the month, day of the year: one letter is any width, more are so many digits;
+                MMM is Jan to Dec
+    H k h K a   hour: 0-23, 1-24, 1-12, 0-11; AM or PM
+    m s S       minute, second, fraction of the second in as many digits as letters
+    'text' ''   the text itself, a quote
+    [ ]         may be absent
+
+Every other letter, and ``{ } #``, is refused. Digits that follow each other without a separator are divided as Java
+does: the first number takes what the fixed widths behind it leave. The result is what Java's SMART resolver makes:
+the 31st of a shorter month is its last day, and 24:00 is the next day.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.date_parts import (
+    MOST_DIGITS,
+    Fields,
+    Fraction,
+    Literal,
+    Number,
+    Optional,
+    Part,
+    Sign,
+    Words,
+    read_all,
+)
+
+NANOS_PER_SECOND = 1_000_000_000
+NANOS_PER_DAY = 86_400 * NANOS_PER_SECOND
+MOST_YEAR = 999_999_999
+SHORT_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+DAYS_PER_ERA = 146_097
+"""Days of 400 years of the Gregorian calendar."""
+DAYS_TO_EPOCH = 719_468
+"""Days from 0000-03-01 to 1970-01-01."""
+
+_TOKEN = re.compile(r"(?P<quoted>'(?:[^']|'')*')|(?P<letters>([A-Za-z])\3*)|(?P<other>.)", re.DOTALL)
+_BY_WIDTH = {"d": "d", "H": "H", "h": "h", "k": "k", "K": "K", "m": "m", "s": "s", "M": "M", "L": "M"}
+RESERVED = "{}#'"
+
+
+@lru_cache(maxsize=64)
+def date_pattern(pattern: str) -> DatePattern:
+    """A pattern, ready to read.
+
+    Raises:
+        InvalidArgument: Java would refuse the pattern as well. Unsupported: a letter that Morrow does not read.
+    """
+    parts: list[list[Part]] = [[]]
+    for token in _TOKEN.finditer(pattern):
+        if token["letters"]:
+            _append(parts[-1], _field(token["letters"], pattern))
+        elif token["quoted"]:
+            parts[-1].append(Literal(token["quoted"][1:-1].replace("''", "'") or "'"))
+        elif token["other"] == "[":
+            parts.append([])
+        elif token["other"] == "]":
+            if len(parts) == 1:
+                raise InvalidArgument(f"the time pattern {pattern!r} closes a bracket that was not opened")
+            _close(parts)
+        elif token["other"] in RESERVED:
+            raise InvalidArgument(f"the time pattern {pattern!r} has a {token['other']} where Java allows none")
+        else:
+            parts[-1].append(Literal(token["other"]))
+    while len(parts) > 1:  # Java closes what is open at the end
+        _close(parts)
+    return DatePattern(pattern, tuple(parts[0]))
+
+
+def _close(parts: list[list[Part]]) -> None:
+    inner = parts.pop()
+    if inner:
+        parts[-1].append(Optional(tuple(inner)))
+
+
+def _field(letters: str, pattern: str) -> Part:
+    letter, count = letters[0], len(letters)
+    if letter in "yu":
+        if count == 2:
+            return Number(letter, 2, 2, Sign.NEVER, reduced=True)
+        return Number(letter, count, MOST_DIGITS, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD)
+    if letters == "MMM":
+        return Words("M", SHORT_MONTHS, 1)
+    if letters == "a":
+        return Words("a", ("AM", "PM"), 0)
+    if letter == "S" and count <= 9:
+        return Fraction(count)
+    if letter == "D" and count <= 3:
+        return Number("D", count, 3, Sign.NEVER) if count > 1 else Number("D", 1, MOST_DIGITS, Sign.NORMAL)
+    if letter in _BY_WIDTH and count <= 2:
+        field = _BY_WIDTH[letter]
+        return Number(field, 2, 2, Sign.NEVER) if count == 2 else Number(field, 1, MOST_DIGITS, Sign.NORMAL)
+    raise Unsupported(
+        f"{letters!r} in the time pattern {pattern!r}",
+        hint="write it with y, u, M, d, D, H, k, h, K, a, m, s, S, quoted text and [ ]",
+    )
+
+
+def _append(parts: list[Part], part: Part) -> None:
+    """A fixed number takes its digits from the number that its run of numbers begins with."""
+    width = part.most if isinstance(part, Number) and part.is_fixed else 0
+    width = part.digits if isinstance(part, Fraction) else width
+    if width:
+        run = list(itertools.takewhile(_is_fixed, reversed(parts)))
+        first = len(parts) - len(run) - 1
+        head = parts[first] if first >= 0 else None
+        if isinstance(head, Number):
+            parts[first] = replace(head, behind=head.behind + width)
+    parts.append(part)
+
+
+def _is_fixed(part: Part) -> bool:
+    return isinstance(part, Fraction) or (isinstance(part, Number) and part.is_fixed)
+
+
+@dataclass(frozen=True)
+class DatePattern:
+    """A pattern that reads times without zone."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+    def read(self, text: str) -> int | None:
+        """Nanoseconds since 1970-01-01 on a clock without zone; midnight where the text has no hour.
+
+        None for text that the pattern does not read, or that gives no date.
+        """
+        fields: Fields = {}
+        if read_all(self.parts, text, 0, fields) != len(text) or not _is_valid(fields):
+            return None
+        day = _day(fields)
+        return None if day is None else day * NANOS_PER_DAY + _time_of_day(fields)
+
+
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "y": (1, MOST_YEAR),
+    "u": (-MOST_YEAR, MOST_YEAR),
+    "M": (1, 12),
+    "d": (1, 31),
+    "D": (1, 366),
+    "H": (0, 24),
+    "k": (0, 24),
+    "K": (0, 11),
+    "h": (0, 12),
+    "m": (0, 59),
+    "s": (0, 59),
+}
+"""What a field may be. Hour 24 and clock hour 0 are looked at again where they count."""
+
+
+def _is_valid(fields: Fields) -> bool:
+    checked = (name for name in _RANGES if name not in "Hms" or not _has_gap(fields))
+    in_range = all(_RANGES[name][0] <= fields.get(name, _RANGES[name][0]) <= _RANGES[name][1] for name in checked)
+    if not in_range or fields.get("y", fields.get("u")) != fields.get("u", fields.get("y")):
+        return False
+    if _has_gap(fields):
+        return True
+    hours = {hour for of in _HOURS.values() if (hour := of(fields)) is not None}
+    past_midnight = any(fields.get(name) for name in "msS")
+    return len(hours) <= 1 and not (24 in hours and past_midnight) and all(_agrees(hour, fields) for hour in hours)
+
+
+def _has_gap(fields: Fields) -> bool:
+    """An hour and seconds without minutes, or a fraction without seconds: Java then looks at none of them."""
+    units = [name in fields for name in "msS"]
+    return any(of(fields) is not None for of in _HOURS.values()) and units != sorted(units, reverse=True)
+
+
+def _agrees(hour: int, fields: Fields) -> bool:
+    """Whether the half of the day and the hour in it, where they are given as well, say the same."""
+    half, of_half = divmod(hour % 24, 12)
+    return fields.get("a", half) == half and fields.get("K", of_half) == of_half == fields.get("h", of_half) % 12
+
+
+_HOURS: Mapping[str, Callable[[Fields], int | None]] = {
+    "H": lambda fields: fields.get("H"),
+    "k": lambda fields: fields["k"] % 24 if "k" in fields else None,
+    "K": lambda fields: fields["a"] * 12 + fields["K"] if {"a", "K"} <= fields.keys() else None,
+    "h": lambda fields: fields["a"] * 12 + fields["h"] % 12 if {"a", "h"} <= fields.keys() else None,
+}
+"""The hour of the day, by the letter that says it."""
+
+
+def _time_of_day(fields: Fields) -> int:
+    hour = next((hour for of in _HOURS.values() if (hour := of(fields)) is not None), None)
+    if hour is None or _has_gap(fields):
+        return 0  # no time of the day: that is midnight
+    seconds = (hour * 60 + fields.get("m", 0)) * 60 + fields.get("s", 0)
+    return seconds * NANOS_PER_SECOND + fields.get("S", 0)
+
+
+def _day(fields: Fields) -> int | None:
+    year = fields.get("y", fields.get("u"))
+    if year is None:
+        return None
+    if {"M", "d"} <= fields.keys():
+        day = epoch_day(year, fields["M"], min(fields["d"], _days_of(year, fields["M"])))
+    elif "D" in fields:
+        day = epoch_day(year, 1, 1) + fields["D"] - 1
+    else:
+        return None
+    agrees = epoch_day(year, 1, 1) + fields.get("D", 0) - 1 in (day, epoch_day(year, 1, 1) - 1)
+    return day if agrees and day < epoch_day(year + 1, 1, 1) else None
+
+
+def _days_of(year: int, month: int) -> int:
+    return epoch_day(year + month // 12, month % 12 + 1, 1) - epoch_day(year, month, 1)
+
+
+def epoch_day(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a date in the proleptic Gregorian calendar, of any year; `day` may be any number."""
+    shifted = year - (month <= 2)  # the year begins in March, so that the leap day is its last
+    era, of_era = divmod(shifted, 400)
+    of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
+    return era * DAYS_PER_ERA + of_era * 365 + of_era // 4 - of_era // 100 + of_year - DAYS_TO_EPOCH

@@ -1,0 +1,88 @@
+"""Reads in flight: files that go while a plan of them is read.
+
+Expiry, the deletion of a tag and a rollback make a snapshot invisible first (by the hint EARLIEST, by another name for
+its file) and remove files after. So a missing file is no damage but `SnapshotExpired` when nothing holds the plan's
+snapshot any more; where something still does, the table is damaged, and `FileMissing` stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from morrow.engine.errors import FileMissing, MorrowError, SnapshotExpired
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.changelogs import living_changelog_ids
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.scan_plan import ScanPlan
+
+KEEP_ROWS = "plan the read anew; a tag made beforehand (Table.tags.create) keeps the files of a long read"
+KEEP_CHANGES = "read the table as a whole, then changes from there; a consumer_id keeps those not read yet"
+
+
+@contextmanager
+def in_flight(plan: ScanPlan, store: FileStore) -> Iterator[None]:
+    """Around what reads the files of `plan` and of its fallback.
+
+    Raises:
+        SnapshotExpired: a file is missing, and no snapshot or tag holds the plan's files any more.
+    """
+    try:
+        yield
+    except FileMissing as error:
+        for part in plan.parts:
+            if part.snapshot is None or not part.root:  # a writer's plan of single files
+                continue
+            metadata = TableMetadata(store, part.root, part.branch)
+            _check_held(metadata, part.snapshot, error, of_changes=part.of_changes)
+        raise
+
+
+@contextmanager
+def planning(metadata: TableMetadata, snapshot: Snapshot | None, *, of_changes: bool = False) -> Iterator[None]:
+    """Around what reads the manifests of `snapshot`. Raises as `in_flight`."""
+    try:
+        yield
+    except FileMissing as error:
+        if snapshot is not None:
+            _check_held(metadata, snapshot, error, of_changes=of_changes)
+        raise
+
+
+def _check_held(metadata: TableMetadata, snapshot: Snapshot, missing: FileMissing, *, of_changes: bool) -> None:
+    try:
+        held = _is_living(metadata, snapshot) or (
+            _has_changelog(metadata, snapshot) if of_changes else _has_tag(metadata, snapshot)
+        )
+    except MorrowError:  # what cannot be looked up hides nothing
+        return
+    if not held:
+        what, hint = ("its changes were", KEEP_CHANGES) if of_changes else ("it was", KEEP_ROWS)
+        raise SnapshotExpired(
+            f"{metadata.where}: snapshot {snapshot.id} was removed while {what} read ({missing.path} is gone); {hint}"
+        ) from missing
+
+
+def _is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    found = metadata.snapshot_or_none(snapshot.id)
+    if found is None or not _same(found, snapshot):
+        return False
+    earliest = metadata.earliest_snapshot_id()
+    return earliest is not None and earliest <= snapshot.id
+
+
+def _has_tag(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Tags keep the rows of a snapshot, but not its changelog."""
+    return any(_same(tag.snapshot, snapshot) for tag in metadata.tags())
+
+
+def _has_changelog(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """The changelog that may outlive a snapshot keeps what it changed, but not its rows."""
+    found = metadata.changelog_or_none(snapshot.id)
+    return found is not None and _same(found, snapshot) and snapshot.id in living_changelog_ids(metadata)
+
+
+def _same(one: Snapshot, other: Snapshot) -> bool:
+    """Whether both are of one commit: after a rollback, another one may have the id."""
+    return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list

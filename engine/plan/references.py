@@ -1,0 +1,400 @@
+"""Which files keep which states of a table alive.
+
+A root is a file that makes others needed: a snapshot, a tag or a changelog, of main or of a branch. Whoever removes
+files asks here what the roots that stay need; all that is shared between states (files are never copied) is found by
+name.
+
+What a root needs:
+
+    snapshot     its live data files, manifest lists, manifests, index manifest, index files, statistics, and the
+                 changelog files that it added
+    tag          the same without changelog files, which go with the snapshot, as in Java
+    changelog    the changelog files that it added; with ``changelog-producer = none``, where there are no such files,
+                 its manifests and the files of its delta that no compaction made
+
+The entry of a data file does not say which snapshot committed it (the tags proposal wanted it to, Java's does not), so
+whether a root needs a file is asked of its entries: only of the partitions in question, and of consecutive snapshots
+only of the first, and of what the others added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import polars as pl
+
+from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.manifest import (
+    ADD,
+    ENTRY_COLUMNS,
+    FILE_COLUMNS,
+    INDEX_COLUMNS,
+    decode_index_manifest,
+    decode_manifest_lists,
+    decode_manifests,
+)
+from morrow.engine.format.paths import MAIN_BRANCH, check_segments
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot, Tag
+from morrow.engine.plan.changelogs import each_changelog, living_changelog_ids
+from morrow.engine.plan.entries import Stored, decoded_files, partitions_overlap, resolved
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
+
+KEY = ("_PARTITION", "_BUCKET", "_FILE_NAME")
+"""What tells data files apart. Names are unique, but hand-made tables may repeat them in another bucket."""
+
+WRITTEN = 0
+"""``_FILE_SOURCE`` of a file that a writer made; 1 is a file that compaction made."""
+
+_NAMES = {"_PARTITION": pl.Binary, "_BUCKET": pl.Int32, "_FILE_NAME": pl.String, "_EXTERNAL_PATH": pl.String}
+_ENTRIES = {**_NAMES, "_KIND": pl.Int32, "_FILE_SOURCE": pl.Int32}
+
+MOST_PARTITIONS = 1000
+"""Of more partitions than this, every manifest is read."""
+
+
+class RootKind(StrEnum):
+    """The folders of roots, and the beginnings of their names."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True)
+class Root:
+    """A snapshot, a tag (whose `name` it has) or a changelog of the branch that `metadata` is of.
+
+    `with_data`: of a changelog, whether it has been left what its snapshot was made of.
+    """
+
+    metadata: TableMetadata
+    kind: RootKind | str
+    snapshot: Snapshot
+    name: str = ""
+    with_data: bool = True
+
+    @property
+    def id(self) -> int:
+        return self.snapshot.id
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether base and delta list are needed: not by a changelog that has files of its own."""
+        return self.kind != RootKind.CHANGELOG or (self.with_data and self.snapshot.changelog_manifest_list is None)
+
+    def is_same_state(self, other: Snapshot) -> bool:
+        """Whether these are one state, and not two that only have the id in common."""
+        return (self.id, self.snapshot.delta_manifest_list) == (other.id, other.delta_manifest_list)
+
+
+@dataclass(frozen=True)
+class Line:
+    """The roots of one branch by the id of their snapshot: of snapshots and changelogs only the ids are known."""
+
+    metadata: TableMetadata
+    snapshot_ids: tuple[int, ...]
+    tags: tuple[Tag, ...]
+    changelog_ids: tuple[int, ...]
+
+    @classmethod
+    def of(cls, metadata: TableMetadata) -> Line:
+        """What is there now. A snapshot of the list that is gone when it is read may have got a tag meanwhile."""
+        ids = tuple(metadata.living_snapshot_ids())
+        return cls(metadata, ids, tuple(metadata.tags()), tuple(living_changelog_ids(metadata)))
+
+    def snapshots(self, ids: Iterable[int]) -> Iterator[Root]:
+        """Those of the snapshots that are still there."""
+        for found in self.metadata.each_snapshot([*ids]):
+            if found is not None:
+                yield Root(self.metadata, RootKind.SNAPSHOT, found)
+
+    def tag_roots(self) -> Iterator[Root]:
+        return (Root(self.metadata, RootKind.TAG, tag.snapshot, tag.name) for tag in self.tags)
+
+    def changelogs(self, ids: Iterable[int]) -> Iterator[Root]:
+        """Those of the changelogs that are still there."""
+        for found in each_changelog(self.metadata, [*ids]):
+            if found is not None:
+                with_data = found.changelog_manifest_list is None and self._has_delta(found)
+                yield Root(self.metadata, RootKind.CHANGELOG, found, with_data=with_data)
+
+    def _has_delta(self, changelog: Snapshot) -> bool:
+        """False for what a compaction changed, in a table that writes changelog files: nobody reads that."""
+        return self.metadata.store.exists(self.metadata.paths.manifest(changelog.delta_manifest_list))
+
+    def roots(self) -> Iterator[Root]:
+        """All of them."""
+        yield from self.tag_roots()
+        yield from self.snapshots(self.snapshot_ids)
+        yield from self.changelogs(self.changelog_ids)
+
+
+def lines(metadata: TableMetadata) -> list[Line]:
+    """Main and all branches of a table, whichever of them `metadata` is of."""
+    main = TableMetadata(metadata.store, metadata.root, MAIN_BRANCH, metadata.allowed_roots)
+    branches = (TableMetadata(main.store, main.root, name, main.allowed_roots) for name in main.branch_names())
+    return [Line.of(main), *map(Line.of, branches)]
+
+
+def live_roots(metadata: TableMetadata) -> list[Root]:
+    """All snapshots, tags and changelogs of main and of all branches."""
+    return [root for line in lines(metadata) for root in line.roots()]
+
+
+@dataclass(frozen=True)
+class MetadataFiles:
+    """Names in the folder ``manifest`` and in ``statistics``; `indexes` has the columns of `INDEX_COLUMNS`."""
+
+    lists: frozenset[str]
+    manifests: frozenset[str]
+    index_manifests: frozenset[str]
+    statistics: frozenset[str]
+    indexes: pl.DataFrame
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names in ``manifest``."""
+        return self.lists | self.manifests | self.index_manifests
+
+
+def metadata_files(roots: Sequence[Root], *, gone: bool = False) -> MetadataFiles:
+    """The files besides data files that roots need.
+
+    Args:
+        gone: the roots are being removed, and some of their files may be removed already.
+
+    Raises:
+        FileMissing: a file of a root is not there, unless `gone`. CorruptFile: it cannot be read.
+    """
+    lists = {stored for root in roots for stored in (*data_lists(root), *changelog_lists(root))}
+    frames = read_lists(roots, sorted(lists), gone=gone)
+    manifests = pl.concat([pl.Series(dtype=pl.String), *(frame["_FILE_NAME"] for frame in frames.values())]).unique()
+    whole = [root.snapshot for root in roots if root.kind != RootKind.CHANGELOG]
+    index_manifests = sorted({snapshot.index_manifest for snapshot in whole if snapshot.index_manifest is not None})
+    return MetadataFiles(
+        lists=frozenset(name for name, _ in lists),
+        manifests=frozenset(manifests.to_list()),
+        index_manifests=frozenset(index_manifests),
+        statistics=frozenset(snapshot.statistics for snapshot in whole if snapshot.statistics is not None),
+        indexes=_index_files(roots, index_manifests, gone=gone),
+    )
+
+
+def _index_files(roots: Sequence[Root], index_manifests: Sequence[str], *, gone: bool) -> pl.DataFrame:
+    none = pl.DataFrame(schema=INDEX_COLUMNS)
+    if not index_manifests:
+        return none
+    metadata = roots[0].metadata
+    files = [(metadata.paths.manifest(name), None) for name in index_manifests]
+    frames = decoded_files(
+        metadata, files, lambda found: [decode_index_manifest(*file) for file in found], missing_ok=gone
+    )
+    found = pl.concat([none, *frames.values()])
+    return found.filter(pl.col("_KIND") == ADD).unique("_FILE_NAME", maintain_order=True)
+
+
+def data_lists(root: Root) -> tuple[Stored, ...]:
+    """Names and sizes of base and delta list, when the root needs them."""
+    snapshot = root.snapshot
+    base = (snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    return (base, delta_list(root)) if root.keeps_data else ()
+
+
+def delta_list(root: Root) -> Stored:
+    return root.snapshot.delta_manifest_list, root.snapshot.delta_manifest_list_size
+
+
+def changelog_lists(root: Root) -> tuple[Stored, ...]:
+    """Name and size of the changelog list, when the root has one and needs it."""
+    snapshot = root.snapshot
+    if root.kind == RootKind.TAG or snapshot.changelog_manifest_list is None:
+        return ()
+    return ((snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),)
+
+
+def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = False) -> dict[Stored, pl.DataFrame]:
+    """The manifests of each list, by its name and size; missing lists are left out when the roots are `gone`."""
+    stored = dict.fromkeys(lists)
+    if not stored:
+        return {}
+    metadata = roots[0].metadata
+    by_path = {(metadata.paths.manifest(name), size): (name, size) for name, size in stored}
+    frames = decoded_files(metadata, [*by_path], decode_manifest_lists, missing_ok=gone)
+    return {by_path[path]: frame for path, frame in frames.items()}
+
+
+def read_entries(
+    roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
+) -> list[pl.DataFrame | None]:
+    """`named` of the entries of each frame of manifests, in order; None where a manifest is missing, when `gone`.
+
+    Some manifests of a root are missing when their removal was interrupted. What the others say is half of the truth
+    then (the removal of a file of which the addition is lost), and was acted upon before any manifest was removed.
+    """
+    return [None if found is None else named(found) for found in _entries_of(roots, manifests, gone=gone)]
+
+
+def _entries_of(
+    roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
+) -> list[pl.DataFrame | None]:
+    """The entries of each frame of manifests; the manifests of all of them are read together."""
+    if not manifests:
+        return []
+    metadata = roots[0].metadata
+    files = [
+        [(metadata.paths.manifest(name), size) for name, size in frame.select("_FILE_NAME", "_FILE_SIZE").iter_rows()]
+        for frame in manifests
+    ]
+    distinct = list(dict.fromkeys(file for group in files for file in group))
+    frames = decoded_files(metadata, distinct, decode_manifests, missing_ok=gone)
+    none = pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
+    return [
+        pl.concat([none, *(frames[file] for file in group)]) if all(file in frames for file in group) else None
+        for group in files
+    ]
+
+
+def no_names() -> pl.DataFrame:
+    """What `named` gives for no entries."""
+    return pl.DataFrame(schema=_ENTRIES)
+
+
+def named(entries: pl.DataFrame) -> pl.DataFrame:
+    """Names of the files of entries and of the files beside them, as rows of their own with the kind of the entry."""
+    files = entries.select(*_ENTRIES)
+    beside = entries.filter(pl.col("_EXTRA_FILES").list.len() > 0)
+    if not beside.height:
+        return files
+    folder = pl.col("_EXTERNAL_PATH").str.replace(r"[^/]*$", "")
+    extra = (
+        beside.select(*(name for name in _ENTRIES if name != "_FILE_NAME"), _FILE_NAME=pl.col("_EXTRA_FILES"))
+        .explode("_FILE_NAME")
+        .with_columns((folder + pl.col("_FILE_NAME")).alias("_EXTERNAL_PATH"))
+        .select(*_ENTRIES)
+    )
+    return pl.concat([files, extra])
+
+
+@dataclass(frozen=True)
+class _Among:
+    """The files in question: which manifests may have them, by their partitions, and which entries are of them."""
+
+    files: pl.DataFrame
+    schema: TableSchema
+    predicate: Predicate
+    where: str
+
+    @classmethod
+    def of(cls, metadata: TableMetadata, files: pl.DataFrame) -> _Among:
+        schema = metadata.latest_schema()
+        return cls(files, schema, _one_of(files["_PARTITION"].unique(), schema, metadata.where), metadata.where)
+
+    def manifests(self, listed: pl.DataFrame) -> pl.DataFrame:
+        if self.predicate == ALWAYS or not listed.height:
+            return listed
+        return listed.filter(partitions_overlap(listed, self.schema, self.predicate, self.where))
+
+    def entries(self, entries: pl.DataFrame) -> pl.DataFrame:
+        """Those of the files, and whatever has files beside it: these may be in question too."""
+        named = entries["_FILE_NAME"].is_in(self.files["_FILE_NAME"].implode())
+        return entries.filter(named | (entries["_EXTRA_FILES"].list.len() > 0))
+
+
+def live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) -> pl.DataFrame:
+    """`KEY` of the data files that roots need, those beside them included, and changelog files not.
+
+    Args:
+        among: the files in question, with the columns `KEY`; of others nothing is said. None: all files.
+
+    Raises:
+        FileMissing, CorruptFile: a manifest cannot be read.
+    """
+    keeping = _distinct(root for root in roots if root.keeps_data)
+    if not keeping:
+        return no_names().select(*KEY)
+    wanted = None if among is None else _Among.of(keeping[0].metadata, among)
+    following = _following(keeping)
+    parts = [_names_of_delta(following, wanted)] if following else []
+    parts += [_names_of_whole(root, wanted) for root in keeping if root not in following]
+    return pl.concat([part.select(*KEY) for part in parts]).unique()
+
+
+def _distinct(roots: Iterable[Root]) -> list[Root]:
+    """One root of each state and manner of needing it."""
+    return list({(root.kind == RootKind.CHANGELOG, root.snapshot.delta_manifest_list): root for root in roots}.values())
+
+
+def _following(roots: Sequence[Root]) -> list[Root]:
+    """Roots of which only the delta counts: changelogs, and snapshots whose predecessor is there."""
+    ids = {(root.metadata.branch, root.id) for root in roots if root.kind == RootKind.SNAPSHOT}
+    return [
+        root
+        for root in roots
+        if root.kind == RootKind.CHANGELOG
+        or (root.kind == RootKind.SNAPSHOT and (root.metadata.branch, root.id - 1) in ids)
+    ]
+
+
+def _names_of_delta(roots: Sequence[Root], among: _Among | None) -> pl.DataFrame:
+    """What snapshots added, and what changelogs without files of their own have from writers, added or removed."""
+    frames = read_lists(roots, map(delta_list, roots))
+    listed = [frames[delta_list(root)] for root in roots]
+    parts = read_entries(roots, [frame if among is None else among.manifests(frame) for frame in listed])
+    needed = (part.filter(_needed_of_delta(root)) for root, part in zip(roots, parts) if part is not None)
+    return pl.concat([no_names(), *needed])
+
+
+def _needed_of_delta(root: Root) -> pl.Expr:
+    written = pl.col("_FILE_SOURCE").fill_null(WRITTEN) == WRITTEN
+    return written if root.kind == RootKind.CHANGELOG else pl.col("_KIND") == ADD
+
+
+def names_of_gone(root: Root) -> pl.DataFrame:
+    """`named` of the live files of a root that goes; none when some of its manifests have gone already."""
+    lists = set(data_lists(root))
+    frames = read_lists([root], lists, gone=True)
+    if len(frames) < len(lists):
+        return no_names()
+    (entries,) = _entries_of([root], [pl.concat([frames[stored] for stored in data_lists(root)])], gone=True)
+    return no_names() if entries is None else named(resolved(entries))
+
+
+def _names_of_whole(root: Root, among: _Among | None) -> pl.DataFrame:
+    """`named` of the live files of a root."""
+    frames = read_lists([root], data_lists(root))
+    listed = pl.concat([frames[stored] for stored in data_lists(root)])
+    listed = listed if among is None else among.manifests(listed)
+    (entries,) = _entries_of([root], [listed])
+    assert entries is not None
+    entries = entries if among is None else among.entries(entries)
+    return named(resolved(entries) if listed["_NUM_DELETED_FILES"].sum() else entries)
+
+
+def _one_of(partitions: pl.Series, schema: TableSchema, where: str) -> Predicate:
+    """True for these partitions, and for others that have each value from one of them."""
+    if not schema.partition_keys or len(partitions) > MOST_PARTITIONS:
+        return ALWAYS
+    columns = decode_columns(partitions, [schema.by_name[name].type for name in schema.partition_keys], where=where)
+    if any(column.dtype.is_float() for column in columns):  # NaN equals nothing
+        return ALWAYS
+    return conjunction(*(_value_of(name, column) for name, column in zip(schema.partition_keys, columns)))
+
+
+def _value_of(name: str, column: pl.Series) -> Predicate:
+    known = Leaf(name, Op.IN, tuple(column.drop_nulls().unique().to_list()))
+    return Or((known, Leaf(name, Op.IS_NULL))) if column.null_count() else known
+
+
+def changelog_names(roots: Sequence[Root], *, gone: bool = False) -> pl.DataFrame:
+    """`KEY` and external path of the changelog files that roots added, those beside them included."""
+    frames = read_lists(roots, [stored for root in roots for stored in changelog_lists(root)], gone=gone)
+    none = no_names()
+    parts = read_entries(roots, [*frames.values()], gone=gone) if frames else []
+    found = pl.concat([none, *(part for part in parts if part is not None)])
+    names = found.filter(pl.col("_KIND") == ADD).unique(KEY, maintain_order=True)
+    check_segments(names["_FILE_NAME"], roots[0].metadata.where if roots else "")
+    return names

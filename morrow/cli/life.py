@@ -1,0 +1,105 @@
+"""The commands for the life of a table: tags, branches, rollback, and what removes files. `app` takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from morrow.cli import arguments as arg
+from morrow.cli.arguments import Format
+
+
+def tags(
+    path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
+) -> None:
+    """The tags, by the ids of their snapshots."""
+    from morrow.cli import names
+
+    names.tags(path, branch, form, output)
+
+
+def tag(
+    path: arg.TablePath,
+    name: arg.TagName,
+    snapshot: arg.Snapshot = None,
+    timestamp: arg.Timestamp = None,
+    branch: arg.Branch = None,
+    time_retained: arg.Retained = None,
+    rename: arg.Rename = None,
+    delete: arg.Delete = False,
+) -> None:
+    """Name a snapshot, the newest if none is given, so that it stays when others expire; or rename or delete a tag."""
+    from morrow.cli import names
+
+    names.tag(path, name, snapshot, timestamp, branch, time_retained, rename, delete)
+
+
+def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
+    """The branches besides main, with the newest snapshot of each."""
+    from morrow.cli import names
+
+    names.branches(path, form, output)
+
+
+def branch(
+    path: arg.TablePath,
+    name: arg.BranchName,
+    snapshot: arg.Snapshot = None,
+    tag: arg.Tag = None,
+    rename: arg.Rename = None,
+    fast_forward: arg.FastForward = False,
+    delete: arg.Delete = False,
+) -> None:
+    """Make a branch of main, empty or from a snapshot or tag; or rename or delete one, or fast-forward main to it."""
+    from morrow.cli import names
+
+    names.branch(path, name, snapshot, tag, rename, fast_forward, delete)
+
+
+def rollback(
+    path: arg.TablePath,
+    snapshot: arg.Snapshot = None,
+    tag: arg.Tag = None,
+    timestamp: arg.Timestamp = None,
+    branch: arg.Branch = None,
+) -> None:
+    """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need."""
+    from morrow.cli import maintenance
+
+    maintenance.rollback(path, snapshot, tag, timestamp, branch)
+
+
+def expire(
+    path: arg.TablePath,
+    retain_max: arg.RetainMax = None,
+    retain_min: arg.RetainMin = None,
+    older_than: arg.OlderThan = None,
+    max_deletes: arg.MaxDeletes = None,
+    branch: arg.Branch = None,
+) -> None:
+    """Remove old snapshots, with the files that only they need. What is not given is as the table's options say."""
+    from morrow.cli import maintenance
+
+    maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch)
+
+
+def orphans(
+    path: arg.TablePath,
+    older_than: arg.OlderThan = None,
+    delete: arg.Remove = False,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """The files that no snapshot, tag or branch names, older than a day if not said otherwise; or remove them."""
+    from morrow.cli import maintenance
+
+    maintenance.orphans(path, older_than, delete, form, output)
+
+
+def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
+    """Write the hints LATEST and EARLIEST anew where they are wrong, in all branches; shows what was changed."""
+    from morrow.cli import maintenance
+
+    maintenance.repair(path, form, output)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (tags, tag, branches, branch, rollback, expire, orphans, repair)

@@ -1,0 +1,90 @@
+"""``morrow rollback``, ``expire``, ``orphans`` and ``repair``: what removes states and files."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import typer
+
+import morrow
+from morrow.cli.arguments import Format
+from morrow.cli.output import write_rows
+from morrow.cli.progress import working
+from morrow.cli.writing import tell
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.options.tagging import time_span
+from morrow.engine.plan.time_travel import to_millis
+
+ORPHAN = pa.schema([("path", pa.string())])
+HINT = pa.schema(
+    [
+        ("branch", pa.string()),
+        ("folder", pa.string()),
+        ("name", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.int64()),
+    ]
+)
+"""A hint that was changed: the text that stood in it, and the id that does now; null: there is no file."""
+
+
+def rollback(path: str, snapshot: int | None, tag: str | None, timestamp: str | None, branch: str | None) -> None:
+    """Make an earlier state the newest one."""
+    tell(morrow.open(path, branch=branch).rollback(snapshot=snapshot, tag=tag, timestamp=timestamp))
+
+
+def expire(
+    path: str,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: str | None,
+    max_deletes: int | None,
+    branch: str | None,
+) -> None:
+    """Remove old snapshots."""
+    age = _age(older_than)
+    with working("expiring"):
+        count = morrow.open(path, branch=branch).expire_snapshots(retain_max, retain_min, age, max_deletes)
+    removed = "1 snapshot" if count == 1 else f"{count} snapshots"
+    typer.echo(f"{removed} removed" if count else "nothing to do")
+
+
+def orphans(path: str, older_than: str | None, delete: bool, form: Format, output: Path | None) -> None:
+    """Write the paths of orphan files, and how large they are together to standard error; remove them on demand."""
+    age = _age(older_than)
+    with working("looking for orphan files"):
+        found = morrow.open(path).remove_orphan_files(age, dry_run=not delete)
+    write_rows(ORPHAN, pa.table({"path": found.paths}, ORPHAN).to_batches(), form, output)
+    if found.count:
+        done = "removed" if found.removed else "not removed: give --delete"
+        typer.echo(f"{found.bytes:,} bytes, {done}", err=True)
+
+
+def repair(path: str, form: Format, output: Path | None) -> None:
+    """Write the hints that were wrong."""
+    with working("looking at hints"):
+        changed = morrow.open(path).repair()
+    write_rows(HINT, pa.Table.from_pylist([asdict(hint) for hint in changed], HINT).to_batches(), form, output)
+
+
+def _age(text: str | None) -> dt.timedelta | int | None:
+    """An age, or epoch milliseconds. A bare number is a moment, as with --timestamp: taken for an age, it would be
+    one of milliseconds, and nearly everything would be older.
+
+    Raises:
+        InvalidArgument: neither.
+    """
+    if text is None:
+        return None
+    for read in (to_millis, time_span):
+        try:
+            return read(text)
+        except InvalidArgument:
+            continue
+    raise InvalidArgument(
+        f"--older-than {text!r} is neither an age such as '7 d' (units ms, s, min, h, d) "
+        "nor a time such as '2024-05-14 12:00:00'"
+    )

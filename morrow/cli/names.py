@@ -1,0 +1,128 @@
+"""``morrow tags``, ``tag``, ``branches`` and ``branch``: names of states, and lines of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import typer
+
+import morrow
+from morrow.cli.arguments import Format
+from morrow.cli.output import write_rows
+from morrow.cli.progress import working
+from morrow.cli.scans import metadata_of
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot, Tag
+from morrow.readers.system.references import duration_text
+
+TAG = pa.schema(
+    [
+        ("name", pa.string()),
+        ("snapshot", pa.int64()),
+        ("time", pa.timestamp("ms", "UTC")),
+        ("total_records", pa.int64()),
+        ("create_time", pa.timestamp("us")),
+        ("time_retained", pa.string()),
+    ]
+)
+"""`create_time` is of the clock on the wall where the tag was made; `time_retained` is an ISO duration."""
+
+BRANCH = pa.schema(
+    [
+        ("name", pa.string()),
+        ("snapshot", pa.int64()),
+        ("time", pa.timestamp("ms", "UTC")),
+        ("total_records", pa.int64()),
+    ]
+)
+
+
+def tags(path: str, branch: str | None, form: Format, output: Path | None) -> None:
+    """Write the tags, by the ids of their snapshots."""
+    with working("reading tags"):
+        found = [_tag(tag) for tag in morrow.open(path, branch=branch).tags]
+    write_rows(TAG, pa.Table.from_pylist(found, TAG).to_batches(), form, output)
+
+
+def tag(
+    path: str,
+    name: str,
+    snapshot: int | None,
+    timestamp: str | None,
+    branch: str | None,
+    time_retained: str | None,
+    rename: str | None,
+    delete: bool,
+) -> None:
+    """Make a tag, or rename or delete it."""
+    made_of = {"--snapshot": snapshot, "--timestamp": timestamp, "--time-retained": time_retained}
+    _check_single(made_of, {"--rename": rename, "--delete": delete})
+    tags = morrow.open(path, branch=branch).tags
+    if delete:
+        tags.delete(name)
+        typer.echo(f"tag {name} deleted")
+    elif rename is not None:
+        tags.rename(name, rename)
+        typer.echo(f"tag {name} renamed to {rename}")
+    else:
+        made = tags.create(name, snapshot, time_retained, timestamp=timestamp)
+        typer.echo(f"tag {name}: snapshot {made.snapshot.id}")
+
+
+def branches(path: str, form: Format, output: Path | None) -> None:
+    """Write the branches besides main, with the newest snapshot of each."""
+    with working("reading branches"):
+        table = morrow.open(path)
+        newest = {name: metadata_of(table.on_branch(name)).latest_snapshot() for name in table.branches}
+    found = [{"name": name, **_state(snapshot)} for name, snapshot in newest.items()]
+    write_rows(BRANCH, pa.Table.from_pylist(found, BRANCH).to_batches(), form, output)
+
+
+def branch(
+    path: str,
+    name: str,
+    snapshot: int | None,
+    tag: str | None,
+    rename: str | None,
+    fast_forward: bool,
+    delete: bool,
+) -> None:
+    """Make a branch of main, or rename or delete one, or fast-forward main to it."""
+    made_of = {"--snapshot": snapshot, "--tag": tag}
+    _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--delete": delete})
+    branches = morrow.open(path).branches
+    if delete:
+        branches.delete(name)
+        typer.echo(f"branch {name} deleted")
+    elif rename is not None:
+        branches.rename(name, rename)
+        typer.echo(f"branch {name} renamed to {rename}")
+    elif fast_forward:
+        branches.fast_forward(name)
+        typer.echo(f"main is what the branch {name} is")
+    else:
+        branches.create(name, tag=tag, snapshot=snapshot)
+        typer.echo(f"branch {name} made")
+
+
+def _check_single(made_of: Mapping[str, object], changes: Mapping[str, object]) -> None:
+    """A change goes with no other, nor with what something new is made of. Raises `InvalidArgument`."""
+    wanted = [option for option, value in changes.items() if value not in (None, False)]
+    given = [option for option, value in made_of.items() if value is not None]
+    if len(wanted) > 1 or (wanted and given):
+        raise InvalidArgument(f"{', '.join(wanted + given)}: one thing at a time; nothing was changed")
+
+
+def _tag(tag: Tag) -> dict[str, Any]:
+    retained = None if tag.time_retained is None else duration_text(tag.time_retained)
+    return {"name": tag.name, **_state(tag.snapshot), "create_time": tag.create_time, "time_retained": retained}
+
+
+def _state(snapshot: Snapshot | None) -> dict[str, Any]:
+    """Of a branch without snapshots: nothing, which is null."""
+    if snapshot is None:
+        return {}
+    return {"snapshot": snapshot.id, "time": snapshot.time, "total_records": snapshot.total_record_count}

@@ -1,0 +1,220 @@
+"""What keeps a table alive for years: expiry, rollback, and the cleaning of files that nobody needs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import AsOf, Time, to_millis, travel_of
+
+if TYPE_CHECKING:
+    from morrow.engine.format.snapshot import Tag
+    from morrow.tags import Retained
+    from morrow.writers.cleaning.orphans import OrphanFiles
+    from morrow.writers.cleaning.purge import Purged
+    from morrow.writers.cleaning.repair import RepairedHint
+
+Other = TypeVar("Other")
+Age = dt.timedelta | Time
+"""An age (`timedelta`), or a moment as `to_millis` takes them."""
+
+
+class Maintenance:
+    """The part of `Table` that removes. What a snapshot, tag, branch or consumer needs is never removed."""
+
+    _metadata: TableMetadata
+
+    # Expiry
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: Age | None = None,
+        max_deletes: int | None = None,
+    ) -> int:
+        """Remove old snapshots, with the files that only they need. Tags, branches and consumers keep theirs.
+
+        Args:
+            retain_max: snapshots to keep at most; older ones go whatever their age (``snapshot.num-retained.max``).
+            retain_min: snapshots to keep at least, whatever their age (``snapshot.num-retained.min``).
+            older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``).
+            max_deletes: snapshots to remove at most in this call (``snapshot.expire.limit``).
+
+            What is not given is as the table's options say; Paimon's defaults are 10 at least, and one hour.
+
+        Returns: how many snapshots were removed.
+
+        Raises:
+            InvalidArgument: numbers that contradict each other.
+            StorageError: a file could not be deleted; call again.
+        """
+        from morrow.writers.expiry.snapshots import expire_snapshots
+
+        _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
+        return expire_snapshots(
+            self._metadata,
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than_millis=_moment(older_than),
+            max_deletes=max_deletes,
+        )
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: Age | None = None,
+        max_deletes: int | None = None,
+    ) -> int:
+        """Remove old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
+        ``changelog.time-retained``). Arguments, result and errors as in `expire_snapshots`.
+        """
+        from morrow.writers.expiry.changelogs import expire_changelogs
+
+        _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
+        return expire_changelogs(
+            self._metadata,
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than_millis=_moment(older_than),
+            max_deletes=max_deletes,
+        )
+
+    # Rollback
+
+    def rollback(
+        self,
+        to: AsOf | Snapshot | None = None,
+        *,
+        snapshot: int | Snapshot | None = None,
+        tag: str | None = None,
+        timestamp: Time | None = None,
+    ) -> Snapshot:
+        """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need.
+
+        Args:
+            to: a snapshot id, one of `Table.snapshots`, the name of a tag, or a time, as ``as_of`` in `Table.scan`.
+            snapshot, tag, timestamp: the same, one meaning each.
+
+        Returns: the snapshot that is the newest now.
+
+        Raises:
+            InvalidArgument: nothing to roll back to was given, or more than one.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: it is not there; nothing was removed.
+        """
+        from morrow.writers.rollback.rollback import rollback
+
+        travel = travel_of(_id(to), snapshot=_id(snapshot), tag=tag, timestamp=timestamp)
+        if travel.is_latest:
+            raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
+        # An id may have been given again since the snapshot was looked at: then it is this one that is meant, or none.
+        given = [value for value in (to, snapshot) if isinstance(value, Snapshot)]
+        return rollback(self._metadata, given[0] if given else travel)
+
+    def create_tag_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
+        """Tag the first snapshot that was committed at or after a time; see `Tags.create_from_timestamp`."""
+        from morrow.tags import Tags
+
+        return Tags(self._metadata).create_from_timestamp(name, timestamp, time_retained)
+
+    # Partitions and files
+
+    def expire_partitions(
+        self,
+        expiration_time: dt.timedelta | str | None = None,
+        *,
+        strategy: str | None = None,
+        timestamp_formatter: str | None = None,
+        timestamp_pattern: str | None = None,
+        max_expires: int | None = None,
+        now: dt.datetime | None = None,
+    ) -> list[dict[str, Any]]:
+        """Drop the partitions that are too old. What is not given is as the options ``partition.*`` of the table say.
+
+        Args:
+            expiration_time: the age, as a `timedelta` or in Paimon's form (``"7 d"``).
+            strategy: ``values-time``, the time that the partition's values tell, or ``update-time``, its last write.
+            timestamp_formatter, timestamp_pattern: how the values tell a time (``yyyyMMdd``, ``$dt $hour:00:00``).
+            max_expires: partitions to drop at most.
+            now: what ages are counted to; without a zone on this machine's clock. None is now.
+
+        Returns: the partitions dropped, by column.
+
+        Raises:
+            InvalidArgument: no age is known, or the table has no partitions. CommitConflict: as `drop_partition`.
+        """
+        from morrow.writers.expiry.partitions import expire_partitions
+
+        return expire_partitions(
+            self._metadata,
+            expiration_time=expiration_time,
+            strategy=strategy,
+            timestamp_formatter=timestamp_formatter,
+            timestamp_pattern=timestamp_pattern,
+            max_expires=max_expires,
+            now=now,
+        )
+
+    def remove_orphan_files(self, older_than: Age | None = None, dry_run: bool = True) -> OrphanFiles:
+        """Find files that no snapshot, changelog, tag or branch names, as killed writers leave them, and remove them.
+
+        Args:
+            older_than: only files that were last changed before this moment, or are of this age (one day if not given):
+                a writer that has not committed yet has younger files. It must be longer than any write takes.
+            dry_run: only tell which they are.
+
+        Raises:
+            InvalidArgument: a moment that is not past.
+            CorruptFile, FileMissing: metadata that cannot be read; nothing was removed.
+        """
+        from morrow.writers.cleaning.orphans import remove_orphan_files
+
+        if not isinstance(dry_run, bool):
+            raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
+        return remove_orphan_files(self._metadata, older_than_millis=_moment(older_than), dry_run=dry_run)
+
+    def purge(self, older_than: Age | None = None) -> Purged:
+        """Empty the table for good: rows, branches, tags, consumers, changelogs and old snapshots go with their files.
+
+        Schema and options stay, and so do files younger than `older_than` (one day if not given) that nobody names: a
+        writer may be about to commit them.
+
+        Raises:
+            InvalidArgument: the table is a branch. StorageError: a file could not be deleted; call again.
+        """
+        from morrow.writers.cleaning.purge import purge
+
+        return purge(self._metadata, older_than_millis=_moment(older_than))
+
+    def repair(self) -> list[RepairedHint]:
+        """Write the hints LATEST and EARLIEST anew where they are missing or wrong; returns what was changed.
+
+        Morrow does not trust them, but Java Paimon fails on a LATEST that is too high.
+        """
+        from morrow.writers.cleaning.repair import repair
+
+        return repair(self._metadata)
+
+
+def _id(value: Snapshot | Other) -> int | Other:
+    return value.id if isinstance(value, Snapshot) else value
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+            raise InvalidArgument(f"{name} must be a whole number, not {count!r}")
+
+
+def _moment(age: Age | None) -> int | None:
+    """Epoch milliseconds of a moment, or of now minus an age."""
+    if age is None or isinstance(age, int):
+        return None if age is None else to_millis(age)
+    try:
+        return to_millis(dt.datetime.now(dt.UTC) - age if isinstance(age, dt.timedelta) else age)
+    except (OverflowError, InvalidArgument) as error:
+        raise InvalidArgument(f"older_than = {age!r} is neither an age, as a timedelta, nor a time: {error}") from error

@@ -1,0 +1,226 @@
+"""The tags of a table: made, looked at, changed and deleted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot, Tag
+from morrow.engine.options.tagging import time_span
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import Time, at_time, to_millis
+from morrow.history import html_table
+
+Retained: TypeAlias = dt.timedelta | float | str | None
+"""How long a tag stays: a `timedelta`, seconds, or text such as ``1 d``."""
+
+
+class Tags:
+    """Named snapshots that expiry leaves alone."""
+
+    HEADERS = ("name", "snapshot", "time", "records", "created", "retained")
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._metadata = metadata
+
+    # Looking
+
+    def list(self) -> Sequence[Tag]:
+        """All tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known, ``.create_time``."""
+        return self._metadata.tags()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tags, sorted."""
+        return tuple(self._metadata.tag_names())
+
+    def get(self, name: str) -> Tag:
+        """Raises `TagNotFound`."""
+        return self._metadata.tag(name)
+
+    def previous(self, name: str) -> Tag | None:
+        """The last tag whose snapshot was committed before that of this one; None when it is the first.
+
+        Raises `TagNotFound`.
+        """
+        here = self.get(name).snapshot.time_millis
+        earlier = [tag for tag in self.list() if tag.snapshot.time_millis < here]
+        return max(earlier, key=_place, default=None)
+
+    def next(self, name: str) -> Tag | None:
+        """The first tag whose snapshot was committed after that of this one; None when it is the last.
+
+        Raises `TagNotFound`.
+        """
+        here = self.get(name).snapshot.time_millis
+        later = [tag for tag in self.list() if tag.snapshot.time_millis > here]
+        return min(later, key=_place, default=None)
+
+    # Making
+
+    def create(
+        self,
+        name: str,
+        snapshot: int | Snapshot | None = None,
+        time_retained: Retained = None,
+        ignore_if_exists: bool = False,
+        *,
+        timestamp: Time | None = None,
+    ) -> Tag:
+        """Give a snapshot a name that keeps it, with all its files, when it expires.
+
+        Args:
+            name: no number, and nothing with / or \\ in it.
+            snapshot: an id, or one of `Table.snapshots`; None for the newest. An expired one can get another name
+                while a tag keeps it.
+            time_retained: how long the tag stays: a timedelta, seconds, or text such as ``'1 d'``. None for
+                ``tag.default-time-retained``, or for ever.
+            ignore_if_exists: when there is a tag of this name, leave it as it is and return it.
+            timestamp: tag the newest snapshot that was committed at or before this time.
+
+        Raises:
+            InvalidArgument: the call is wrong. AlreadyExists: there is such a tag.
+            SnapshotNotFound, SnapshotExpired: there is no such snapshot, or not any more; no tag was made.
+        """
+        from morrow.writers.tags.creation import create_tag
+
+        if snapshot is not None and timestamp is not None:
+            raise InvalidArgument("give only one of snapshot, timestamp")
+        found = snapshot if timestamp is None else at_time(self._metadata, to_millis(timestamp))
+        span = _span(time_retained)
+        return create_tag(self._metadata, name, found, time_retained=span, ignore_if_exists=ignore_if_exists)
+
+    def create_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
+        """Tag the first snapshot that was committed at or after a time, alive or kept by a tag.
+
+        Raises as `create`; `SnapshotNotFound`: all are older.
+        """
+        from morrow.writers.tags.creation import create_tag, first_since
+
+        found = first_since(self._metadata, to_millis(timestamp))
+        return create_tag(self._metadata, name, found, time_retained=_span(time_retained))
+
+    def create_due(self, now: dt.datetime | None = None) -> Sequence[Tag]:
+        """Make the automatic tags that are due (``tag.automatic-creation`` by process time or watermark).
+
+        Commits do so by themselves; call it from a scheduler where a table stands still for long. It then commits an
+        empty snapshot to carry the tag.
+
+        Args:
+            now: what time it is (what has no zone is in UTC); None for the clock.
+
+        Returns: the tags that were made.
+        """
+        from morrow.writers.tags.automatic import create_due
+
+        if now is not None and not isinstance(now, dt.datetime):
+            raise InvalidArgument(f"now must be a datetime, not {now!r}")
+        moment = now.replace(tzinfo=dt.UTC) if now is not None and now.tzinfo is None else now
+        return create_due(self._metadata, now=moment)
+
+    # Changing
+
+    def rename(self, name: str, new_name: str) -> Tag:
+        """Give a tag another name.
+
+        Raises:
+            TagNotFound, AlreadyExists. InvalidArgument: a name that no tag can have.
+        """
+        from morrow.writers.tags.changing import rename_tag
+
+        return rename_tag(self._metadata, name, new_name)
+
+    def replace(self, name: str, snapshot: int | Snapshot | None = None, time_retained: Retained = None) -> Tag:
+        """Let a tag name another snapshot (None: the newest), for the time given (None: for ever).
+
+        What only its old snapshot needs is removed.
+
+        Raises:
+            TagNotFound, SnapshotNotFound, SnapshotExpired, InvalidArgument: nothing was changed.
+        """
+        from morrow.writers.tags.changing import replace_tag
+
+        return replace_tag(self._metadata, name, snapshot, time_retained=_span(time_retained))
+
+    # Deleting
+
+    def delete(self, name: str, ignore_if_not_exists: bool = False) -> bool:
+        """Delete a tag and the files that nothing else needs; False when there was none.
+
+        Raises:
+            TagNotFound: there is none, and that is not to be ignored.
+            StorageError: the tag is gone, some files are not; the next maintenance removes them.
+        """
+        from morrow.writers.tags.deletion import delete_tag
+
+        return delete_tag(self._metadata, name, ignore_if_not_exists=ignore_if_not_exists)
+
+    def expire(self, older_than: dt.timedelta | Time | None = None) -> Sequence[str]:
+        """Delete the tags that have stayed as long as they were to; returns their names.
+
+        Args:
+            older_than: delete tags that were made before this moment, or that are of this age, as well. A tag without
+                an end does not say when it was made; the time of its file counts.
+        """
+        from morrow.writers.tags.retention import expire_tags
+
+        return expire_tags(self._metadata, older_than=_moment(older_than))
+
+    # Being looked at
+
+    def __iter__(self) -> Iterator[Tag]:
+        return iter(self.list())
+
+    def __len__(self) -> int:
+        return len(self._metadata.tag_names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._metadata.tag_names()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{tag.name}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.HEADERS, [_row(tag) for tag in self.list()])
+
+
+def _place(tag: Tag) -> tuple[int, int, str]:
+    return tag.snapshot.time_millis, tag.snapshot.id, tag.name
+
+
+def _row(tag: Tag) -> tuple[str, ...]:
+    records, created, retained = tag.snapshot.total_record_count, tag.create_time, tag.time_retained
+    return (
+        tag.name,
+        str(tag.snapshot.id),
+        tag.snapshot.time.isoformat(sep=" ", timespec="milliseconds"),
+        "" if records is None else str(records),
+        "" if created is None else created.isoformat(sep=" ", timespec="milliseconds"),
+        "" if retained is None else str(retained),
+    )
+
+
+def _span(retained: Retained) -> dt.timedelta | None:
+    if retained is None or isinstance(retained, dt.timedelta):
+        return retained
+    if isinstance(retained, str):
+        return time_span(retained)
+    if isinstance(retained, bool) or not isinstance(retained, (int, float)):
+        raise InvalidArgument(f"time_retained is a timedelta, seconds, or text such as '1 d', not {retained!r}")
+    try:
+        return dt.timedelta(seconds=retained)
+    except (OverflowError, ValueError) as error:
+        raise InvalidArgument(f"time_retained cannot be {retained!r} seconds; leave it out to keep the tag") from error
+
+
+def _moment(age: dt.timedelta | Time | None) -> dt.datetime | None:
+    if age is None:
+        return None
+    try:
+        if isinstance(age, dt.timedelta):
+            return dt.datetime.now(dt.UTC) - age
+        return dt.datetime.fromtimestamp(0, tz=dt.UTC) + dt.timedelta(milliseconds=to_millis(age))
+    except (OverflowError, InvalidArgument) as error:
+        raise InvalidArgument(f"older_than = {age!r} is neither an age, as a timedelta, nor a time: {error}") from error

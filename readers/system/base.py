@@ -1,0 +1,128 @@
+"""What a system table is, and the state of a table that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import polars as pl
+
+from morrow.engine.errors import ColumnNotFound
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.types import DataField, DataType, parse_atomic
+from morrow.engine.options import TableOptions
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import Travel, resolve, travel_of_options
+from morrow.readers.dtypes import polars_schema
+
+Fields: TypeAlias = tuple[DataField, ...]
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table as one question sees it: its newest state, or the one that `travel` leads to.
+
+    Everything is looked up once, on first use, so that the answers to one question belong together. The ``scan.*``
+    options stored with the table lead to a snapshot where `travel` does not.
+    """
+
+    metadata: TableMetadata
+    travel: Travel = field(default_factory=Travel)
+
+    @cached_property
+    def newest_schema(self) -> TableSchema:
+        return self.metadata.latest_schema()
+
+    @cached_property
+    def options(self) -> TableOptions:
+        """The options of today, whatever the time that is looked at, as in Java."""
+        return self.metadata.options(self.newest_schema)
+
+    @cached_property
+    def _found(self) -> tuple[Travel, Snapshot | None]:
+        travel = travel_of_options(self.options.travel) if self.travel.is_latest else self.travel
+        return travel, resolve(self.metadata, travel)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is described; None for a table that has none.
+
+        Raises:
+            SnapshotNotFound, SnapshotExpired, TagNotFound: there is nothing to travel to.
+        """
+        return self._found[1]
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema; after time travel that of the snapshot. Raises as `snapshot`."""
+        travel, snapshot = self._found
+        travelled = not travel.is_latest and snapshot is not None
+        return self.metadata.schema(snapshot.schema_id) if travelled and snapshot else self.newest_schema
+
+
+class SystemTable(Protocol):
+    """A table that is made of another one: ``t$name``."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """One line on what its rows are."""
+
+    @property
+    def travels(self) -> bool:
+        """Whether it describes a snapshot, so that time travel changes its rows."""
+
+    def fields(self, state: TableState) -> Fields:
+        """The columns: Java's names, types and nullability, in their order."""
+
+
+Make: TypeAlias = Callable[[TableState, Collection[str]], pl.DataFrame]
+"""Makes the rows of a metadata table: the columns that are asked for at least, in Morrow's dtypes."""
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """A system table whose rows come out of metadata files: made at once, without reading data."""
+
+    name: str
+    description: str
+    columns: Fields
+    make: Make
+    travels: bool = False
+
+    def fields(self, _state: TableState) -> Fields:
+        return self.columns
+
+    def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The rows in Java's order, where that has one; dtypes as `morrow.readers.dtypes.polars_schema` of the fields.
+
+        Args:
+            columns: output columns in order, None for all. What others would cost is not spent.
+
+        Raises:
+            ColumnNotFound: no such column.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: there is nothing to travel to.
+            CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read.
+        """
+        names = [column.name for column in self.columns]
+        wanted = names if columns is None else list(columns)
+        for name in wanted:
+            if name not in names:
+                raise ColumnNotFound(f"${self.name} has no column {name!r}; its columns are {', '.join(names)}")
+        return self.make(state, frozenset(wanted)).select(wanted)
+
+
+def columns_of(**types: str | DataType) -> Fields:
+    """Columns by name and type; their ids count from 0, as in Java."""
+    kinds = {name: parse_atomic(kind) if isinstance(kind, str) else kind for name, kind in types.items()}
+    return tuple(DataField(number, name, kind) for number, (name, kind) in enumerate(kinds.items()))
+
+
+def frame_of(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
+    """A frame of rows given as Python values: for the metadata that is files itself (snapshots, schemas, tags)."""
+    return pl.DataFrame(list(rows), schema=polars_schema(columns), orient="row")

@@ -1,0 +1,171 @@
+"""Tables about all tables of a catalog: Paimon's database ``sys``.
+
+They are ``all_tables``, ``all_partitions``, ``all_table_options`` and ``catalog_options``; Paimon itself calls the
+first two ``sys.tables`` and ``sys.partitions``. What only other catalogs know (owners, counts) is null, as in Java.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from morrow.engine.catalog.filesystem import SYSTEM_DATABASE, FilesystemCatalog
+from morrow.engine.errors import TableNotFound
+from morrow.engine.format.binary_row import decode_columns, python_rows
+from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.options.parsing import integer
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.readers.system.base import Fields, TableState, columns_of, frame_of
+from morrow.readers.system.nearest import nearest
+from morrow.readers.system.partitions import partition_sums, real_buckets
+
+TABLES_COLUMNS = columns_of(
+    database_name="STRING",
+    table_name="STRING",
+    table_type="STRING",
+    partitioned="BOOLEAN",
+    primary_key="BOOLEAN",
+    owner="STRING",
+    created_at="BIGINT",
+    created_by="STRING",
+    updated_at="BIGINT",
+    updated_by="STRING",
+    record_count="BIGINT",
+    file_size_in_bytes="BIGINT",
+    file_count="BIGINT",
+    last_file_creation_time="BIGINT",
+)
+PARTITIONS_COLUMNS = columns_of(
+    database_name="STRING",
+    table_name="STRING",
+    partition_name="STRING",
+    record_count="BIGINT",
+    file_size_in_bytes="BIGINT",
+    file_count="BIGINT",
+    last_file_creation_time="BIGINT",
+    done="BOOLEAN",
+)
+TABLE_OPTIONS_COLUMNS = columns_of(database_name="STRING", table_name="STRING", key="STRING", value="STRING")
+CATALOG_OPTIONS_COLUMNS = columns_of(key="STRING NOT NULL", value="STRING NOT NULL")
+
+Make: TypeAlias = Callable[[FilesystemCatalog], pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table about a catalog; `make` gives its rows, in Morrow's dtypes, by database and table."""
+
+    name: str
+    description: str
+    columns: Fields
+    make: Make
+
+
+def _each_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, TableMetadata]]:
+    for database in catalog.databases():
+        for table in catalog.tables(database):
+            yield database, table, catalog.table(f"{database}.{table}")
+
+
+def _options_of(metadata: TableMetadata) -> Mapping[str, str]:
+    """The options of a table, with its place as Paimon's catalogs add it."""
+    return {**metadata.latest_schema().options, "path": metadata.store.url(metadata.root)}
+
+
+def _tables(catalog: FilesystemCatalog) -> pl.DataFrame:
+    return frame_of(TABLES_COLUMNS, (_table(*place) for place in _each_table(catalog)))
+
+
+def _table(database: str, name: str, metadata: TableMetadata) -> tuple[Any, ...]:
+    schema = metadata.latest_schema()
+    options = schema.options
+    owner, created_by, updated_by = (options.get(key) for key in ("owner", "createdBy", "updatedBy"))
+    created, updated = (
+        integer(options, key, 0, metadata.where) if key in options else None for key in ("createdAt", "updatedAt")
+    )
+    kind, has_partitions, has_key = options.get("type", "table"), bool(schema.partition_keys), bool(schema.primary_keys)
+    audit = (owner, created, created_by, updated, updated_by)
+    return database, name, kind, has_partitions, has_key, *audit, None, None, None, None
+
+
+def _partitions(catalog: FilesystemCatalog) -> pl.DataFrame:
+    parts = [frame_of(PARTITIONS_COLUMNS, [])]
+    for database, table, metadata in _each_table(catalog):
+        state = TableState(metadata)
+        sums = partition_sums(state, ["_PARTITION"], real_buckets(state)) if state.schema.partition_keys else None
+        if sums is None:
+            continue
+        times = [_instant(local) for local in sums["last_update_time"].to_physical().to_list()]
+        parts.append(
+            sums.select(
+                pl.lit(database).alias("database_name"),
+                pl.lit(table).alias("table_name"),
+                pl.Series("partition_name", _names(state, sums["_PARTITION"]), dtype=pl.String),
+                *("record_count", "file_size_in_bytes", "file_count"),
+                pl.Series("last_file_creation_time", times, dtype=pl.Int64),
+                pl.lit(False).alias("done"),
+            ).sort("partition_name")
+        )
+    return pl.concat(parts)
+
+
+def _names(state: TableState, stored: pl.Series) -> list[str]:
+    """The folders of partitions as they would be named if names needed no escapes."""
+    schema, options, where = state.schema, state.options, state.metadata.where
+    types = [schema.by_name[name].type for name in schema.partition_keys]
+    rows = python_rows(decode_columns(stored, types, where=where), where=where)
+    default, legacy = options.partition_default_name, options.legacy_partition_name
+    folders = [
+        partition_path(row, types, schema.partition_keys, default_name=default, legacy_name=legacy) for row in rows
+    ]
+    return [unescape_path_name(folder) for folder in folders]
+
+
+def _instant(local: int | None) -> int | None:
+    """Epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
+    if local is None:
+        return None
+    seconds, millis = divmod(local, 1000)
+    return int(time.mktime((*time.gmtime(seconds)[:8], -1))) * 1000 + millis
+
+
+def _table_options(catalog: FilesystemCatalog) -> pl.DataFrame:
+    rows = (
+        (database, table, key, value)
+        for database, table, metadata in _each_table(catalog)
+        for key, value in sorted(_options_of(metadata).items())
+    )
+    return frame_of(TABLE_OPTIONS_COLUMNS, rows)
+
+
+def _catalog_options(catalog: FilesystemCatalog) -> pl.DataFrame:
+    # Credentials are options too, of the store: they are not told.
+    return frame_of(CATALOG_OPTIONS_COLUMNS, [("warehouse", catalog.store.url(catalog.root))])
+
+
+_TABLES = (
+    CatalogTable("all_tables", "tables of all databases", TABLES_COLUMNS, _tables),
+    CatalogTable("all_partitions", "partitions of all tables, with sums", PARTITIONS_COLUMNS, _partitions),
+    CatalogTable("all_table_options", "options of all tables", TABLE_OPTIONS_COLUMNS, _table_options),
+    CatalogTable("catalog_options", "options of the catalog", CATALOG_OPTIONS_COLUMNS, _catalog_options),
+)
+CATALOG_TABLES: Mapping[str, CatalogTable] = {table.name: table for table in _TABLES}
+ALIASES: Mapping[str, str] = {"tables": "all_tables", "partitions": "all_partitions"}
+"""Paimon's own names, under which they lie in its database ``sys``."""
+
+
+def catalog_table(name: str) -> CatalogTable:
+    """The table of this name, in lower or upper case, with or without the database ``sys`` before it.
+
+    Raises:
+        TableNotFound: there is none.
+    """
+    plain = name.lower().removeprefix(f"{SYSTEM_DATABASE}.")
+    found = CATALOG_TABLES.get(ALIASES.get(plain, plain))
+    if found is None:
+        raise TableNotFound(f"a catalog has no system table {name!r}; {nearest(plain, [*CATALOG_TABLES])}")
+    return found

@@ -1,0 +1,149 @@
+"""Values as Java's ``toString`` shows them, in whole columns: the form of keys and statistics in ``$files``.
+
+====================  =======================================================================
+BOOLEAN               ``true``
+integers, DATE, TIME  the number; a DATE is its epoch day, a TIME its millisecond of the day
+FLOAT, DOUBLE         ``1.0E10``, ``NaN``: Java's digits
+DECIMAL               all digits of its scale
+CHAR, VARCHAR         itself
+BINARY, VARBINARY     lower-case hex (Java shows ``[B@`` and an address, which is different in every process)
+TIMESTAMP             ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits; LTZ in UTC
+====================  =======================================================================
+
+Nested values are in no statistics. Casts to STRING, with which partitions are shown, have other forms: see
+`morrow.readers.casts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from morrow.engine.format import types as t
+from morrow.engine.format.binary_row import decode_columns
+from morrow.readers.casts import arrow_cast
+from morrow.readers.dtypes import to_arrow_array, to_series
+from morrow.readers.system.real_text import real_texts
+
+NULL = "null"
+NANOS_PER_MILLI = 1_000_000
+NANOS_PER_MICRO = 1_000
+NANOS_PER_UNIT = {"ms": NANOS_PER_MILLI, "us": NANOS_PER_MICRO, "ns": 1}
+NANOS_MASK = 0xFFFFFFFF
+"""The part of a TIMESTAMP's slot that holds its nanoseconds within the millisecond."""
+MICROS = 6
+LAST_YEAR = 200_000
+"""Years beyond this, either way, are more than Polars can print."""
+MILLIS_PER_YEAR = 31_556_952_000
+
+
+def java_order(name: str) -> bytes:
+    """A sort key: names in the order of Java's strings, which compare by UTF-16 code units."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def texts_of(values: pl.Series, kind: t.DataType) -> pl.Series:
+    """The text of each value, a String series; null stays null. `values` are as `decode_columns` gives them."""
+    return _TEXTS.get(kind.__class__, _no_text)(values, kind)
+
+
+def stored_texts(
+    rows: pl.Series, types: Sequence[t.DataType], columns: Sequence[int], *, where: str
+) -> list[pl.Series]:
+    """The text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
+
+    Args:
+        types: the types of all fields. columns: the indexes of the fields wanted.
+
+    Raises:
+        CorruptFile: a row does not have these fields.
+    """
+    finer = [i for i in columns if _has_nanos(types[i])]
+    coarse = [t.TimestampType(precision=MICROS) if i in finer else kind for i, kind in enumerate(types)]
+    slots = [t.BigIntType() if i in finer else kind for i, kind in enumerate(types)]
+    values = decode_columns(rows, coarse, where=where, columns=columns, unrepresentable="null")
+    beyond = dict(zip(finer, decode_columns(rows, slots, where=where, columns=finer), strict=True))
+    return [
+        local_date_time(value, (beyond[i] & NANOS_MASK) % NANOS_PER_MICRO) if i in beyond else texts_of(value, types[i])
+        for i, value in zip(columns, values, strict=True)
+    ]
+
+
+def _has_nanos(kind: t.DataType) -> bool:
+    """Whether Polars holds the type in nanoseconds, which reach from 1677 to 2262 only."""
+    return isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MICROS
+
+
+def joined_texts(parts: Sequence[tuple[str, pl.Series]], brackets: str, height: int) -> pl.Series:
+    """``{a=1, b=null}`` of prefixes and texts, a row for each of `height`; `brackets` are the two around them."""
+    pieces: list[pl.Expr | pl.Series] = []
+    for number, (prefix, texts) in enumerate(parts):
+        pieces += [pl.lit((", " if number else brackets[0]) + prefix), texts.fill_null(NULL)]
+    pieces.append(pl.lit(brackets[1] if parts else brackets))
+    return pl.select(pl.concat_str(pieces)).to_series() if parts else pl.Series([brackets]).new_from_index(0, height)
+
+
+def local_date_time(values: pl.Series, more_nanos: pl.Series | None = None) -> pl.Series:
+    """``2024-01-31T07:00:00.5`` as Java's LocalDateTime shows it, of a Datetime series.
+
+    `more_nanos`: nanoseconds that come on top of the microseconds. Times some 200,000 years from 1970 are null.
+    """
+    assert isinstance(values.dtype, pl.Datetime)
+    nanos_per_tick = NANOS_PER_UNIT[values.dtype.time_unit]
+    ticks_per_second = 1000 * NANOS_PER_MILLI // nanos_per_tick
+    ticks = values.to_physical()
+    limit = LAST_YEAR * MILLIS_PER_YEAR * NANOS_PER_MILLI // nanos_per_tick
+    times = values.dt.replace_time_zone(None)
+    if ticks.abs().max() is not None and not ticks.is_between(-limit, limit).all():
+        times = times.set(~ticks.is_between(-limit, limit), None)
+    extra = pl.lit(0, dtype=pl.Int64) if more_nanos is None else more_nanos
+    frame = pl.DataFrame({"time": times, "ticks": ticks}).select(
+        pl.col("time").dt.strftime("%Y-%m-%dT%H:%M").alias("minute"),
+        pl.col("time").dt.second().alias("second"),
+        (pl.col("ticks") % ticks_per_second * nanos_per_tick + extra).alias("nanos"),
+    )
+    minute, second, nanos = pl.col("minute"), pl.col("second"), pl.col("nanos")
+    seconds = pl.format("{}:{}", minute, second.cast(pl.String).str.zfill(2))
+    return frame.select(
+        pl.when((second == 0) & (nanos == 0))
+        .then(minute)
+        .when(nanos == 0)
+        .then(seconds)
+        .when(nanos % NANOS_PER_MILLI == 0)
+        .then(_fraction(seconds, nanos // NANOS_PER_MILLI, 3))
+        .when(nanos % NANOS_PER_MICRO == 0)
+        .then(_fraction(seconds, nanos // NANOS_PER_MICRO, 6))
+        .otherwise(_fraction(seconds, nanos, 9))
+    ).to_series()
+
+
+def _fraction(seconds: pl.Expr, fraction: pl.Expr, digits: int) -> pl.Expr:
+    return pl.format("{}.{}", seconds, fraction.cast(pl.String).str.zfill(digits))
+
+
+def _plain(values: pl.Series, _kind: t.DataType) -> pl.Series:
+    return values.cast(pl.String)
+
+
+def _by_cast(values: pl.Series, kind: t.DataType) -> pl.Series:
+    """Where ``toString`` and the cast to STRING agree."""
+    string = t.VarCharType()
+    return to_series(values.name, arrow_cast(to_arrow_array(values, kind), kind, string), string)
+
+
+_TEXTS: dict[type[t.DataType], Callable[[pl.Series, Any], pl.Series]] = {
+    **dict.fromkeys((t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType), _plain),
+    **dict.fromkeys((t.CharType, t.VarCharType), _plain),
+    **dict.fromkeys((t.FloatType, t.DoubleType), real_texts),
+    t.DecimalType: _by_cast,
+    **dict.fromkeys((t.BinaryType, t.VarBinaryType), lambda values, _: values.bin.encode("hex")),
+    **dict.fromkeys((t.TimestampType, t.LocalZonedTimestampType), lambda values, _: local_date_time(values)),
+    t.DateType: lambda values, _: values.to_physical().cast(pl.String),
+    t.TimeType: lambda values, _: (values.to_physical() // NANOS_PER_MILLI).cast(pl.String),
+}
+
+
+def _no_text(values: pl.Series, _kind: t.DataType) -> pl.Series:
+    return pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))

@@ -1,0 +1,122 @@
+"""System tables made of the table's own rows: ``$audit_log``, ``$binlog``, ``$ro``, ``$row_tracking``.
+
+Each is a scan of the table that reads more than usual (row kinds, row ids, deleted keys) or less (the top level only),
+so columns, filters, limits and time travel reach the files as in any other scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.schema import ROW_ID_FIELD, ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
+from morrow.engine.format.types import DataField
+from morrow.engine.options import TableOptions
+from morrow.engine.options.parsing import flag, integer
+from morrow.engine.plan.planner import ScanRequest
+from morrow.readers.system.base import Fields, TableState
+from morrow.readers.system.binlog import packed_field
+
+COMPACTION_TRIGGER = 5
+"""The default of ``num-sorted-run.compaction-trigger``; ``num-levels`` is one more unless it is given."""
+
+Adapt: TypeAlias = Callable[[ScanRequest, str], ScanRequest]
+"""What has to be read instead, given a scan of the table and where that is."""
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """A system table whose rows are read by a scan.
+
+    `leading` and `trailing` are its columns before and after those of the table, by schema and options. `packed`: each
+    column is an array, of the row's value, or of those before and after an update.
+    """
+
+    name: str
+    description: str
+    adapt: Adapt
+    leading: Callable[[TableOptions, str], Fields] = lambda _options, _where: ()
+    trailing: Fields = ()
+    packed: bool = False
+    travels: bool = True
+
+    @property
+    def tells_kinds(self) -> bool:
+        """Whether each row says what was done: such tables can tell of changes too."""
+        return self.leading is _with_kinds
+
+    def fields(self, state: TableState) -> Fields:
+        return self.fields_of(state.schema, state.options, state.metadata.where)
+
+    def fields_of(self, schema: TableSchema, options: TableOptions, where: str) -> Fields:
+        """The columns for this version of the schema.
+
+        Raises:
+            InvalidArgument: the table has a column of such a name.
+        """
+        leading = self.leading(options, where)
+        for field in (*leading, *self.trailing):
+            if field.name in schema.by_name:
+                raise InvalidArgument(
+                    f"{where}: the table has a column {field.name!r} of its own, which ${self.name} would show twice"
+                )
+        return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
+
+    def request(self, request: ScanRequest, where: str) -> ScanRequest:
+        """The scan that gives these rows, from one of the table.
+
+        Raises:
+            Unsupported: the table has nothing of the kind.
+        """
+        extra = (*self.leading(request.options, where), *self.trailing)
+        return replace(self.adapt(request, where), extra=extra)
+
+    def _shown(self, field: DataField) -> DataField:
+        return packed_field(field) if self.packed else field
+
+
+def _with_kinds(options: TableOptions, where: str) -> Fields:
+    numbered = flag(options.raw, "table-read.sequence-number.enabled", False, where)
+    return (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD) if numbered else (ROWKIND_FIELD,)
+
+
+def _all_kinds(request: ScanRequest, where: str) -> ScanRequest:
+    numbered = SEQUENCE_NUMBER_FIELD in _with_kinds(request.options, where)
+    if numbered and not request.schema.primary_keys:
+        raise Unsupported("sequence numbers of rows without a primary key", where=where)
+    return replace(request, keeps_retractions=True)
+
+
+def _top_level(request: ScanRequest, where: str) -> ScanRequest:
+    if not request.schema.primary_keys:
+        return request
+    trigger = integer(request.options.raw, "num-sorted-run.compaction-trigger", COMPACTION_TRIGGER, where)
+    return replace(request, least_level=integer(request.options.raw, "num-levels", trigger + 1, where) - 1)
+
+
+def _tracked(request: ScanRequest, where: str) -> ScanRequest:
+    if not request.options.row_tracking:
+        raise Unsupported(
+            "row ids of a table that does not track them", where=where, hint="its option 'row-tracking.enabled' is off"
+        )
+    return request
+
+
+AUDIT_LOG = RowTable(
+    "audit_log", f"rows with their kind in the column {ROWKIND}, deleted keys among them", _all_kinds, _with_kinds
+)
+BINLOG = RowTable(
+    "binlog", "as audit_log, each column an array: an update has its value before and after", _all_kinds, _with_kinds,
+    packed=True,
+)  # fmt: skip
+READ_OPTIMIZED = RowTable("ro", "rows of the top level only: fast, and as old as the last full compaction", _top_level)
+ROW_TRACKING = RowTable(
+    "row_tracking",
+    "rows with their ids and the snapshot that wrote them",
+    _tracked,
+    trailing=(ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD),
+)
+
+ROW_TABLES = (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)

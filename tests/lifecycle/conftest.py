@@ -1,0 +1,53 @@
+"""Tables to interrupt, and what they hold before and after."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from morrow.engine.io.durability import fsync_disabled
+from tests.lifecycle.observed import State, observe
+from tests.lifecycle.operations import OPERATIONS, table_at
+
+
+class Templates:
+    """One table for each past, made when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pasts: dict[str, tuple[Path, State]] = {}
+        self._afterwards: dict[str, State] = {}
+        self._copies = 0
+
+    def states(self, name: str) -> tuple[State, State]:
+        """What is read before and after the operation."""
+        before = self._past(name)[1]
+        if name not in self._afterwards:
+            done = self.copy(name)
+            with fsync_disabled():
+                OPERATIONS[name].run(table_at(done))
+                self._afterwards[name] = observe(done)
+            assert (before == self._afterwards[name]) == OPERATIONS[name].changes_nothing
+        return before, self._afterwards[name]
+
+    def copy(self, name: str) -> str:
+        """A table as it is before the operation; each has a place of its own, as metadata is cached by path."""
+        self._copies += 1
+        return str(shutil.copytree(self._past(name)[0], self._folder / str(self._copies) / "db.db" / "t"))
+
+    def _past(self, name: str) -> tuple[Path, State]:
+        """The table and what is read of it."""
+        make = OPERATIONS[name].make
+        if make.__name__ not in self._pasts:
+            path = self._folder / make.__name__ / "db.db" / "t"
+            with fsync_disabled():
+                make(str(path))
+                self._pasts[make.__name__] = (path, observe(str(path)))
+        return self._pasts[make.__name__]
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    return Templates(tmp_path_factory.mktemp("templates"))

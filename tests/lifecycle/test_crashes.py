@@ -1,0 +1,83 @@
+"""Maintenance killed, or failing, at each of its file operations: the table is whole, and the next call completes it.
+
+`make test` tries some faults of each act of maintenance, always the same ones; `make test-long` tries all.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from morrow.engine.errors import MorrowError
+from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import LocalStore
+from tests.lifecycle.checks import check_interrupted, check_repeated
+from tests.lifecycle.conftest import Templates
+from tests.lifecycle.operations import OPERATIONS, table_at
+from tests.support.faulty_store import ERRORS, KILLS, Fault, FaultKind, FaultyStore
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.lifecycle.operations", "morrow.writing"])
+NEVER = 1 << 62
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+SAMPLE = 2
+"""Faults tried of each act in `make test`."""
+
+
+def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[Fault]:
+    """What may happen at which of its file operations."""
+    chance = random.Random(name)
+    tried = kinds if LONG else chance.sample(kinds, SAMPLE)
+    every = [[Fault(number, kind) for number in range(_operations(name, kind, templates))] for kind in tried]
+    return [fault for one in every for fault in (one if LONG else chance.sample(one, min(1, len(one))))]
+
+
+def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
+    """How many file operations there are that a fault of this kind can come at."""
+    store = FaultyStore(LocalStore(), Fault(NEVER, kind))
+    with fsync_disabled():
+        OPERATIONS[name].run(table_at(templates.copy(name), store))
+    return store.counted
+
+
+def _run(name: str, path: str, fault: Fault) -> None:
+    """What the process does that is killed."""
+    with fsync_disabled():
+        OPERATIONS[name].run(table_at(path, FaultyStore(LocalStore(), fault)))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_killed(name: str, templates: Templates) -> None:
+    before, after = templates.states(name)
+    for fault in faults(name, KILLS, templates):
+        path = templates.copy(name)
+        process = PROCESSES.Process(target=_run, args=(name, path, fault))
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL, f"{fault}: exit code {process.exitcode}"
+        with fsync_disabled():
+            check_interrupted(path, before, after)
+            check_repeated(path, OPERATIONS[name], after)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_failed(name: str, templates: Templates) -> None:
+    """A typed error or success, and nothing in between."""
+    before, after = templates.states(name)
+    for fault in faults(name, ERRORS, templates):
+        path = templates.copy(name)
+        store = FaultyStore(LocalStore(), fault)
+        error: MorrowError | None = None
+        with fsync_disabled():
+            try:
+                OPERATIONS[name].run(table_at(path, store))
+            except MorrowError as caught:
+                error = caught
+            found = check_interrupted(path, before, after)
+            assert error is not None or found == after, f"acknowledged and not done: {store.failed}"
+            check_repeated(path, OPERATIONS[name], after)

@@ -1,0 +1,127 @@
+"""System tables of tables that are made here: what the golden tables do not show."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, TableNotFound
+from morrow.readers.dtypes import polars_schema
+from morrow.readers.system.base import MetadataTable, TableState
+from morrow.readers.system.files import FILES
+from morrow.readers.system.partitions import BUCKETS, PARTITIONS
+from morrow.readers.system.references import BRANCHES
+from morrow.readers.system.registry import SYSTEM_TABLES, system_table
+from morrow.readers.system.schemas import AGGREGATION_FIELDS, OPTIONS, SCHEMAS
+from morrow.readers.system.snapshots import SNAPSHOTS
+
+METADATA = [table for table in SYSTEM_TABLES.values() if isinstance(table, MetadataTable)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> morrow.Table:
+    catalog = morrow.Catalog(tmp_path)
+    return catalog.create_table(
+        "db.sales",
+        schema="dt STRING, id BIGINT, amount INT COMMENT 'in cents'",
+        primary_keys=["dt", "id"],
+        partition_keys=["dt"],
+        options={
+            "bucket": 1,
+            "merge-engine": "aggregation",
+            "fields.amount.aggregate-function": "sum",
+            "fields.amount.ignore-retract": True,
+        },
+    )
+
+
+def state(table: morrow.Table) -> TableState:
+    return TableState(table._metadata)
+
+
+def upsert(table: morrow.Table, *rows: tuple[str, int, int]) -> None:
+    table.upsert(pl.DataFrame(rows, schema={"dt": pl.String, "id": pl.Int64, "amount": pl.Int32}, orient="row"))
+
+
+@pytest.mark.parametrize("system", METADATA, ids=lambda system: system.name)
+def test_a_table_without_snapshots_has_empty_system_tables_of_the_right_types(
+    system: MetadataTable, table: morrow.Table
+) -> None:
+    rows = system.rows(state(table))
+    assert rows.schema == polars_schema(system.columns)
+    assert bool(rows.height) == (system in (SCHEMAS, OPTIONS, AGGREGATION_FIELDS))
+
+
+@pytest.mark.parametrize("system", METADATA, ids=lambda system: system.name)
+def test_the_rows_have_the_types_of_the_fields_whatever_columns_are_asked_for(
+    system: MetadataTable, table: morrow.Table
+) -> None:
+    upsert(table, ("d1", 1, 5))
+    now = state(table)
+    assert system.rows(now).schema == polars_schema(system.columns)
+    for column in system.columns:
+        assert system.rows(now, [column.name]).schema == polars_schema([column])
+
+
+def test_aggregation_fields_tell_the_functions_with_their_options(table: morrow.Table) -> None:
+    rows = AGGREGATION_FIELDS.rows(state(table)).rows()
+    assert rows[2] == (
+        "amount",
+        "INT",
+        "[sum, true]",
+        "[fields.amount.aggregate-function, fields.amount.ignore-retract]",
+        "in cents",
+    )
+    assert rows[0] == ("dt", "STRING NOT NULL", "[]", "[]", None)
+
+
+def test_partitions_and_buckets_count_what_is_left(table: morrow.Table) -> None:
+    """Two files in d1, of which one key is written twice: rows count before they are merged."""
+    upsert(table, ("d1", 1, 5), ("d2", 1, 5))
+    upsert(table, ("d1", 1, 6), ("d1", 2, 7))
+    counted = ["partition", "record_count", "file_count"]
+    assert PARTITIONS.rows(state(table), counted).rows() == [("dt=d1", 3, 2), ("dt=d2", 1, 1)]
+    assert BUCKETS.rows(state(table), ["partition", "bucket", "record_count"]).rows() == [
+        ("{d1}", 0, 3),
+        ("{d2}", 0, 1),
+    ]
+
+    table.compact(full=True)
+    assert PARTITIONS.rows(state(table), counted).rows() == [("dt=d1", 2, 1), ("dt=d2", 1, 1)]
+
+
+def test_files_lie_where_the_table_was_opened(table: morrow.Table) -> None:
+    upsert(table, ("d1", 1, 5))
+    (path,) = FILES.rows(state(table), ["file_path"])["file_path"]
+    assert path.startswith(f"{table.path}/dt=d1/bucket-0/")
+    assert Path(path).is_file()
+
+
+def test_a_branch_was_made_when_its_folder_changed(table: morrow.Table) -> None:
+    folder = Path(table.path) / "branch" / "branch-dev" / "schema"
+    folder.mkdir(parents=True)
+    ((name, created),) = BRANCHES.rows(state(table)).rows()
+    changed = dt.datetime.fromtimestamp(folder.parent.stat().st_mtime)
+    assert name == "dev"
+    assert abs(created - changed) < dt.timedelta(milliseconds=1)
+
+
+def test_a_state_answers_all_questions_about_one_snapshot(table: morrow.Table) -> None:
+    upsert(table, ("d1", 1, 5))
+    before = state(table)
+    assert before.snapshot is not None
+    upsert(table, ("d1", 2, 5))
+    assert FILES.rows(before).height == 1
+    assert SNAPSHOTS.rows(state(table))["snapshot_id"].to_list() == [1, 2]
+
+
+def test_names_are_found_in_any_case_and_wrong_ones_are_errors(table: morrow.Table) -> None:
+    assert system_table("FILES") is FILES
+    with pytest.raises(TableNotFound, match=r"no system table 'file'.*snapshots"):
+        system_table("file")
+    with pytest.raises(ColumnNotFound, match=r"\$files has no column 'size'.*file_size_in_bytes"):
+        FILES.rows(state(table), ["size"])

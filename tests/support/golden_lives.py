@@ -1,0 +1,92 @@
+"""Golden cases in which states come and go, done over again by Morrow, and which files both have left."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.time_travel import Travel
+from morrow.writers.expiry.snapshots import expire_snapshots
+from morrow.writers.rollback.rollback import rollback
+from morrow.writers.tags.changing import rename_tag, replace_tag
+from morrow.writers.tags.creation import create_tag
+from morrow.writers.tags.deletion import delete_tag
+from tests.support.golden_replay import GoldenReplay
+
+CREATE_TAG = re.compile(r"createTag (?P<name>.+?)(?: from (?P<id>\d+)| (?P<of>\d+) PT(?P<hours>\d+)H)?")
+
+
+class GoldenLife(GoldenReplay):
+    """Expires, tags and rolls back too."""
+
+    def do(self, operation: Mapping[str, Any]) -> None:
+        words = operation["op"].split()
+        if words[0] in STATES:
+            STATES[words[0]](self.of_morrow, operation["op"])
+        else:
+            super().do(operation)
+
+
+def _create_tag(metadata: TableMetadata, text: str) -> None:
+    given = CREATE_TAG.fullmatch(text)
+    assert given is not None, text
+    number = given["id"] or given["of"]
+    retained = dt.timedelta(hours=int(given["hours"])) if given["hours"] else None
+    create_tag(metadata, given["name"], int(number) if number else None, time_retained=retained)
+
+
+def _expire(metadata: TableMetadata, text: str) -> None:
+    """Java was told to retain nothing for its age."""
+    numbers = dict(pair.split("=") for pair in text.split()[1:])
+    most, least = int(numbers["max"]), int(numbers["min"])
+    expire_snapshots(metadata, retain_max=most, retain_min=least, older_than_millis=time.time_ns())
+
+
+def _roll_back(metadata: TableMetadata, text: str) -> None:
+    *_, last = text.split()
+    rollback(metadata, Travel(tag=last) if "tag" in text.split() else Travel(snapshot=int(last)))
+
+
+def _consume(metadata: TableMetadata, text: str) -> None:
+    for pair in text.split()[1:]:
+        name, _, following = pair.partition("=")
+        Consumers(metadata).record(name, int(following))
+
+
+STATES: Mapping[str, Callable[[TableMetadata, str], object]] = {
+    "createTag": _create_tag,
+    "deleteTag": lambda metadata, text: delete_tag(metadata, text.split(" ", 1)[1]),
+    "renameTag": lambda metadata, text: rename_tag(metadata, *text.split()[1:]),
+    "replaceTag": lambda metadata, text: replace_tag(metadata, text.split()[1], int(text.split()[2])),
+    "expireSnapshots": _expire,
+    "rollbackTo": _roll_back,
+    "consumers": _consume,
+}
+"""What is done by the first word of an operation."""
+
+
+def left(metadata: TableMetadata) -> dict[str, Any]:
+    """What is there of a table, without names that are drawn by lot: which states, and how many files of each kind."""
+    root = Path(metadata.root)
+    counted = Counter(
+        f"{path.parent.relative_to(root)}/{path.name.split('-')[0]}"
+        for path in root.rglob("*")
+        if path.is_file() and path.parent.name not in ("snapshot", "tag", "changelog", "schema", "consumer")
+    )
+    hints = {path: path.read_text() for folder in ("snapshot", "changelog") for path in (root / folder).glob("[A-Z]*")}
+    # Java writes it with the first commit, Morrow when the table begins elsewhere than at its first snapshot.
+    hints.setdefault(root / "snapshot" / "EARLIEST", str(metadata.snapshot_ids()[0]))
+    return {
+        "snapshots": metadata.snapshot_ids(),
+        "tags": {tag.name: tag.snapshot.id for tag in metadata.tags()},
+        "changelogs": sorted(path.name for path in (root / "changelog").glob("changelog-*")),
+        "hints": {str(path.relative_to(root)): text for path, text in hints.items()},
+        "files": dict(counted),
+    }

@@ -1,0 +1,75 @@
+"""Snapshots of given times, for tests of tags: files without data, as no committer could make them at will."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+
+from morrow.engine.format.snapshot import Snapshot, snapshot_json
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from tests.support import commits
+
+UTC_DAYS = {"sink.process-time-zone": "UTC"}
+"""Tests must not depend on where they run."""
+
+
+def table(
+    folder: Path, *times: str, options: Mapping[str, str] | None = None, store: FileStore | None = None
+) -> TableMetadata:
+    """A table with a snapshot of each time (ISO text, in UTC), beginning with 1."""
+    metadata = commits.table(folder, options={**UTC_DAYS, **(options or {})}, store=store)
+    for i, time in enumerate(times, 1):
+        add_snapshot(metadata, i, time)
+    return metadata
+
+
+def add_snapshot(
+    metadata: TableMetadata,
+    snapshot_id: int,
+    time: str,
+    *,
+    watermark: str | None = None,
+    identifier: int = BATCH_COMMIT_IDENTIFIER,
+) -> Snapshot:
+    """Commit nothing at this time."""
+    snapshot = Snapshot(
+        id=snapshot_id,
+        schema_id=0,
+        base_manifest_list=f"manifest-list-{snapshot_id}-0",
+        delta_manifest_list=f"manifest-list-{snapshot_id}-1",
+        commit_user="somebody",
+        commit_identifier=identifier,
+        commit_kind="APPEND",
+        time_millis=millis(time),
+        watermark=None if watermark is None else millis(watermark),
+        total_record_count=0,
+        delta_record_count=0,
+        next_row_id=0,
+    )
+    metadata.store.write(metadata.paths.snapshot(snapshot_id), snapshot_json(snapshot))
+    metadata.store.write(f"{metadata.paths.snapshot_dir}/LATEST", str(snapshot_id).encode())
+    return snapshot
+
+
+def expire(metadata: TableMetadata, *snapshot_ids: int) -> None:
+    """Remove snapshot files, as expiry does in the end."""
+    for snapshot_id in snapshot_ids:
+        assert metadata.store.delete(metadata.paths.snapshot(snapshot_id))
+
+
+def tags(metadata: TableMetadata) -> dict[str, int]:
+    """The names of all tags, and the ids of their snapshots."""
+    return {tag.name: tag.snapshot.id for tag in metadata.tags()}
+
+
+def moment(text: str) -> dt.datetime:
+    """ISO text as an instant; in UTC where it has no zone."""
+    time = dt.datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+
+
+def millis(text: str) -> int:
+    return int(moment(text).timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""Branches of a table: made, removed, renamed, and made what main is."""

@@ -1,0 +1,61 @@
+"""What a branch may be called, and which branches options rely on."""
+
+from __future__ import annotations
+
+from morrow.engine.errors import BranchNotFound, InvalidArgument
+from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.committing import OTHER_BRANCHES
+
+
+def check_new_name(name: str) -> None:
+    """Refuse what Java refuses as the name of a branch, and what is no name of one folder.
+
+    Raises:
+        InvalidArgument
+    """
+    _check_segment(name)
+    if name == MAIN_BRANCH:
+        raise InvalidArgument(f"{MAIN_BRANCH!r} is the name of the default branch; take another one")
+    if name.isdecimal():
+        raise InvalidArgument(f"{name!r} is no name of a branch: one of digits only would be taken for a snapshot id")
+
+
+def branch_folder(metadata: TableMetadata, name: str) -> str:
+    """Where the branch lies that `name` is, or would be, the name of.
+
+    Raises:
+        InvalidArgument: the main branch, or no name of a branch.
+    """
+    _check_segment(name)
+    if name == MAIN_BRANCH:
+        raise InvalidArgument(
+            f"the branch {MAIN_BRANCH!r} is the table itself: it cannot be made, removed, renamed or merged"
+        )
+    return TablePaths(metadata.root, name).branch_root
+
+
+def existing_folder(metadata: TableMetadata, name: str) -> str:
+    """Where a branch lies. Raises `BranchNotFound`, `InvalidArgument`."""
+    folder = branch_folder(metadata, name)
+    if not metadata.store.is_dir(folder):
+        known = ", ".join([MAIN_BRANCH, *metadata.branch_names()])
+        raise BranchNotFound(f"{metadata.where}: there is no branch {name!r}; the branches are {known}")
+    return folder
+
+
+def check_unused(metadata: TableMetadata, name: str, verb: str) -> None:
+    """Refuse to touch a branch that options of this table rely on. Raises `InvalidArgument`."""
+    main = metadata.on_branch(MAIN_BRANCH)
+    for options in (main.latest_schema().options, metadata.latest_schema().options):
+        for key in OTHER_BRANCHES:
+            if options.get(key) == name:
+                raise InvalidArgument(
+                    f"{metadata.where}: the branch {name!r} cannot be {verb}, since the option {key!r} names it; "
+                    "remove the option first"
+                )
+
+
+def _check_segment(name: str) -> None:
+    if not isinstance(name, str) or not name.strip() or name in (".", "..") or any(c in name for c in "/\\\0"):
+        raise InvalidArgument(f"{name!r} is no name of a branch: give a text without / and \\ that is not blank")

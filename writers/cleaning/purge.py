@@ -1,0 +1,94 @@
+"""A table emptied with all of its history: the last step before it is filled anew, or a way to give up its data.
+
+Java's ``purge_files`` does this and then removes every file that the empty table does not name, files included that a
+running writer has not committed. Here those are left until they are as old as orphan files have to be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.options.expiring import parse_expire_options
+from morrow.engine.plan.changelogs import changelog_folder, changelog_ids, changelog_path
+from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.branches.changing import delete_branch
+from morrow.writers.branches.names import check_unused
+from morrow.writers.cleaning.orphans import OrphanFiles, oldest_kept_millis, remove_orphan_files
+from morrow.writers.cleaning.repair import EARLIEST, LATEST
+from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.snapshots import expire_snapshots
+from morrow.writers.rollback.retired import finish_retired, retire
+from morrow.writers.tags.deletion import delete_tags
+from morrow.writers.target import WriteTarget
+
+ALL = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What went: names of branches, tags and consumers, numbers of snapshots and changelogs (that
+    some of them have become), orphan files."""
+
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+    consumers: tuple[str, ...]
+    changelogs: int
+    snapshots: int
+    orphans: OrphanFiles
+
+
+def purge(metadata: TableMetadata, *, older_than_millis: int | None = None) -> Purged:
+    """Remove all rows and their history: branches, tags, consumers, changelogs, all snapshots but a new, empty one.
+
+    Schemas and options stay. A call that was interrupted is completed by the next. Nothing brings the rows back.
+
+    Args:
+        older_than_millis: which orphan files go as well, as in `remove_orphan_files`; None: those older than a day.
+
+    Raises:
+        InvalidArgument: `metadata` is of another branch than main, an option of the table names one of its branches or
+            has a wrong value, or a moment that is not past; nothing was removed.
+        Unsupported: a table that Morrow does not write; nothing was removed.
+        CommitConflict: others commit all the time. StorageError: a file could not be removed; call again.
+    """
+    branches = metadata.branch_names()
+    target = _checked(metadata, branches, older_than_millis)
+    finish_retired(metadata)
+    for branch in branches:
+        delete_branch(metadata, branch)
+    tags = delete_tags(metadata, metadata.tag_names())
+    known = Consumers(metadata)
+    consumers = [name for name in known.all() if known.delete(name)]
+    if metadata.latest_snapshot() is not None:
+        TableCommit(target).truncate()
+    now = time.time_ns() // 1_000_000
+    snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now, max_deletes=ALL)
+    changelogs = _remove_changelogs(metadata)  # those as well that expiry has made of snapshots
+    orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
+    return Purged(tuple(branches), tuple(tags), tuple(consumers), changelogs, snapshots, orphans)
+
+
+def _checked(metadata: TableMetadata, branches: Sequence[str], older_than_millis: int | None) -> WriteTarget:
+    """What the table is emptied through. Raises what could end a purge half way, before anything is removed."""
+    if metadata.branch != MAIN_BRANCH:
+        raise InvalidArgument(f"{metadata.where}: a purge removes all branches; call it on the main branch")
+    for branch in branches:
+        check_unused(metadata, branch, "removed")
+    parse_expire_options(metadata.latest_schema().options, where=metadata.where)
+    oldest_kept_millis(older_than_millis)
+    return WriteTarget.of(metadata)
+
+
+def _remove_changelogs(metadata: TableMetadata) -> int:
+    ids = changelog_ids(metadata)
+    for changelog_id in ids:
+        retire(metadata, changelog_path(metadata, changelog_id))
+    finish_retired(metadata)
+    for hint in (EARLIEST, LATEST):
+        metadata.store.delete(f"{changelog_folder(metadata)}/{hint}")
+    return len(ids)

@@ -1,0 +1,82 @@
+"""The hints of a table written anew from what is there: LATEST and EARLIEST of snapshots and changelogs.
+
+LATEST becomes the newest file. EARLIEST stays as it is when its file is there, even if older ones are too: expiry
+announces with it that those are going, and the next `expire_snapshots` removes them. Otherwise it becomes the oldest
+file. Hints of an empty folder are removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from morrow.engine.errors import FileMissing
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.plan.metadata import HINT_DIGITS, TableMetadata
+
+LATEST = "LATEST"
+EARLIEST = "EARLIEST"
+FOLDERS = ("snapshot", "changelog")
+
+
+@dataclass(frozen=True)
+class RepairedHint:
+    """A hint that was changed: `folder` is snapshot or changelog, `name` is LATEST or EARLIEST.
+
+    `before` is the text that stood in it (None: there was no file), `after` the id that stands in it (None: removed).
+    """
+
+    branch: str
+    folder: str
+    name: str
+    before: str | None
+    after: int | None
+
+
+def repair(metadata: TableMetadata) -> list[RepairedHint]:
+    """Write the hints of the branch anew where they are wrong; on the main branch, those of all branches.
+
+    Call it while nobody expires snapshots: an EARLIEST that expiry sets at the same moment may be lost.
+
+    Returns: what was changed.
+
+    Raises:
+        StorageError: a hint could not be written.
+    """
+    found = [metadata]
+    if metadata.branch == MAIN_BRANCH:
+        found += [metadata.on_branch(name) for name in metadata.branch_names()]
+    return [changed for one in found for folder in FOLDERS for changed in _repaired(one, folder)]
+
+
+def _repaired(metadata: TableMetadata, folder: str) -> list[RepairedHint]:
+    place = f"{metadata.paths.branch_root}/{folder}"
+    listed = {status.name for status in metadata.store.list(place) if not status.is_dir}
+    suffixes = (name.removeprefix(f"{folder}-") for name in listed if name.startswith(f"{folder}-"))
+    ids = {int(suffix) for suffix in suffixes if suffix.isascii() and suffix.isdigit()}
+    # As late as possible: writers and expiry write hints too.
+    texts = {name: _text(metadata, f"{place}/{name}") if name in listed else None for name in (EARLIEST, LATEST)}
+    announced = _number(texts[EARLIEST])
+    wanted = {EARLIEST: announced if announced in ids else min(ids, default=None), LATEST: max(ids, default=None)}
+    changed = [
+        RepairedHint(metadata.branch, folder, name, texts[name], right)
+        for name, right in wanted.items()
+        if texts[name] != (None if right is None else str(right))
+    ]
+    for hint in changed:
+        if hint.after is None:
+            metadata.store.delete(f"{place}/{hint.name}")
+        else:
+            metadata.store.write(f"{place}/{hint.name}", str(hint.after).encode())
+    return changed
+
+
+def _text(metadata: TableMetadata, path: str) -> str | None:
+    try:
+        return metadata.store.read(path).decode(errors="replace")
+    except FileMissing:
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    digits = (text or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < HINT_DIGITS else None

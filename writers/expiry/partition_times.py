@@ -1,0 +1,96 @@
+"""The time of a partition, read off its values as ``partition.timestamp-pattern`` and ``-formatter`` say.
+
+Values are texts as Java prints its own: a DATE is its epoch days, which no formatter reads; partitions by DATE expire
+by ``update-time``. Without a formatter a time is ``yyyy-MM-dd HH:mm:ss`` or ``yyyy-MM-dd``, read leniently: digits may
+be fewer, and the 30th of February is the first or second of March.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.binary_row import Value
+from morrow.engine.format.date_patterns import MOST_YEAR, NANOS_PER_DAY, NANOS_PER_SECOND, epoch_day
+from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.types import DataField
+from morrow.engine.options.parsing import flag
+from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
+from morrow.writers.target import WriteTarget
+
+STRICT = "partition.timestamp-format.strict"
+DEFAULT_FORMAT = re.compile(
+    r"(-?[0-9]{1,10})-(-?[0-9]{1,2})-(-?[0-9]{1,2})"
+    r"(?: (-?[0-9]{1,2}):(-?[0-9]{1,2}):(-?[0-9]{1,2})(?:\.([0-9]{1,9}))?)?"
+)
+MINUS_ZERO = re.compile("-0+(?![0-9])")
+
+
+def partition_time(options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]) -> int | None:
+    """Nanoseconds from 1970-01-01 to the time of a partition, both on a clock without zone.
+
+    Args:
+        fields: the partition columns.
+        values: their values, as `decode_row` gives them.
+
+    Returns: None for a partition that has no time: a value is null, or the text of its values does not parse.
+
+    Raises:
+        Unsupported: a column type whose values have no text.
+    """
+    known = list(values) if options.pattern is not None else [values[0]]
+    if any(value is None for value in known):
+        return None
+    texts = [_java_text(value, field) for value, field in zip(known, fields)]
+    text = texts[0]
+    if options.pattern is not None:
+        text = options.pattern
+        for field, part in zip(fields, texts):  # one after the other, as Java does: $m is also found in $month
+            text = text.replace(f"${field.name}", part)
+    return default_time(text) if options.formatter is None else options.formatter.read(text)
+
+
+def partition_check(target: WriteTarget) -> Callable[[bytes], None]:
+    """What a writer asks before it begins a partition (BinaryRow): it raises where the options are strict about times.
+
+    With ``partition.timestamp-format.strict`` a partition that ``partition.timestamp-pattern`` and ``-formatter`` do
+    not read is refused with `InvalidArgument`; without either of these, there is nothing to be strict about.
+
+    Raises:
+        InvalidArgument, Unsupported: as `parse_partition_expiry`, where the table is strict.
+    """
+    raw, fields = target.schema.options, target.partition_fields
+    if not fields or not flag(raw, STRICT, False, target.where):
+        return lambda _: None
+    options = parse_partition_expiry(raw, where=target.where)
+
+    def check(partition: bytes) -> None:
+        values = target.partition_values(partition)
+        if partition_time(options, fields, values) is None:
+            named = ", ".join(f"{field.name}={value!r}" for field, value in zip(fields, values))
+            raise InvalidArgument(
+                f"{target.where}: the partition {named} is no time as 'partition.timestamp-pattern' and "
+                f"'partition.timestamp-formatter' want it; correct the rows, or take off {STRICT!r}"
+            )
+
+    return check if options.pattern is not None or options.formatter is not None else lambda _: None
+
+
+def default_time(text: str) -> int | None:
+    """A time in the default format as `partition_time` gives it, None for any other text."""
+    match = DEFAULT_FORMAT.fullmatch(text)
+    if match is None or MINUS_ZERO.search(re.sub("(?<=[0-9])-", " ", text)):
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    years, months = divmod(month - 1, 12)
+    if abs(year) > MOST_YEAR:
+        return None
+    days = epoch_day(year + years, months + 1, day)
+    seconds = (hour * 60 + minute) * 60 + second
+    return days * NANOS_PER_DAY + seconds * NANOS_PER_SECOND + int((match[7] or "").ljust(9, "0"))
+
+
+def _java_text(value: Value, field: DataField) -> str:
+    folder = partition_path([value], [field.type], ["v"], legacy_name=True)
+    return unescape_path_name(folder.removeprefix("v="))

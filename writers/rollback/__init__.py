@@ -1,0 +1,1 @@
+"""States that are given up: later snapshots and tags gone at once, the files that only they need after them."""

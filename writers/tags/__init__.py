@@ -1,0 +1,1 @@
+"""Tags: made by users and by the clock, changed, deleted with what only they need."""

@@ -1,0 +1,53 @@
+"""Tags deleted, with the files that nothing else needs.
+
+The tag is gone at once; its files go after it. They are those that no snapshot, changelog or other tag of any branch
+needs, so the files of a tag whose snapshot is alive stay, and nobody has to look for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from morrow.engine.errors import TagNotFound
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.rollback.retired import finish_retired, retire
+from morrow.writers.tags.creation import is_alive
+from morrow.writers.tags.success import remove_success
+
+
+def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool = False) -> bool:
+    """Delete a tag; False when there was none.
+
+    Raises:
+        TagNotFound: there is none, and that is not to be ignored. InvalidArgument: a name that no tag can have.
+        StorageError: the tag is gone, some of its files are not; the next maintenance removes them.
+    """
+    try:
+        metadata.tag(name)
+    except TagNotFound:
+        if not ignore_if_not_exists:
+            raise
+    return bool(delete_tags(metadata, [name]))
+
+
+def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
+    """Delete several tags, then at once what only they need; returns the names of those that were there.
+
+    Raises:
+        InvalidArgument: a name that no tag can have. StorageError: as `delete_tag`.
+    """
+    gone = [name for name in names if _given_up(metadata, name)]
+    finish_retired(metadata)
+    return gone
+
+
+def _given_up(metadata: TableMetadata, name: str) -> bool:
+    try:
+        tag = metadata.tag(name)
+    except TagNotFound:
+        return False
+    remove_success(metadata, name)
+    path = metadata.paths.tag(name)
+    if is_alive(metadata, tag.snapshot):
+        return metadata.store.delete(path)
+    return retire(metadata, path)

@@ -1,0 +1,49 @@
+"""Success files: ``tag/tag-success-file/<name>_SUCCESS``, by which other systems see that a tag is there.
+
+{
+  "creationTime" : 1715644800000,        epoch milliseconds: when the file was made
+  "modificationTime" : 1715644800000     and when it was last written
+}
+"""
+
+from __future__ import annotations
+
+from morrow.engine.errors import FileMissing
+from morrow.engine.format.json_file import built, parse_object, printed
+from morrow.engine.format.paths import segment
+from morrow.engine.plan.metadata import TAG_PREFIX, TableMetadata
+from morrow.writers.tags.names import SUCCESS_FOLDER
+
+SUFFIX = "_SUCCESS"
+CREATED = "creationTime"
+MODIFIED = "modificationTime"
+
+
+def success_path(metadata: TableMetadata, name: str) -> str:
+    """Where the success file of this tag is."""
+    folder = f"{metadata.paths.tag_dir}/{TAG_PREFIX}{SUCCESS_FOLDER}"
+    return f"{folder}/{segment(name + SUFFIX, folder)}"
+
+
+def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
+    """Say that the tag is there since `millis`; a file that says so already keeps when it was made.
+
+    Raises:
+        CorruptFile: the file that is there is damaged. StorageError: it cannot be written.
+    """
+    path = success_path(metadata, name)
+    created = _created(metadata, path)
+    metadata.store.write(path, printed({CREATED: millis if created is None else created, MODIFIED: millis}))
+
+
+def remove_success(metadata: TableMetadata, name: str) -> bool:
+    """Nobody is told of the tag any more; False when nobody was."""
+    return metadata.store.delete(success_path(metadata, name))
+
+
+def _created(metadata: TableMetadata, path: str) -> int | None:
+    try:
+        data = metadata.store.read(path)
+    except FileMissing:
+        return None
+    return built(path, lambda node: int(node[CREATED]), parse_object(data, path))

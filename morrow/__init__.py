@@ -32,7 +32,7 @@ _HOMES = {
     "open": "morrow.session",
     "sql": "morrow.catalog",
 }
-_MODULES = {"duckdb": "morrow.duckdb", "errors": "morrow.engine.errors"}
+_MODULES = {"duckdb": "morrow.duckdb", "errors": "morrow.engine.errors", "spark": "morrow.spark"}
 
 
 def __getattr__(name: str) -> Any:

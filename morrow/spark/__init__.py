@@ -1,0 +1,47 @@
+"""Paimon tables in Spark, through PySpark: read and written by the executors, without a jar.
+
+    import morrow.spark
+    spark = morrow.spark.session("pipeline", "local[4]")
+    orders = morrow.spark.read(spark, "warehouse/db.db/orders", filter="amount > 10")
+    morrow.spark.write(orders.groupBy("customer").count(), "warehouse/db.db/counts", "overwrite")
+
+`pip install 'morrow[spark]'`: Spark 4 and, on a machine without Java 17, a Java runtime in a wheel (`find_java`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from morrow.spark.java import Java, find_java
+    from morrow.spark.reading import explain, read
+    from morrow.spark.sessions import session
+    from morrow.spark.source import register
+    from morrow.spark.writing import delete, upsert, write
+
+__all__ = ["Java", "delete", "explain", "find_java", "read", "register", "session", "upsert", "write"]
+
+_HOMES = {
+    "Java": "morrow.spark.java",
+    "delete": "morrow.spark.writing",
+    "explain": "morrow.spark.reading",
+    "find_java": "morrow.spark.java",
+    "read": "morrow.spark.reading",
+    "register": "morrow.spark.source",
+    "session": "morrow.spark.sessions",
+    "upsert": "morrow.spark.writing",
+    "write": "morrow.spark.writing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # As in morrow: executors import a module of this package in each of their processes, and want it alone.
+    from importlib import import_module
+
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'morrow.spark' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

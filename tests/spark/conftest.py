@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from morrow.spark.session import session
+from morrow.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument
 from morrow.spark.java import LEAST_VERSION, find_java
-from morrow.spark.session import session
+from morrow.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

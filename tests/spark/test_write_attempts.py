@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import dataclasses, os, sys
-from morrow.spark.session import session
+from morrow.spark.sessions import session
 from morrow.spark.writing import write
 from morrow.writers.spark import job
 from morrow.writers.spark.tasks import WriteTasks

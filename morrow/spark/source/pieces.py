@@ -11,10 +11,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from morrow.engine.format.schema import ROWKIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.changes import ROWKIND, ROWKIND_FIELD, Changes, Difference, FileChanges, FullRows
+from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference, FileChanges, FullRows
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
 from morrow.spark.source.plain import Piece

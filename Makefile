@@ -11,8 +11,9 @@ BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA  := bench/.data
 
-# Tests spread over the cores; WORKERS=0 runs them in this process (for a debugger).
+# Tests spread over the cores, those of Spark on one; WORKERS=0 runs them in this process (for a debugger).
 WORKERS ?= auto
+PYTEST  := $(BIN)/pytest -q -n $(WORKERS)
 
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -30,10 +31,10 @@ demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the pla
 	@$(BIN)/python examples/demo.py
 
 test: $(READY)  ## run the tests, the golden tables among them
-	@$(BIN)/pytest -q -n $(WORKERS) $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 test-long: $(READY)  ## run the tests with many more random examples
-	@HYPOTHESIS_PROFILE=long $(BIN)/pytest -q -n $(WORKERS) $(ARGS)
+	@HYPOTHESIS_PROFILE=long $(PYTEST) $(ARGS)
 
 bench: $(READY) bench-peers  ## measure everything, write bench/RESULTS.md (half an hour; peers included)
 	@$(BIN)/python -m bench.run $(ARGS)

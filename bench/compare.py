@@ -49,7 +49,7 @@ class Limit:
 
 @dataclass
 class Measured:
-    """One row of RESULTS.md."""
+    """One row of RESULTS.md; `curve` where it is a point of one (see `bench.report`)."""
 
     section: str
     what: str
@@ -59,6 +59,7 @@ class Measured:
     base: list[float] = field(default_factory=list)
     bound: Bound | Limit | None = None
     note: str = ""
+    curve: dict[str, Any] | None = None
 
     @property
     def unit(self) -> str:
@@ -107,7 +108,18 @@ class Measured:
             "note": self.note,
             "rounds": len(self.subject),
             "load": os.getloadavg()[0],
+            **({"curve": self.curve} if self.curve else {}),
         }
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One of several that a subject takes turns with; its row goes into a section of its own."""
+
+    section: str
+    name: str
+    clock: Clock
+    bound: Bound | None = None
 
 
 def timed(action: Callable[[], object]) -> Clock:
@@ -140,21 +152,60 @@ def compare(
 
     `before` runs ahead of each turn of the subject and is not measured: it drops caches for a first read.
     """
-    name, clock = baseline or ("", None)
-    base: list[float] = []
+    clocks = [baseline[1]] if baseline else []
+    subjects, bases = _turns(benchmark, subject, clocks, before, rounds, int(warmup))
+    name, base = (baseline[0], bases[0]) if baseline else ("", [])
+    measured = Measured(section, what, name, subjects, base, bound, note)
+    benchmark.extra_info.update(measured.info())
+    return measured
+
+
+def compare_each(
+    benchmark: BenchmarkFixture,
+    what: str,
+    subject: Callable[[], object],
+    baselines: Sequence[Baseline],
+    *,
+    before: Callable[[], object] | None = None,
+    rounds: int = ROUNDS,
+    warmup: int = 1,
+) -> list[Measured]:
+    """As `compare` with several baselines, all in the same turns: one row for each, in its section.
+
+    The rows go into `extra_info` under "rows"; whoever adds to them calls `put` again.
+    """
+    subjects, bases = _turns(benchmark, subject, [each.clock for each in baselines], before, rounds, warmup)
+    rows = [Measured(each.section, what, each.name, subjects, base, each.bound) for each, base in zip(baselines, bases)]
+    put(benchmark, rows)
+    return rows
+
+
+def put(benchmark: BenchmarkFixture, rows: Sequence[Measured]) -> None:
+    """Make these the rows of a benchmark."""
+    benchmark.extra_info["rows"] = [row.info() for row in rows]
+
+
+def _turns(
+    benchmark: BenchmarkFixture,
+    subject: Callable[[], object],
+    clocks: Sequence[Clock],
+    before: Callable[[], object] | None,
+    rounds: int,
+    warmup: int,
+) -> tuple[list[float], list[list[float]]]:
+    """Seconds of the subject and of every clock; those of warming up are thrown away."""
+    bases: list[list[float]] = [[] for _ in clocks]
 
     def turn() -> None:
-        if clock:
-            base.append(clock())
+        for clock, seconds in zip(clocks, bases):
+            seconds.append(clock())
         if before:
             before()
 
-    benchmark.pedantic(subject, setup=turn, rounds=rounds, iterations=1, warmup_rounds=int(warmup))
+    benchmark.pedantic(subject, setup=turn, rounds=rounds, iterations=1, warmup_rounds=warmup)
     stats = benchmark.stats
     assert stats is not None
-    measured = Measured(section, what, name, list(stats.stats.data), base[-rounds:], bound, note)
-    benchmark.extra_info.update(measured.info())
-    return measured
+    return list(stats.stats.data), [seconds[-rounds:] for seconds in bases]
 
 
 def record(

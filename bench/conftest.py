@@ -1,4 +1,7 @@
-"""Fixtures of the suite: the tables, made once in bench/.data; `--quick` for small tables and no peers."""
+"""Fixtures of the suite: the tables, made once in bench/.data; `--quick` for small tables and no peers.
+
+`--quick --peers` measures peers too, on small tables.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ Peers = Callable[[str], Peer]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="tables a tenth of the size, no peers")
+    parser.addoption("--peers", action="store_true", help="peers in a quick run, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick"):
+    if config.getoption("--quick") and not config.getoption("--peers"):
         left_out = [item for item in items if item.get_closest_marker("peers")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -1,7 +1,7 @@
 """Runs inside a peer's environment: a request a line in, `{"seconds", "rows", "sum"}` a line out.
 
-`sum` is None for a full read and for a write. Every peer is driven as its documentation shows, and keeps what it keeps
-between reads.
+`sum` is None for a full read and for a write, `rows` where the peer does not count them. Every peer is driven as its
+documentation shows, and keeps what it keeps between reads.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 
 def pypaimon(warehouse, query, column):
@@ -61,8 +62,48 @@ def _rust_sql(warehouse, column):
     return batch["n"][0].as_py(), batch["total"][0].as_py()
 
 
-READERS = {"pypaimon": pypaimon, "pypaimon-rust": pypaimon_rust}
-WRITERS = {"pypaimon": write_pypaimon}
+def spark_session():
+    """Two cores and the memory that Morrow's session has (`bench.spark.SETTINGS`)."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("Java Paimon")
+    settings = {
+        "spark.jars": ",".join(map(str, Path(sys.prefix, "ivy", "jars").glob("org.apache.paimon_paimon-spark-*.jar"))),
+        "spark.driver.memory": "3g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()  # the one that runs, from the second request on
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def paimon_spark(warehouse, query, column):
+    """A full read counts no rows: Spark's noop sink takes them."""
+    frame = spark_session().read.format("paimon").load(f"{warehouse}/db.db/t")
+    if query == "sum":
+        return tuple(frame.selectExpr("count(*)", f"sum({column})").collect()[0])
+    frame.write.format("noop").mode("overwrite").save()
+    return None, None
+
+
+def write_paimon_spark(warehouse, name, source):
+    """Reading the source is part of it, as it is for Morrow on Spark."""
+    spark = spark_session()
+    database, table = name.split(".")
+    began = time.perf_counter()
+    rows = spark.read.parquet(source)
+    rows.write.format("paimon").mode("append").save(f"{warehouse}/{database}.db/{table}")
+    return None, time.perf_counter() - began
+
+
+READERS = {"pypaimon": pypaimon, "pypaimon-rust": pypaimon_rust, "paimon-spark": paimon_spark}
+WRITERS = {"pypaimon": write_pypaimon, "paimon-spark": write_paimon_spark}
 
 
 def answered(peer, request):

@@ -7,6 +7,7 @@ answers with the seconds its work took, measured inside, so neither its start no
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -14,14 +15,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from morrow.spark.java import find_java
+
 HERE = Path(__file__).parent
 HOME = HERE / ".peers"
 
 PEERS = {
     "pypaimon": ("pypaimon==2.1.0",),
     "pypaimon-rust": ("pypaimon-rust==0.4.0", "pyarrow>=18"),
+    "paimon-spark": ("pyspark==3.5.*", "setuptools<81"),
 }
 """Name of the environment -> what is installed in it."""
+
+JARS = {"paimon-spark": "org.apache.paimon:paimon-spark-3.5:0.9.0"}
+"""Name of the environment -> the jar that its Spark loads, which Spark itself brings by `spark.jars.packages`."""
+
+BRING_JAR = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.argv[2]).getOrCreate().stop()
+"""
 
 
 def interpreter(name: str) -> Path:
@@ -42,7 +57,15 @@ def install(name: str) -> None:
     venv.create(HOME / name, with_pip=True, clear=True)
     pip = [str(interpreter(name)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *PEERS[name]], check=True)
+    if jar := JARS.get(name):
+        bring = [str(interpreter(name)), "-c", BRING_JAR, jar, str(HOME / name / "ivy")]
+        subprocess.run(bring, check=True, env=_environment(name), stdout=subprocess.DEVNULL)
     (HOME / name / ".ready").touch()
+
+
+def _environment(name: str) -> dict[str, str]:
+    """Of a peer's process: those with a jar run on the Java that Morrow's Spark runs on."""
+    return {**os.environ, "JAVA_HOME": str(find_java().home)} if name in JARS else dict(os.environ)
 
 
 class Peer:
@@ -50,7 +73,9 @@ class Peer:
 
     def __init__(self, name: str) -> None:
         command = [str(interpreter(name)), str(HERE / "peer_worker.py"), name]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment(name)
+        )
         self.name = name
 
     def close(self) -> None:
@@ -61,7 +86,7 @@ class Peer:
         return self._ask({"warehouse": warehouse, "query": query, "column": column})
 
     def write(self, warehouse: str, table: str, source: str) -> float:
-        """Upsert the rows of the Arrow file `source` in one commit; the seconds that took."""
+        """Upsert the rows of `source`, an Arrow file (Spark: Parquet), in one commit; the seconds that took."""
         request = {"warehouse": warehouse, "query": "write", "table": table, "source": source}
         return float(self._ask(request)["seconds"])
 

@@ -1,7 +1,7 @@
 """RESULTS.md and its plots, from what pytest-benchmark wrote.
 
-Every benchmark made with `bench.compare` carries its row in `extra_info` (see `Measured.info`); benchmarks without
-one are listed with their medians, so a plain pytest-benchmark test needs nothing more.
+Every benchmark made with `bench.compare` carries its row, or several, in `extra_info` (see `Measured.info`); benchmarks
+without one are listed with their medians, so a plain pytest-benchmark test needs nothing more.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Row = dict[str, Any]
 
 HEADING = "## "
 """Begins a section of RESULTS.md."""
+BOUNDS_MET = "bounds are met."
+NOT_MET = "\nNot met:\n"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Report:
     @classmethod
     def read(cls, path: Path, command: str) -> Report:
         benchmarks = json.loads(path.read_text())["benchmarks"]
-        return cls(command, tuple(_row(benchmark) for benchmark in benchmarks))
+        return cls(command, tuple(row for benchmark in benchmarks for row in _rows(benchmark)))
 
     @property
     def sections(self) -> dict[str, list[Row]]:
@@ -52,11 +54,15 @@ class Report:
         return found
 
 
-def _row(benchmark: dict[str, Any]) -> Row:
+def _rows(benchmark: dict[str, Any]) -> list[Row]:
     info: Row = benchmark["extra_info"]
-    if "section" in info:
-        return info
-    stats = benchmark["stats"]
+    if "rows" in info:
+        return list(info["rows"])
+    return [info if "section" in info else _row(benchmark)]
+
+
+def _row(benchmark: dict[str, Any]) -> Row:
+    info, stats = benchmark["extra_info"], benchmark["stats"]
     plain = {"unit": "ms", "baseline": "", "baseline_value": None, "ratio": None, "bound": "", "met": None}
     rest = {"faster": False, "note": ", ".join(f"{key} {value}" for key, value in info.items()), "load": None}
     return {
@@ -78,26 +84,43 @@ def _title(name: str) -> str:
 
 def markdown(report: Report) -> str:
     """The whole of RESULTS.md."""
-    demanded = [row for row in report.rows if row["met"] is not None]
-    met = sum(row["met"] for row in demanded)
-    lines = [
+    texts = ["\n".join(_section(section, rows)) for section, rows in report.sections.items()]
+    head = [
         "# What was measured",
         "",
-        f"Written by `{report.command}`. {met} of {len(demanded)} bounds are met.",
+        f"Written by `{report.command}`. 0 of 0 {BOUNDS_MET}",
         "",
         *READING,
         "",
         *_machine(report.rows),
     ]
-    missed = [
-        f"- {row['section']}: {row['what']}: {_outcome(row)}, bound {row['bound']}"
-        for row in demanded
-        if not row["met"]
+    return "\n".join([_standing("\n".join(head), texts), *(f"{text}\n" for text in texts)])
+
+
+def _standing(head: str, texts: Sequence[str]) -> str:
+    """What stands before the sections, with the bounds that these sections meet and do not meet."""
+    outcomes = [outcome for text in texts for outcome in _outcomes(text)]
+    missed = [f"- {said}" for said, met in outcomes if not met]
+    kept = head.partition(NOT_MET)[0].rstrip("\n")
+    counted = re.sub(
+        rf"\d+ of \d+ {BOUNDS_MET}", f"{len(outcomes) - len(missed)} of {len(outcomes)} {BOUNDS_MET}", kept
+    )
+    return "\n".join([counted, *([NOT_MET, *missed] if missed else []), ""])
+
+
+def _outcomes(text: str) -> list[tuple[str, bool]]:
+    """Of each row of a section that has a bound: what came out, and whether the bound is met.
+
+    They are read off the table, since sections are measured in several runs.
+    """
+    title = text.partition("\n")[0].removeprefix(HEADING)
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    rows = [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
+    return [
+        (f"{title}: {row['what']}: {row.get('ratio') or row['Morrow']}, bound {row['bound']}", row[""] == MARK[True])
+        for row in rows
+        if row.get("")
     ]
-    lines += ["", "Not met:", "", *missed] if missed else []
-    for section, rows in report.sections.items():
-        lines += ["", *_section(section, rows)]
-    return "\n".join(lines) + "\n"
 
 
 def _section(section: str, rows: Sequence[Row]) -> list[str]:
@@ -155,10 +178,6 @@ def _ratio(row: Row) -> str:
     if row["ratio"] is None:
         return ""
     return f"{row['ratio']:.1f}x faster" if row["faster"] else f"{row['ratio']:.2f}"
-
-
-def _outcome(row: Row) -> str:
-    return _ratio(row) or _amount(row["value"], row["unit"])
 
 
 def _is_curve(rows: Sequence[Row]) -> bool:
@@ -260,17 +279,15 @@ def write(report: Report, folder: Path) -> None:
 def update(report: Report, folder: Path) -> None:
     """Put the sections of `report` in place of those of the same names in RESULTS.md, new ones at its end.
 
-    Their rows must have no bounds: how many bounds are met is said of one run of the whole suite.
+    What is said of bounds before the first section is said of all sections anew.
     """
-    if any(row["met"] is not None for row in report.rows):
-        raise SystemExit("sections with bounds are measured by `make bench`, all in one run")
     path = folder / "RESULTS.md"
     head, *parts = path.read_text().split(f"\n{HEADING}")
     texts = {part.partition("\n")[0]: f"{HEADING}{part}".rstrip("\n") for part in parts}
     for section, rows in report.sections.items():
         how = f"Measured by `{report.command}`, with these rows only; {_machine(rows)[-1].removeprefix('- ')}."
         texts[section] = "\n".join([*_section(section, rows), "", how])
-    path.write_text("\n".join([head, *(f"{text}\n" for text in texts.values())]))
+    path.write_text("\n".join([_standing(head, list(texts.values())), *(f"{text}\n" for text in texts.values())]))
     _plots(report, folder)
 
 

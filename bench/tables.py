@@ -12,12 +12,15 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from bench import data
+from morrow.engine.format.bucket import bucket_of
+from morrow.engine.format.types import BigIntType
 from tests.support.table_factory import DataFile, TableFactory
 
 HOME = Path(__file__).parent / ".data"
@@ -84,6 +87,7 @@ class Spec:
     """What to write: `dead` is the share of rows with a deletion vector.
 
     `new` is the share of an update's keys that the base lacks. Without `merge` the newest version of a key is its row.
+    Each of the `files` and `updates` is one file in every bucket; several buckets need the key `id`.
     """
 
     rows: int = 2_000_000
@@ -95,6 +99,7 @@ class Spec:
     dead: float = 0.0
     new: float = 0.2
     merge: Merge | None = None
+    buckets: int = 1
     generation: int = GENERATION
 
     def scaled(self, divisor: int) -> Spec:
@@ -103,7 +108,12 @@ class Spec:
     @property
     def options(self) -> dict[str, str]:
         vectors = {"deletion-vectors.enabled": "true"} if self.dead else {}
-        return {"file.format": self.format, **vectors, **dict(self.merge.options if self.merge else ())}
+        return {
+            "file.format": self.format,
+            "bucket": str(self.buckets) if self.key else "-1",
+            **vectors,
+            **dict(self.merge.options if self.merge else ()),
+        }
 
     def update(self, number: int) -> tuple[data.Ids, pl.DataFrame]:
         """Ids and rows of an update."""
@@ -119,6 +129,18 @@ CURVE = Spec(rows=CURVE_ROWS, updates=1, new=0, merge=PARTIAL_UPDATE)
 """A base of which updates know every key: one update of so many keys, or so many updates of 20,000."""
 
 
+MILLION = 1_000_000
+SPARK_SIZES = (2, 5, 10, 20, 40)
+"""Millions of rows of the tables that grow."""
+SPARK = Spec(buckets=4, updates=5)
+"""For engines that read buckets side by side: files of a million rows or less, updates of 5 % of the keys each."""
+
+
+def _spark(millions: int, **more: Any) -> Spec:
+    rows = millions * MILLION
+    return replace(SPARK, rows=rows, files=-(-millions // SPARK.buckets), update_rows=rows // 20, **more)
+
+
 SPECS = {
     "bigint": Spec(updates=5),
     "composite": Spec(updates=5, key=data.COMPOSITE_KEY),
@@ -132,6 +154,9 @@ SPECS = {
     "partial_update": Spec(updates=5, merge=PARTIAL_UPDATE),
     "sequence_groups": Spec(updates=5, merge=SEQUENCE_GROUPS),
     "aggregation": Spec(updates=5, merge=AGGREGATION),
+    **{f"spark_{millions}": _spark(millions) for millions in SPARK_SIZES},
+    "spark_20_partial_update": _spark(20, merge=PARTIAL_UPDATE),
+    "spark_20_dv10": _spark(20, updates=0, dead=0.1),
     **{f"updated_{keys}": replace(CURVE, update_rows=keys) for keys in UPDATED_KEYS},
     **{f"overlapping_{files}": replace(CURVE, updates=files, update_rows=20_000) for files in OVERLAPPING_FILES},
 }
@@ -173,29 +198,42 @@ def _found(home: Path, live_rows: int) -> Table:
 def write(spec: Spec, path: Path) -> int:
     """Write the table; returns how many rows are alive."""
     fields = list(data.fields(spec.key).items())
-    options = spec.options | {"bucket": "1" if spec.key else "-1"}
-    table = TableFactory(path, fields, primary_keys=spec.key, options=options, manifest_codec=CODEC)
+    table = TableFactory(path, fields, primary_keys=spec.key, options=spec.options, manifest_codec=CODEC)
     keys, killed = [], 0
     for index in range(spec.files):
         each = spec.rows // spec.files
         ids = data.base_ids(index * each, each)
-        file = _write_file(table, spec, data.rows(ids, spec.key, seed=index), level=TOP_LEVEL if spec.key else 0)
+        random = np.random.default_rng(index)
+        rows = data.rows(ids, spec.key, seed=index)
+        for file in _write_files(table, spec, rows, level=TOP_LEVEL if spec.key else 0):
+            if spec.dead:
+                dead = np.flatnonzero(random.random(file.rows) < spec.dead)
+                table.deletion_vector(file, dead.tolist())
+                killed += len(dead)
         keys.append(ids)
-        if spec.dead:
-            dead = np.flatnonzero(np.random.default_rng(index).random(each) < spec.dead)
-            table.deletion_vector(file, dead.tolist())
-            killed += len(dead)
     table.commit("COMPACT" if spec.key else "APPEND")
     for index in range(spec.updates):
         ids, rows = spec.update(index)
-        _write_file(table, spec, rows, level=0)
+        _write_files(table, spec, rows, level=0)
         keys.append(ids)
         table.commit()
     return len(np.unique(np.concatenate(keys))) - killed
 
 
-def _write_file(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> DataFile:
-    return table.write_file(rows.to_arrow(), level=level, format=spec.format, row_group_size=ROW_GROUP, presorted=True)
+def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> list[DataFile]:
+    """A file of the rows in each bucket."""
+    buckets = bucket_of([rows["id"]], [BigIntType()], spec.buckets) if spec.buckets > 1 else np.zeros(rows.height)
+    return [
+        table.write_file(
+            rows.filter(buckets == bucket).to_arrow(),
+            bucket=bucket,
+            level=level,
+            format=spec.format,
+            row_group_size=ROW_GROUP,
+            presorted=True,
+        )
+        for bucket in range(spec.buckets)
+    ]
 
 
 def write_many_files(path: Path, partitions: int, buckets: int) -> int:

@@ -59,7 +59,7 @@ class Maintenance:
             self._metadata,
             retain_max=retain_max,
             retain_min=retain_min,
-            older_than_millis=_moment(older_than),
+            older_than_millis=epoch_millis(older_than),
             max_deletes=max_deletes,
         )
 
@@ -80,7 +80,7 @@ class Maintenance:
             self._metadata,
             retain_max=retain_max,
             retain_min=retain_min,
-            older_than_millis=_moment(older_than),
+            older_than_millis=epoch_millis(older_than),
             max_deletes=max_deletes,
         )
 
@@ -175,7 +175,7 @@ class Maintenance:
 
         if not isinstance(dry_run, bool):
             raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
-        return remove_orphan_files(self._metadata, older_than_millis=_moment(older_than), dry_run=dry_run)
+        return remove_orphan_files(self._metadata, older_than_millis=epoch_millis(older_than), dry_run=dry_run)
 
     def purge(self, older_than: Age | None = None) -> Purged:
         """Empty the table for good: rows, branches, tags, consumers, changelogs and old snapshots go with their files.
@@ -188,7 +188,7 @@ class Maintenance:
         """
         from morrow.writers.cleaning.purge import purge
 
-        return purge(self._metadata, older_than_millis=_moment(older_than))
+        return purge(self._metadata, older_than_millis=epoch_millis(older_than))
 
     def repair(self) -> list[RepairedHint]:
         """Write the hints LATEST and EARLIEST anew where they are missing or wrong; returns what was changed.
@@ -210,7 +210,7 @@ def _check_counts(**counts: int | None) -> None:
             raise InvalidArgument(f"{name} must be a whole number, not {count!r}")
 
 
-def _moment(age: Age | None) -> int | None:
+def epoch_millis(age: Age | None) -> int | None:
     """Epoch milliseconds of a moment, or of now minus an age."""
     if age is None or isinstance(age, int):
         return None if age is None else to_millis(age)

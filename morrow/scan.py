@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkDataFrame
     from pyspark.sql import SparkSession
 
+    from morrow.engine.format.types import DataField
     from morrow.engine.io.store import FileStore
     from morrow.readers.dataset import PaimonDataset
 
@@ -113,11 +114,16 @@ class Scan:
         return self._metadata.store
 
     @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns of the rows, in their Paimon types; known without a plan."""
+        return tuple(self._request.read_schema.by_name[name] for name in self._request.columns)
+
+    @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
         from morrow.engine.format.types import arrow_schema
 
-        return arrow_schema([self._request.read_schema.by_name[name] for name in self._request.columns])
+        return arrow_schema(self.fields)
 
     @property
     def snapshot_id(self) -> int | None:
@@ -231,8 +237,7 @@ class Scan:
         """
         from morrow.readers.spark import handoff
 
-        fields = [self._request.schema.by_name[name] for name in self._request.columns]
-        return handoff.to_spark(self.to_batches(), fields, spark, where=self._metadata.where)
+        return handoff.to_spark(self.to_batches(), self.fields, spark, where=self._metadata.where)
 
     def count(self) -> int:
         """The number of rows, from metadata where that suffices."""

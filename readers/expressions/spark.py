@@ -78,7 +78,7 @@ def _leaf(leaf: Leaf, kind: t.DataType, column: Column) -> Column:
     return _LEAVES[leaf.op](operand, [literal(value, kind, leaf.column) for value in leaf.literals])
 
 
-Build = Callable[[Any, list[Any]], Any]
+Build = Callable[[Any, list[Any]], "Column"]
 
 
 def _compared(compare: Callable[[Any, Any], Any]) -> Build:

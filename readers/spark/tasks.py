@@ -47,7 +47,7 @@ class Tasks:
     tasks: Sequence[Task] = field(repr=False)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _use_cores_of_task()
+        use_cores_of_task()
         from morrow.readers.spark.work import WORKS
 
         job: Job = pickle.loads(self.job)
@@ -57,7 +57,7 @@ class Tasks:
                 yield from WORKS[task.work](job, task.sections)
 
 
-def _use_cores_of_task() -> None:
+def use_cores_of_task() -> None:
     """Polars would use every core of the machine in each of the tasks that run beside one another."""
     from pyspark import TaskContext
 

@@ -109,7 +109,7 @@ def _nullable(kind: t.DataType) -> t.DataType:
 
 # --- Paimon to Spark ---
 
-Build = Callable[[Any, Any, str], Any]
+Build = Callable[[Any, Any, str], "SparkType"]
 
 
 def _named(name: str) -> Build:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,20 +13,25 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
+from pyspark.sql.functions import expr
 
 import morrow
-from morrow.engine.errors import InvalidArgument, SnapshotExpired
+from morrow.engine.errors import InvalidArgument, MorrowError, SnapshotExpired
 from morrow.spark.source import register
+from morrow.spark.source.foreach import sink
+from morrow.spark.source.limits import Limit
 from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import batches
 from morrow.spark.source.stream import Offset, StreamPlanner
-from morrow.spark.writing import write
+from morrow.spark.writing import Create
+from tests.spark.stream_driver import copying
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-ALL = ReadAllAvailable()
+ALL = None
+"""No limit."""
 
 
 @pytest.fixture
@@ -104,23 +112,97 @@ def test_limits(options: dict[str, int], ends: list[int], table: morrow.Table) -
     assert reached == ends
 
 
+def test_a_batch_waits_for_rows_but_not_for_ever(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("morrow.spark.source.stream.time.monotonic", lambda: now)
+    stream = planner(table, **{"read.stream.minRowsPerTrigger": 3, "read.stream.maxTriggerDelayMs": 5000})
+    first = stream.latest(stream.initial(), stream.read_limit())  # what is there already waits for nothing
+    table.append({"id": [5, 6]})
+    assert stream.latest(first, stream.read_limit()) == first
+    now = 5.0
+    second = stream.latest(first, stream.read_limit())
+    assert sorted(rows(stream, first, second)) == [(5,), (6,)]
+    table.append({"id": [7, 8]})
+    assert stream.latest(second, stream.read_limit()) == second
+    table.append({"id": [9]})
+    assert len(rows(stream, second, stream.latest(second, stream.read_limit()))) == 3
+
+
+MODES = [
+    ({"scan.mode": "latest-full"}, {"snapshot": 4, "begin": "full"}),
+    ({"scan.mode": "latest"}, {"snapshot": 4, "begin": "changes"}),
+    ({"scan.mode": "from-snapshot", "scan.snapshot-id": 2}, {"snapshot": 1, "begin": "changes"}),
+    ({"scan.mode": "from-snapshot-full", "scan.snapshot-id": 2}, {"snapshot": 2, "begin": "full"}),
+    ({"scan.snapshot-id": 2}, {"snapshot": 1, "begin": "changes"}),
+    ({"scan.mode": "default", "scan.timestamp-millis": 1}, {"snapshot": 0, "begin": "changes"}),
+]
+
+
+@pytest.mark.parametrize(("options", "begin"), MODES, ids=str)
+def test_beginnings_by_paimons_names(options: dict[str, object], begin: dict[str, object], table: morrow.Table) -> None:
+    assert planner(table, **options).initial() == begin
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scan.mode": "compacted-full"}, "it is default or full or"),
+        ({"scan.mode": "from-snapshot"}, "needs the option 'starting-snapshot'"),
+        ({"scan.mode": "latest", "scan.snapshot-id": 1}, "both say where a stream begins"),
+        ({"starting-snapshot": 1, "starting-timestamp": 1}, "both say where a stream begins"),
+        ({"read.stream.maxFilesPerTrigger": 1, "read.stream.maxRowsPerTrigger": 1}, "both say what a batch takes"),
+        ({"read.stream.minRowsPerTrigger": 1}, "are given together or not at all"),
+        ({"read.stream.maxFilesPerTrigger": 0}, "it is 1 at least"),
+        ({"tag": "a"}, "no option 'tag'"),
+    ],
+    ids=str,
+)
+def test_options_that_a_stream_does_not_take(options: dict[str, object], message: str, table: morrow.Table) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        planner(table, **options)
+
+
+def test_a_query_keeps_the_columns_it_began_with(tmp_path: Path) -> None:
+    log = morrow.Catalog(tmp_path).create_table("db.log", schema="id INT")
+    stream = planner(log, starting_snapshot=1)
+    log.alter.add_column("item", "STRING").rename_column("id", "number")
+    morrow.open(log.path).append({"number": [5], "item": ["five"]})
+    end = stream.latest(stream.initial(), ALL)
+    assert [field.name for field in stream.fields] == ["id"] and rows(stream, stream.initial(), end) == [(5,)]
+    again = planner(log, starting_snapshot=1)  # the query, restarted
+    assert rows(again, again.initial(), end) == [(5, "five")]
+
+
+def test_values_that_a_query_has_no_room_for_are_errors(tmp_path: Path) -> None:
+    log = morrow.Catalog(tmp_path).create_table("db.log", schema="id INT")
+    stream = planner(log, starting_snapshot=1)
+    log.alter.set_type("id", "BIGINT")
+    log = morrow.open(log.path)
+    log.append({"id": [5]})
+    first = stream.latest(stream.initial(), ALL)
+    assert rows(stream, stream.initial(), first) == [(5,)]
+    log.append({"id": [1 << 40]})
+    with pytest.raises(MorrowError):
+        rows(stream, first, stream.latest(first, ALL))
+
+
 def test_spark_may_ask_for_all(table: morrow.Table) -> None:
     stream = planner(table, **{"starting-snapshot": 1, "max-snapshots-per-trigger": 1})
     assert stream.latest(stream.initial(), ALL)["snapshot"] == 4
-    assert stream.latest(stream.initial(), ReadMaxRows(2))["snapshot"] == 1
+    assert stream.latest(stream.initial(), Limit("rows", 2))["snapshot"] == 1
 
 
 def test_available_now_stops_at_what_was_there(table: morrow.Table) -> None:
     stream = planner(table, **{"starting-snapshot": 1})
     stream.stop_at_newest()
     table.append({"id": [5]})
-    assert stream.latest(stream.initial(), ReadMaxFiles(100))["snapshot"] == 4
+    assert stream.latest(stream.initial(), Limit("files", 100))["snapshot"] == 4
 
 
 def test_a_consumer_keeps_what_was_not_read_and_goes_on_there(table: morrow.Table) -> None:
     options = {"starting-snapshot": 1, "consumer-id": "copy"}
     first = planner(table, **options)
-    first.processed(first.latest(first.initial(), ReadMaxRows(2)))
+    first.processed(first.latest(first.initial(), Limit("rows", 2)))
     assert planner(table, **options).initial()["snapshot"] == 2
 
 
@@ -132,60 +214,110 @@ def test_snapshots_that_expired_before_they_were_read(table: morrow.Table) -> No
         planner(table, **{"starting-snapshot": 1}).partitions(stream.initial(), end)
 
 
-def test_where_to_begin_is_said_once() -> None:
-    with pytest.raises(InvalidArgument, match="both say where a stream begins"):
-        Options({"path": "t", "scan.mode": "latest", "starting-snapshot": "1"}).stream()
-
-
 # --- queries ---
 
 
-def run(spark: SparkSession, source: str, sink: str, checkpoint: Path) -> str:
+def copied(spark: SparkSession, source: str, sink: str, checkpoint: Path, **options: str) -> str:
     """Copy what is there now; the id of the query."""
-    changes = spark.readStream.format("morrow").option("read.changelog", "true")
-    query = (
-        changes.load(source)
-        .writeStream.format("morrow")
-        .options(**{"checkpointLocation": str(checkpoint), "primary-key": "id", "bucket": "1", "kinds": "rowkind"})
-        .trigger(availableNow=True)
-        .start(sink)
-    )
+    changes = spark.readStream.format("morrow").option("read.changelog", "true").load(source)
+    writer = changes.writeStream.format("morrow").option("checkpointLocation", str(checkpoint)).options(**options)
+    return finished(writer.option("path", sink))
+
+
+def finished(writer: DataStreamWriter) -> str:
+    query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(120)
     return str(query.id)
 
 
-def test_a_copy_is_exact_through_restarts_and_repeated_batches(
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had died after the commit and before Spark took note of it: the batch is repeated."""
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def ids(path: str) -> list[int]:
+    found: list[int] = morrow.open(path).scan().to_arrow()["id"].to_pylist()
+    return sorted(found)
+
+
+def commits(path: str) -> list[tuple[str, int, str]]:
+    snapshots = morrow.open(path).snapshots()
+    return [(one.commit_user, one.commit_identifier, one.commit_kind) for one in snapshots]
+
+
+def test_a_copy_with_deletion_vectors_is_exact_through_restarts_and_repeated_batches(
     spark: SparkSession, table: morrow.Table, tmp_path: Path
 ) -> None:
     register(spark)
     path, checkpoint = str(tmp_path / "copy"), tmp_path / "checkpoint"
-    query = run(spark, table.path, path, checkpoint)
-    copy = morrow.open(path)
-    assert sorted(copy.scan().to_arrow()["id"].to_pylist()) == [2, 3, 4]
+    options = {"primary-key": "id", "bucket": "1", "deletion-vectors.enabled": "true", "kinds": "rowkind"}
+    query = copied(spark, table.path, path, checkpoint, **options)
+    assert ids(path) == [2, 3, 4]
 
     table.append({"id": [5]})
     table.append({"id": [2]}, kinds="-D")
-    # The driver died after the commit and before Spark took note of it: the batch is repeated.
-    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
-    last.unlink()
-    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
-    assert run(spark, table.path, path, checkpoint) == query
-
-    assert sorted(copy.scan().to_arrow()["id"].to_pylist()) == [3, 4, 5]
-    commits = [(snapshot.commit_user, snapshot.commit_identifier) for snapshot in copy.snapshots()]
-    assert len(set(commits)) == len(commits) and {user for user, _ in commits} == {query}
+    forget_last_commit(checkpoint)
+    assert copied(spark, table.path, path, checkpoint, **options) == query
+    assert ids(path) == [3, 4, 5]
+    made = commits(path)
+    assert len(set(made)) == len(made) and {user for user, _, _ in made} == {query}
 
 
 def test_for_each_batch(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
-    """The recipe for large batches: rows are shuffled to the tasks that write their buckets."""
+    """Rows are shuffled to the tasks that write their buckets: also to those that keys are given one by one."""
     register(spark)
-    path = str(tmp_path / "copy")
-    create = {"primary_keys": "id", "options": {"bucket": 2}}
+    path, checkpoint = str(tmp_path / "copy"), tmp_path / "checkpoint"
+    create: Create = {"primary_keys": "id", "options": {"bucket": -1}}
+    for _ in range(2):
+        changes = spark.readStream.format("morrow").load(table.path)
+        written = changes.writeStream.foreachBatch(sink(path, create=create))
+        query = finished(written.option("checkpointLocation", str(checkpoint)))
+        table.append({"id": [5]})
+        forget_last_commit(checkpoint)
+    assert ids(path) == [2, 3, 4, 5]
+    assert commits(path) == [(query, 0, "APPEND"), (query, 1, "APPEND")]
 
-    def upsert(batch: DataFrame, number: int) -> None:
-        write(batch, path, commit_user="the copy", commit_identifier=number, create=create)
 
-    rows = spark.readStream.format("morrow").load(table.path)
-    query = rows.writeStream.foreachBatch(upsert).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    assert query.trigger(availableNow=True).start().awaitTermination(120)
-    assert sorted(morrow.open(path).scan().to_arrow()["id"].to_pylist()) == [2, 3, 4]
+def test_batches_of_a_sink_are_known_by_the_name_that_the_caller_gives(spark: SparkSession, tmp_path: Path) -> None:
+    batch = spark.range(2)
+    with pytest.raises(InvalidArgument, match="does not tell which query this batch is of"):
+        sink(str(tmp_path / "t"))(batch, 0)
+    whole = sink(str(tmp_path / "t"), "overwrite", commit_user="etl", create={"options": {"bucket": -1}})
+    for number in (0, 0, 1, 0):
+        whole(batch, number)
+    assert [(user, number) for user, number, _ in commits(str(tmp_path / "t"))] == [("etl", 0), ("etl", 1)]
+    assert ids(str(tmp_path / "t")) == [0, 1]
+
+
+def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
+    """``complete`` puts a batch in place of all rows, ``update`` upserts it."""
+    register(spark)
+    for _ in range(2):
+        counts = spark.readStream.format("morrow").load(table.path).groupBy(expr("id % 2 AS id")).count()
+        for mode, options in (("complete", {}), ("update", {"primary-key": "id", "bucket": "1"})):
+            writer = counts.writeStream.format("morrow").outputMode(mode).options(**options)
+            checkpoint = str(tmp_path / f"checkpoint {mode}")
+            finished(writer.option("checkpointLocation", checkpoint).option("path", str(tmp_path / mode)))
+        table.append({"id": [6]})
+    for mode in ("complete", "update"):
+        copy = morrow.open(str(tmp_path / mode)).scan().to_arrow().sort_by("id")
+        assert copy.to_pydict() == {"id": [0, 1], "count": [3, 1]}
+
+
+def test_drivers_killed_before_and_after_a_commit(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of a table without a key: one that was lost or came twice would be seen."""
+    source = morrow.Catalog(tmp_path).create_table("db.log", schema="id INT")
+    for number in range(4):
+        source.append({"id": [number, number]})
+    arguments = (source.path, str(tmp_path / "copy"), str(tmp_path / "checkpoint"))
+    for moment in ("before", "after"):
+        command = [sys.executable, "-m", "tests.spark.stream_driver", *arguments, moment]
+        killed = subprocess.run(command, timeout=200, capture_output=True, text=True, check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert ids(arguments[1]) == [0, 0, 1, 1]
+    register(spark)
+    query = finished(copying(spark, *arguments))
+    assert ids(arguments[1]) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [(user, number) for user, number, _ in commits(arguments[1])] == [(query, number) for number in range(4)]

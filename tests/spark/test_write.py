@@ -26,7 +26,7 @@ from morrow.engine.errors import (
 )
 from morrow.spark.reading import read
 from morrow.spark.writing import delete, upsert, write
-from morrow.writers.spark import job, placing
+from morrow.writers.spark import job
 from morrow.writers.spark.tasks import WriteTasks
 from tests.support.written import data_files, new_table
 from tests.support.written import rows as rows_of
@@ -62,6 +62,9 @@ TABLES: dict[str, dict[str, Any]] = {
         "options": {"bucket": 2, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
     },
     "sequence field": {"keys": ["id"], "options": {"bucket": 2, "sequence.field": "s"}},
+    "several partitions and buckets a task": {"keys": ["id", "dt"], "by": ["dt"], "options": {"bucket": 5}},
+    "more tasks than buckets": {"keys": ["id"], "options": {"bucket": 2, "sink.parallelism": 7}},
+    "buckets of text": {"keys": ["id", "dt"], "options": {"bucket": 3, "bucket-key": "dt"}},
     "append": {},
     "append, partitions": {"by": ["dt"]},
     "append, buckets": {"options": {"bucket": 2, "bucket-key": "id"}},
@@ -200,8 +203,10 @@ def test_a_table_is_made_of_the_columns_of_a_data_frame(spark: SparkSession, tmp
     assert rows_of(table) == FIRST
     write(frame(spark, SECOND), path, create=made)
     assert len(rows_of(table)) == 80
+    assert write(frame(spark, FIRST), path, "ignore", create=made) is None
     with pytest.raises(AlreadyExists):
         write(frame(spark, FIRST), path, "error", create=made)
+    assert write(frame(spark, FIRST), tmp_path / "new", "ignore", create=made) is not None
     with pytest.raises(InvalidArgument, match="'primary_key'"):
         write(frame(spark, FIRST), tmp_path / "other", create={"primary_key": ["id"]})  # type: ignore[typeddict-unknown-key]  # the mistake
 
@@ -309,6 +314,60 @@ def test_columns_in_any_order_with_default_values(spark: SparkSession, tmp_path:
     assert rows_of(table) == [(0, "x", 0), (1, "x", 1), (2, "x", 2)]
 
 
+def test_columns_that_differ_in_case(spark: SparkSession, tmp_path: Path) -> None:
+    """As Spark has it: they are the table's, unless ``spark.sql.caseSensitive`` is set."""
+    table = new_table(tmp_path, "id BIGINT, v INT, V INT", keys=["id"], options={"bucket": 1})
+    data = spark.range(1).selectExpr("5 AS V", "id AS ID", "4 AS v")
+    write(data, table.path)
+    assert rows_of(table) == [(0, 4, 5)]
+    spark.conf.set("spark.sql.caseSensitive", True)
+    try:
+        with pytest.raises(ColumnNotFound, match="'ID'"):
+            write(data, table.path)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_kinds_come_from_the_field_that_the_table_names(spark: SparkSession, tmp_path: Path) -> None:
+    schema, options = f"{SCHEMA}, op STRING", {"bucket": 2, "rowkind.field": "op"}
+    table = new_table(tmp_path, schema, keys=["id"], options=options)
+    upsert(frame(spark, [(*row, "+I") for row in FIRST], f"{DDL}, op STRING"), table.path)
+    upsert(frame(spark, [(*row, "-D") for row in FIRST[1:]], f"{DDL}, op STRING"), table.path)
+    assert rows_of(table) == [(*FIRST[0], "+I")]
+    delete(spark.createDataFrame([(0,)], "id BIGINT"), table.path)
+    assert rows_of(table) == []
+
+
+def test_null_is_a_partition_and_a_bucket(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(None if i % 4 == 0 else i % 7, None if i % 3 == 0 else "ab"[i % 2], i, 1) for i in range(40)]
+    options = {"bucket": 3, "bucket-key": "id"}
+    ours, theirs = (new_table(tmp_path, SCHEMA, name=name, by=["dt"], options=options) for name in ("ours", "theirs"))
+    write(frame(spark, rows), ours.path)
+    theirs.append(arrow(rows))
+    assert rows_of(ours) == rows_of(theirs)
+    assert buckets(ours).keys() == buckets(theirs).keys()
+    assert len(list(Path(ours.path).rglob("data-*"))) == len(buckets(theirs))
+
+
+def test_branches_are_written_apart(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, **TABLES["fixed"])
+    table.append(arrow(FIRST))
+    table.branches.create("dev")
+    write(frame(spark, SECOND), table.path, branch="dev")
+    assert rows_of(table) == FIRST
+    assert rows_of(morrow.open(table.path, branch="dev")) == sorted(SECOND)
+    assert read(spark, table.path, branch="dev").count() == len(SECOND)
+
+
+def test_commits_tag_and_expire_as_the_table_says(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"snapshot.num-retained.min": 1, "snapshot.num-retained.max": 2, "tag.automatic-creation": "batch"}
+    table = new_table(tmp_path, SCHEMA, options=options)
+    for _ in range(4):
+        write(frame(spark, FIRST[:3]).coalesce(1), table.path)
+    assert [snapshot.id for snapshot in table.snapshots()] == [3, 4]
+    assert [tag.snapshot.id for tag in table.tags.list()] == [4]
+
+
 def test_postponed_rows_wait_for_compaction(spark: SparkSession, tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": -2})
     write(frame(spark, FIRST), table.path)
@@ -340,12 +399,8 @@ class FailsAfterwards:
         yield
 
 
-def test_old_versions_of_spark_shuffle_alike(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without functions over Arrow columns and repartitioning by number, which came with Spark 4.1."""
-    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 3})
-    monkeypatch.setattr(placing, "_numbers_partitions", lambda: False)
-    write(frame(spark, FIRST), table.path)
-    assert rows_of(table) == FIRST
+def test_keys_that_spark_cannot_hash_go_to_their_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id DECIMAL(20,2), v BIGINT", keys=["id"], options={"bucket": 3})
+    write(spark.range(60).selectExpr("CAST(id AS DECIMAL(20,2)) AS id", "id AS v").repartition(3), table.path)
+    assert rows_of(table) == [(Decimal(i), i) for i in range(60)]
     assert len(list(Path(table.path).rglob("data-*"))) == 3

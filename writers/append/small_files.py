@@ -53,12 +53,9 @@ def compact_append(
         Unsupported: a table whose rows have ids, or that is clustered incrementally.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
-    check_rewritable(target)
-    if target.write.incremental_clustering:
-        raise Unsupported("compaction of an incrementally clustered table", where=target.where)
-    target = replace(target, write=replace(target.write, write_only=False))
+    target = compactable(target)
     states = restored_partitions(target, snapshot, partitions)
-    tasks = _unaware_tasks if target.options.bucket == UNAWARE else _bucket_tasks
+    tasks = _unaware_tasks if target.options.bucket == UNAWARE else compact_append_buckets
     messages: list[CommitMessage] = []
     try:
         for message in tasks(target, states.items(), full):
@@ -69,9 +66,18 @@ def compact_append(
     return messages
 
 
-def _bucket_tasks(
+def compactable(target: WriteTarget) -> WriteTarget:
+    """The table as one that compacts, whatever ``write-only`` says. Raises `Unsupported` as `compact_append`."""
+    check_rewritable(target)
+    if target.write.incremental_clustering:
+        raise Unsupported("compaction of an incrementally clustered table", where=target.where)
+    return replace(target, write=replace(target.write, write_only=False))
+
+
+def compact_append_buckets(
     target: WriteTarget, states: Iterable[tuple[Placement, BucketState]], full: bool
 ) -> Iterator[CommitMessage]:
+    """A requested compaction in each of these fixed buckets; `target` as `compactable` gives it."""
     for place, state in states:
         writer = AppendWriter(target, place, state)
         try:
@@ -87,16 +93,24 @@ def _unaware_tasks(
     target: WriteTarget, states: Iterable[tuple[Placement, BucketState]], full: bool
 ) -> Iterator[CommitMessage]:
     for place, state in states:
-        vectors = None
-        if target.write.deletion_vectors:
-            vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
-        for files in _packs(target.write, state, vectors, full, target.where):
-            yield _compacted(target, place, files, vectors)
+        vectors = vectors_of(target, place, state.index_files)
+        for files in packs(target, state, vectors, full):
+            yield compact_pack(target, place, files, vectors)
 
 
-def _compacted(
+def vectors_of(
+    target: WriteTarget, place: Placement, index_files: Iterable[IndexFileMeta]
+) -> DeletionMaintainer | None:
+    """The deletion vectors of a partition of a table without buckets, where the table has such."""
+    if not target.write.deletion_vectors:
+        return None
+    return DeletionMaintainer(target, place.partition, place.bucket, index_files, rolling=True)
+
+
+def compact_pack(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
 ) -> CommitMessage:
+    """One rewrite. `vectors` has those of these files at least, and all others of the index files that hold them."""
     written = rewrite(target, place, files, vectors)
     changes = IndexChanges()
     try:
@@ -144,20 +158,21 @@ class _Bin:
         return files
 
 
-def _packs(
-    options: WriteOptions, state: BucketState, vectors: DeletionMaintainer | None, full: bool, where: str
+def packs(
+    target: WriteTarget, state: BucketState, vectors: DeletionMaintainer | None, full: bool
 ) -> list[tuple[DataFileMeta, ...]]:
-    """The files of each rewrite of one partition."""
-    cost = memory(options.raw, "source.split.open-file-cost", OPEN_FILE_COST, where) or 0
+    """The files of each rewrite of one partition of a table without buckets; no two share an index file."""
+    options = target.write
+    cost = memory(options.raw, "source.split.open-file-cost", OPEN_FILE_COST, target.where) or 0
     everything = full and options.force_rewrite_all
     files = [file for file in state.files if everything or _is_worth_it(file, options, vectors, full)]
     holders = _index_file_of(state.index_files) if vectors is not None else {}
-    packs = _packed_by_index_file([f for f in files if f.file_name in holders], holders, _Bin(options, cost))
+    found = _packed_by_index_file([f for f in files if f.file_name in holders], holders, _Bin(options, cost))
     others = sorted((f for f in files if f.file_name not in holders), key=lambda file: file.file_size)
     if len(others) >= LEAST_FILES or everything:
         least = (1 if everything else LEAST_FILES) if full else options.append_min_files
-        packs += _packed(others[: options.file_num_limit], _Bin(options, cost), least)
-    return packs
+        found += _packed(others[: options.file_num_limit], _Bin(options, cost), least)
+    return found
 
 
 def _is_worth_it(file: DataFileMeta, options: WriteOptions, vectors: DeletionMaintainer | None, full: bool) -> bool:

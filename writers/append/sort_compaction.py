@@ -12,7 +12,7 @@ a file that was changed is a conflict.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
-from morrow.engine.format.data_file_meta import FileSource
+from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
@@ -76,12 +76,12 @@ def sort_compact(
         Unsupported: tables with keys, with fixed buckets, or whose rows have ids; columns without order.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
-    sorter = _Sorter.of(target, order_by, strategy)
+    sorter = Sorter.of(target, order_by, strategy)
     messages: list[CommitMessage] = []
     try:
         for place, state in restored_partitions(target, snapshot, partitions).items():
             if state.files:
-                messages.append(_sorted(target, place, state, sorter))
+                messages.append(sort_partition(target, place, state, sorter))
     except BaseException:
         TableCommit(target).abort(messages)
         raise
@@ -89,7 +89,7 @@ def sort_compact(
 
 
 @dataclass(frozen=True)
-class _Sorter:
+class Sorter:
     """How rows are ordered: `key` makes the columns that are compared, nulls first."""
 
     fields: tuple[DataField, ...]
@@ -98,7 +98,7 @@ class _Sorter:
     by_size: bool
 
     @classmethod
-    def of(cls, target: WriteTarget, order_by: Sequence[str], strategy: str) -> _Sorter:
+    def of(cls, target: WriteTarget, order_by: Sequence[str], strategy: str) -> Sorter:
         where, schema = target.where, target.schema
         strategy = strategy.strip().lower()
         if strategy not in STRATEGIES:
@@ -144,13 +144,29 @@ def _order(key: pl.DataFrame) -> Numbers:
     return order.cast(pl.Int64).to_numpy()
 
 
-def _sorted(target: WriteTarget, place: Placement, state: BucketState, sorter: _Sorter) -> CommitMessage:
+def sort_partition(target: WriteTarget, place: Placement, state: BucketState, sorter: Sorter) -> CommitMessage:
+    """The rows of one partition, sorted. Raises as `sort_compact`."""
+    stored = stored_rows(target, place, state)
+    return sorted_message(target, place, state, write_sorted(target, place, _in_order(stored, sorter)))
+
+
+def stored_rows(target: WriteTarget, place: Placement, state: BucketState) -> AppendFiles:
+    """What a partition holds."""
     vectors = None
     if target.write.deletion_vectors:
         vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
-    stored = AppendFiles(target, place, state.files, vectors)
-    frames = _in_order(stored, sorter, target.write.write_buffer // SHARE)
-    written = write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
+    return AppendFiles(target, place, state.files, vectors)
+
+
+def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
+    """Files of these rows, which come in their order."""
+    return write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
+
+
+def sorted_message(
+    target: WriteTarget, place: Placement, state: BucketState, written: Iterable[DataFileMeta]
+) -> CommitMessage:
+    """That these files take the place of all that the partition held."""
     dead = tuple(file for file in state.index_files if file.index_type == INDEX_TYPE)
     return CommitMessage(
         partition=place.partition,
@@ -162,18 +178,25 @@ def _sorted(target: WriteTarget, place: Placement, state: BucketState, sorter: _
     )
 
 
-def _in_order(stored: AppendFiles, sorter: _Sorter, budget: int) -> Iterator[pl.DataFrame]:
+def _in_order(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
     """All live rows, sorted, in frames that are sorted one after another."""
-    rows = sum(file.row_count for file in stored.files)
-    sample = _sample(stored)
-    bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
-    ranges = max(1, -(-int(rows * bytes_per_row) // max(budget, 1)))
-    if ranges == 1:
+    bounds = range_bounds(stored, sorter)
+    if bounds is None:
         frames = list(stored.frames())
         if frames:
             yield sorter.sorted(pl.concat(frames))
         return
-    yield from _by_range(stored, sorter, _bounds(sample, sorter, min(ranges, sample.height)))
+    yield from _by_range(stored, sorter, bounds)
+
+
+def range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
+    """The keys at which one range ends and the next begins, so that each fits into memory; None: all rows do."""
+    rows = sum(file.row_count for file in stored.files)
+    sample = _sample(stored)
+    bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
+    budget = stored.target.write.write_buffer // SHARE
+    ranges = max(1, -(-int(rows * bytes_per_row) // max(budget, 1)))
+    return None if ranges == 1 else _bounds(sample, sorter, min(ranges, sample.height))
 
 
 def _sample(stored: AppendFiles) -> pl.DataFrame:
@@ -190,7 +213,7 @@ def _sample(stored: AppendFiles) -> pl.DataFrame:
     return pl.concat([sample for part in parts for sample in stored.collect(part)])
 
 
-def _bounds(sample: pl.DataFrame, sorter: _Sorter, ranges: int) -> pl.DataFrame:
+def _bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
     """The keys at which a range ends and the next begins, ascending: one less than there are ranges."""
     key = sorter.key(sample)
     order = _order(key)
@@ -216,13 +239,13 @@ def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
     return rows.select(pl.sum_horizontal(sizes)).to_series().to_numpy() + float(others)
 
 
-def _by_range(stored: AppendFiles, sorter: _Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The rows range by range, each sorted, by way of temporary files."""
     with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
         folder = Path(name)
         files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
         for number, rows in enumerate(stored.frames()):
-            for chosen, part in _apart(rows, sorter, bounds):
+            for chosen, part in ranges_apart(rows, sorter, bounds):
                 path = folder / f"{chosen}-{number}.arrow"
                 part.write_ipc(path, compression="lz4")
                 files[chosen].append(path)
@@ -233,7 +256,7 @@ def _by_range(stored: AppendFiles, sorter: _Sorter, bounds: pl.DataFrame) -> Ite
                     path.unlink()
 
 
-def _apart(rows: pl.DataFrame, sorter: _Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+def ranges_apart(rows: pl.DataFrame, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
     """The rows of each range: those up to the first bound, those after it up to the second, and so on."""
     if not rows.height:
         return

@@ -11,21 +11,24 @@ from morrow.writers.target import WriteTarget
 
 
 class FixedRouter(StatelessRouter):
-    """Routes by ``bucket-function.type`` over ``bucket-key``, else over the primary key without partition keys."""
+    """Routes by ``bucket-function.type`` over ``bucket-key``, else over the primary key without partition keys.
+
+    `count` buckets of a partition, the `function`, and the `keys` it is of.
+    """
 
     def __init__(self, target: WriteTarget) -> None:
         super().__init__(target.partition_fields)
-        self._count = target.options.bucket
-        self._function = target.options.bucket_function
+        self.count = target.options.bucket
+        self.function = target.options.bucket_function
         names = target.options.bucket_key or target.schema.trimmed_primary_keys
         if not names:
             raise InvalidArgument(
-                f"{target.where}: an append table of {self._count} buckets needs the option bucket-key"
+                f"{target.where}: an append table of {self.count} buckets needs the option bucket-key"
             )
-        self._keys = tuple(target.schema.column(name) for name in names)
+        self.keys = tuple(target.schema.column(name) for name in names)
 
     def buckets(self, rows: pl.DataFrame) -> Buckets | int:
-        if self._count == 1:
+        if self.count == 1:
             return 0
-        columns = [rows[f.name] for f in self._keys]
-        return bucket_of(columns, [f.type for f in self._keys], self._count, self._function)
+        columns = [rows[f.name] for f in self.keys]
+        return bucket_of(columns, [f.type for f in self.keys], self.count, self.function)

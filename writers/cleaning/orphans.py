@@ -15,16 +15,20 @@ Whatever cannot be read ends the run with nothing removed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import dirname
+from typing import TypeAlias
 
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument
 from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.cleaning.places import MODIFIED, NAME, PATH, SIZE, Place, places
+from morrow.writers.cleaning.ledgers import abandoned_ledgers
+from morrow.writers.cleaning.listing import FOUND, FolderListing, Listing
+from morrow.writers.cleaning.places import NAME, PATH, SIZE, Place, places
 from morrow.writers.cleaning.roots import RootFile, branches, roots_of
 from morrow.writers.cleaning.used import used_names
 from morrow.writers.rollback.retired import finish_retired
@@ -34,6 +38,8 @@ DELETED_AT_ONCE = 1000
 HASH = "hash"
 READING_TRIES = 10
 """How often roots are read anew because some have gone meanwhile."""
+
+MakeListing: TypeAlias = Callable[[FileStore, Sequence[Place], int], Listing]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,11 @@ class OrphanFiles:
 
 
 def remove_orphan_files(
-    metadata: TableMetadata, *, older_than_millis: int | None = None, dry_run: bool = True
+    metadata: TableMetadata,
+    *,
+    older_than_millis: int | None = None,
+    dry_run: bool = True,
+    listing: MakeListing = FolderListing,
 ) -> OrphanFiles:
     """Find the files of the table, with all its branches, that nothing names, and remove them.
 
@@ -67,6 +77,7 @@ def remove_orphan_files(
             closer than the longest write in progress takes that write's files away. External paths must be this
             table's alone: files of others there cannot be told from its own.
         dry_run: only tell which they are.
+        listing: how folders are listed, made of the store, the places and the moment.
 
     Raises:
         InvalidArgument: a moment that is not past.
@@ -78,7 +89,8 @@ def remove_orphan_files(
     if not dry_run:
         for table in tables.values():
             finish_retired(table, abandoned_before_millis=before)
-    return _Cleaning(tables[MAIN_BRANCH], places(tables.values()), before, dry_run).run()
+    main, found = tables[MAIN_BRANCH], places(tables.values())
+    return _Cleaning(main, found, before, dry_run, listing(main.store, found, before)).run()
 
 
 def oldest_kept_millis(older_than_millis: int | None) -> int:
@@ -99,36 +111,26 @@ class _Cleaning:
     places: Sequence[Place]
     before_millis: int
     dry_run: bool
+    listing: Listing
     seen: frozenset[RootFile] = field(default_factory=frozenset)
 
     def run(self) -> OrphanFiles:
-        hashes, strays, empty = self._listed()
-        left = self._unused(hashes.to_frame(HASH))[HASH]
-        orphans = pl.concat([strays, self._paths(left)]) if len(left) else strays
+        there = self.listing.listed()
+        ledgers = dict(abandoned_ledgers(self.table, self.before_millis))
+        strays = pl.concat([there.strays, _entries(ledgers)])
+        left = self._unused(there.hashes.to_frame(HASH))[HASH]
+        orphans = pl.concat([strays, self.listing.paths(left)]) if len(left) else strays
         orphans = orphans.unique(PATH).sort(PATH)
         done = [self._removed(orphans[i : i + DELETED_AT_ONCE]) for i in range(0, orphans.height, DELETED_AT_ONCE)]
         found = pl.concat(done) if done else orphans
         if not self.dry_run:
-            self._remove_folders(empty)
+            self._remove_folders(there.empty)
+            for ledger in ledgers:
+                self.table.store.remove_empty_folder(ledger)
             self._remove_folders(found[PATH].str.replace("/[^/]*$", "").unique().to_list())
         return OrphanFiles(
             tuple(map(self.table.store.url, found[PATH])), int(found[SIZE].sum()), removed=not self.dry_run
         )
-
-    def _listed(self) -> tuple[pl.Series, pl.DataFrame, list[str]]:
-        """Hashes of the names of all old files, old strays, and old folders without anything in them."""
-        hashes, strays, folders, parents = [], [], [], pl.Series(dtype=pl.String)
-        for place in self.places:
-            for piece in place.walk(self.table, self.before_millis):
-                old = piece.filter("old")
-                hashes.append(old.filter(place.is_file)[NAME].hash())
-                strays.append(old.filter(place.is_stray).select(_FOUND.keys()))
-                folders.append(piece.filter(place.is_data_folder).select(PATH, MODIFIED))
-                parents = pl.concat([parents, piece[PATH].str.replace("/[^/]*$", "")]).unique()
-        if not hashes:
-            return pl.Series(dtype=pl.UInt64), pl.DataFrame(schema=_FOUND), []
-        empty = pl.concat(folders).filter(pl.col(MODIFIED) < self.before_millis, ~pl.col(PATH).is_in(parents.implode()))
-        return pl.concat(hashes).unique(), pl.concat(strays), empty[PATH].to_list()
 
     def _unused(self, files: pl.DataFrame) -> pl.DataFrame:
         """Those of the rows (column hash, of names) that no root names which was not seen before."""
@@ -145,15 +147,6 @@ class _Cleaning:
             self.seen |= roots.files
             return files
         raise CommitConflict(f"{self.table.where}: snapshots go faster than they are read; clean at a quieter time")
-
-    def _paths(self, hashes: pl.Series) -> pl.DataFrame:
-        """The old files whose names have these hashes."""
-        found = [
-            piece.filter("old", place.is_file).filter(pl.col(NAME).hash().is_in(hashes.implode()))
-            for place in self.places
-            for piece in place.walk(self.table, self.before_millis)
-        ]
-        return pl.concat([pl.DataFrame(schema=_FOUND), *(piece.select(_FOUND.keys()) for piece in found)])
 
     def _removed(self, orphans: pl.DataFrame) -> pl.DataFrame:
         """Remove those of the files that no root names which came since; returns them."""
@@ -172,4 +165,6 @@ class _Cleaning:
             left = {dirname(path) for path in known if self.table.store.remove_empty_folder(path)}
 
 
-_FOUND = {PATH: pl.String, NAME: pl.String, SIZE: pl.Int64}
+def _entries(ledgers: Mapping[str, Sequence[FileStatus]]) -> pl.DataFrame:
+    rows = [(f"{folder}/{entry.name}", entry.name, entry.size) for folder, files in ledgers.items() for entry in files]
+    return pl.DataFrame(rows, schema=FOUND, orient="row")

@@ -20,6 +20,7 @@ import polars as pl
 from morrow.engine.errors import TableNotFound
 from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH, normalised
+from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
 
 NAMED = r"(?:manifest|index|statistics)/[^/]+"
@@ -53,11 +54,10 @@ class Place:
     strays: str | None
     folders: str | None
 
-    def walk(self, table: TableMetadata, before_millis: int) -> Iterator[pl.DataFrame]:
-        """All that lies here in pieces: columns path, name, size, modified, folder, and old (last changed before)."""
-        for piece in table.store.walk(self.root):
-            rows = [(path, found.name, found.size, found.modified_millis, found.is_dir) for path, found in piece]
-            yield pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(old=pl.col(MODIFIED) < before_millis)
+    def walk(self, store: FileStore, before_millis: int, below: str | None = None) -> Iterator[pl.DataFrame]:
+        """All that lies here, or below a folder of it, in pieces as `piece_of` makes them."""
+        for piece in store.walk(self.root if below is None else below):
+            yield piece_of(piece, before_millis)
 
     @property
     def is_file(self) -> pl.Expr:
@@ -72,6 +72,12 @@ class Place:
     @property
     def is_data_folder(self) -> pl.Expr:
         return pl.col(IS_FOLDER) & pl.col(PATH).str.contains(self.folders) if self.folders else pl.lit(False)
+
+
+def piece_of(found: Iterable[tuple[str, FileStatus]], before_millis: int) -> pl.DataFrame:
+    """Paths with what is there: columns path, name, size, modified, folder, and old (last changed before)."""
+    rows = [(path, status.name, status.size, status.modified_millis, status.is_dir) for path, status in found]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(old=pl.col(MODIFIED) < before_millis)
 
 
 def places(tables: Iterable[TableMetadata]) -> list[Place]:

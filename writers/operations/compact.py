@@ -9,7 +9,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.writers.append.small_files import compact_append
-from morrow.writers.append.sort_compaction import sort_compact
+from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.files import Placement
@@ -33,17 +33,28 @@ def compact(
     strategy: str | None = None,
 ) -> Snapshot | None:
     """Compact a table; see `Table.compact`."""
-    if strategy is not None and order_by is None:
-        raise InvalidArgument(f"compact: strategy={strategy!r} says how to sort; give order_by=[...] too")
     snapshot = target.metadata.latest_snapshot()
-    partitions = _chosen(target, snapshot, partition, where)
+    partitions = chosen_partitions(target, snapshot, partition, where)
+    columns = sort_columns(order_by, strategy)
+    return compact_partitions(target, snapshot, partitions, full=full, order_by=columns, strategy=strategy or ORDER)
+
+
+def compact_partitions(
+    target: WriteTarget,
+    snapshot: Snapshot | None,
+    partitions: Sequence[bytes] | None,
+    *,
+    full: bool = False,
+    order_by: Sequence[str] | None = None,
+    strategy: str = ORDER,
+) -> Snapshot | None:
+    """Compact these partitions (BinaryRows; None: all) of a snapshot. Others as for `Table.compact`."""
     if snapshot is None or partitions == []:
         return None
     commits = maintained(target)
     with compacting(target.metadata, snapshot):
         if order_by is not None:
-            columns = [order_by] if isinstance(order_by, str) else list(order_by)
-            messages = sort_compact(target, snapshot, columns, strategy or "order", partitions=partitions)
+            messages = sort_compact(target, snapshot, order_by, strategy, partitions=partitions)
         elif target.keyed:
             messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
         else:
@@ -51,10 +62,23 @@ def compact(
     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
 
 
-def _chosen(
+def sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:
+    """The columns to sort by. Raises `InvalidArgument` for a strategy without any."""
+    if strategy is not None and order_by is None:
+        raise InvalidArgument(f"compact: strategy={strategy!r} says how to sort; give order_by=[...] too")
+    if order_by is None:
+        return None
+    return [order_by] if isinstance(order_by, str) else list(order_by)
+
+
+def chosen_partitions(
     target: WriteTarget, snapshot: Snapshot | None, partition: Mapping[str, object] | None, where: FilterLike
 ) -> list[bytes] | None:
-    """The partitions to compact, None for all."""
+    """The partitions to compact (BinaryRows), None for all.
+
+    Raises:
+        InvalidArgument: a column that is no partition column, a value or condition that does not fit.
+    """
     if partition is None and where is None:
         return None
     spec = partition_spec(target, partition or {})

@@ -41,13 +41,13 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
     if condition is None:
         raise InvalidArgument("delete: give a condition or keys; Table.truncate removes all rows")
     filter = parse_filter(condition, target.schema.fields)
-    if _of_partitions(target, filter):
+    if of_partitions(target, filter):
         return _drop_matching(target, filter)
     snapshot = target.metadata.latest_snapshot()
     if not target.keyed:
         return commit_once(maintained(target), delete_where(target, snapshot, filter), BATCH_COMMIT_IDENTIFIER)
     check_deletable(target)
-    columns = target.schema.primary_keys if _needs_key_alone(target) else None
+    columns = target.schema.primary_keys if needs_key_alone(target) else None
     return _retract(target, rows_where(target, snapshot, filter, columns))
 
 
@@ -69,12 +69,12 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     if not wanted:
         return None
     unique = pl.concat(wanted).unique(maintain_order=True)
-    if _needs_key_alone(target):
+    if needs_key_alone(target):
         return _retract(target, iter([unique.to_arrow()]))
     return _retract(target, _rows_of(target, unique))
 
 
-def _needs_key_alone(target: WriteTarget) -> bool:
+def needs_key_alone(target: WriteTarget) -> bool:
     """Whether a ``-D`` row is complete without the values of the row it deletes.
 
     Where engines combine versions it is better off without: a deleted row starts anew from its ``-D``, and whoever
@@ -126,7 +126,8 @@ def _retract(target: WriteTarget, parts: Iterator[pa.Table]) -> Snapshot | None:
         session.abort()
 
 
-def _of_partitions(target: WriteTarget, filter: Filter) -> bool:
+def of_partitions(target: WriteTarget, filter: Filter) -> bool:
+    """Whether a deletion drops partitions: its condition has their columns alone, and nobody wants the rows."""
     columns = filter.columns
     forced = target.write.delete_rows_for_changelog
     return bool(columns) and columns <= set(target.schema.partition_keys) and not forced

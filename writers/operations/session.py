@@ -57,7 +57,7 @@ class WriteSession:
         base = self._known or self._writer.base
         with self._cleaned_up(), self._based_on(base):
             self._check_not_rolled_back(base)
-            if self._is_due(identifier):
+            if full_compaction_is_due(self.target, identifier):
                 self._writer.compact_written()
             messages = [*self._unclear.get(number, ()), *self._writer.prepare_commit()]
         repeats = number in self._unclear or (self._repeats and identifier is not None)
@@ -81,16 +81,6 @@ class WriteSession:
     def abort(self) -> None:
         """Drop what was written and not prepared."""
         self._writer.close()
-
-    def _is_due(self, identifier: int | None) -> bool:
-        """Whether ``full-compaction.delta-commits`` asks for a full compaction: every so many numbered commits, and
-        every commit without a number, as Spark's writers have it."""
-        write = self.target.write
-        if write.full_compaction_commits is None or write.write_only:
-            return False
-        # What is no number at all is refused when it is committed.
-        numbered = isinstance(identifier, int) and (identifier + 1) % write.full_compaction_commits == 0
-        return identifier is None or numbered
 
     @contextmanager
     def _cleaned_up(self) -> Iterator[None]:
@@ -146,6 +136,16 @@ class WriteSession:
         if foreign and not self._prepared:
             self._writer.forget()
             self._known = None
+
+
+def full_compaction_is_due(target: WriteTarget, identifier: int | None) -> bool:
+    """Whether ``full-compaction.delta-commits`` asks for a full compaction: every so many numbered commits, and every
+    commit without a number, as Spark's writers have it."""
+    every = target.write.full_compaction_commits
+    if every is None or target.write.write_only:
+        return False
+    # What is no number at all is refused when it is committed.
+    return identifier is None or (isinstance(identifier, int) and (identifier + 1) % every == 0)
 
 
 def commit_once(

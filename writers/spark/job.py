@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from morrow.engine import errors
-from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError
+from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets import BucketMode, bucket_mode
-from morrow.writers.commit import TableCommit
 from morrow.writers.commit.snapshots import SnapshotLog
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.partitions import PartitionSpec, is_in
-from morrow.writers.operations.session import cleaned_up, commit_once
+from morrow.writers.operations.session import cleaned_up, commit_once, full_compaction_is_due
 from morrow.writers.rows import incoming
 from morrow.writers.spark.ledger import Ledger
-from morrow.writers.spark.payload import WriteJob, decoded
+from morrow.writers.spark.payload import WriteJob
 from morrow.writers.spark.placing import shuffled
-from morrow.writers.spark.tasks import RESULT, TASK, WriteTasks
+from morrow.writers.spark.results import RESULT, run
+from morrow.writers.spark.tasks import TASK, WriteTasks
 from morrow.writers.spark.types import arrow_schema
 from morrow.writers.target import WriteTarget
 
@@ -103,24 +103,15 @@ def written(
     ledger = Ledger(target.store, target.metadata.root)
     job = WriteJob.of(target, rows.columns, kinds=kinds, overwrite=overwrite, compact=compact, ledger=ledger.folder)
     placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
-    taken: list[str] = []
-    ledger.begin()
-    try:
-        results = placed.mapInArrow(WriteTasks(pickle.dumps(job)), RESULT).collect()
-        taken = [result.attempt for result in results]
-    finally:
-        ledger.close(taken)
-    messages = [message for result in results if result.messages for message in decoded(bytes(result.messages))]
-    wrong = next((result for result in results if result.error), None)
-    if wrong is not None:
-        TableCommit(target).abort(messages)
-        raise _raised(wrong.error, wrong.problem)
-    return messages
+    return run(ledger, lambda: placed.mapInArrow(WriteTasks(pickle.dumps(job)), RESULT))
 
 
 def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
-    """Commit the messages of a job. Without success their files are removed, unless the outcome is not clear."""
-    commits = TableCommit(target)
+    """Commit the messages of a job, and keep the table as its options say: tags, expiry.
+
+    Without success their files are removed, unless the outcome is not clear.
+    """
+    commits = maintained(target)
     if commit.replaced is None:
         return commit_once(
             commits,
@@ -156,14 +147,6 @@ def was_committed(target: WriteTarget, identifier: int | None) -> bool:
     return newest is not None and identifier <= newest.commit_identifier
 
 
-def full_compaction_is_due(target: WriteTarget, identifier: int | None) -> bool:
-    """Whether ``full-compaction.delta-commits`` asks for one: every so many numbered commits, and those without."""
-    every = target.write.full_compaction_commits
-    if every is None or target.write.write_only:
-        return False
-    return identifier is None or (identifier + 1) % every == 0
-
-
 def _replaced(
     target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit
 ) -> Literal["all"] | list[PartitionSpec] | list[bytes]:
@@ -177,9 +160,3 @@ def _replaced(
                 f"{target.where}: the data has rows of the partition {values}, which is not in {dict(commit.within)}"
             )
     return partitions
-
-
-def _raised(name: str, problem: str) -> MorrowError:
-    """The error that a task told of. Its text is complete, so the constructor, which would add to it, is left out."""
-    kind: type[MorrowError] = getattr(errors, name)
-    return kind.__new__(kind, problem)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import numpy as np
 
+from morrow.engine.format.murmur import hash_words
 from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.buckets.fixed import FixedRouter
+from morrow.writers.spark.bucket_sql import bucket_sql
 from morrow.writers.spark.payload import WriteJob
+from morrow.writers.spark.results import cores
 from morrow.writers.spark.tasks import TASK, Placing
 from morrow.writers.spark.work import placing_columns
 from morrow.writers.target import WriteTarget
@@ -19,8 +24,6 @@ if TYPE_CHECKING:
 
 PARALLELISM = "sink.parallelism"
 """The table option by which users say how many tasks write."""
-UNKNOWN_CORES = 8
-"""Where a session does not tell how many tasks run at once (Spark Connect)."""
 
 
 def shuffled(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
@@ -59,43 +62,57 @@ def _alone(rows: DataFrame, _target: WriteTarget, _job: WriteJob) -> DataFrame:
 
 
 def _repartitioned(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
-    """By task numbers. Where Spark can, only the columns that say them leave the JVM."""
+    """By task numbers: as in Java, the buckets of a partition go to one task after the other."""
     from pyspark.sql import functions
+
+    number = _number_sql(rows, target, job)
+    if number is None:
+        rows, number = _numbered(rows, target, job, tasks), TASK
+    # Spark sends rows where the hash of an integer says: to each task by one that is sent there.
+    listed = ", ".join(map(str, tokens(tasks)))
+    return rows.repartition(tasks, functions.expr(f"get(array({listed}), CAST(pmod({number}, {tasks}) AS INT))"))
+
+
+def _number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | None:
+    """A number that rows of one partition and bucket share, as SQL; None where Spark cannot work it out."""
+    called = dict(zip(job.columns, job.numbers))
+    bucket: str | None = "0"
+    if bucket_mode(target) is BucketMode.FIXED:
+        bucket = bucket_sql(FixedRouter(target), called, rows.schema)
+    fields = target.partition_fields
+    if bucket is None or any(f.name not in called or f.default_value is not None for f in fields):
+        return None
+    if not fields:
+        return bucket
+    return f"(CAST(hash({', '.join(called[f.name] for f in fields)}) AS BIGINT) + {bucket})"
+
+
+def _numbered(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
+    """The rows with the number of the task of each in the column `TASK`, by a visit to Python."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     # Rows without any of these columns have their default values there, all the same; any column will do then.
     needed = job.numbered(placing_columns(target)) or [rows.columns[0]]
     placing = Placing(pickle.dumps(job), tuple(needed), tasks)
-    if not _numbers_partitions():
-        numbered = rows.mapInArrow(placing, StructType([*rows.schema.fields, StructField(TASK, IntegerType())]))
-        return numbered.repartition(tasks, TASK)
-
-    def number(*columns: pa.Array) -> pa.Array:
-        return placing.numbers(columns)
-
-    number.__annotations__ = {"columns": pa.Array, "return": pa.Array}
-    numbering = functions.arrow_udf(number, IntegerType())
-    return rows.withColumn(TASK, numbering(*(rows[name] for name in needed))).repartitionById(tasks, TASK)
+    return rows.mapInArrow(placing, StructType([*rows.schema.fields, StructField(TASK, IntegerType())]))
 
 
-def _numbers_partitions() -> bool:
-    """Whether Spark has functions over Arrow columns, and takes rows to the partition of a number: from 4.1."""
-    from pyspark.sql import DataFrame, functions
+def tokens(tasks: int) -> list[int]:
+    """For each number of a task an integer whose hash, by which Spark chooses among partitions, is that modulo tasks.
 
-    return hasattr(functions, "arrow_udf") and hasattr(DataFrame, "repartitionById")
+    Of ``tasks * (ln(tasks) + 10)`` integers all but one in 20,000 times have one; for what lacks one any will do.
+    """
+    candidates = np.arange(int(tasks * (math.log(tasks) + 10)), dtype=np.uint32)
+    ones = np.ones(len(candidates), np.int64)
+    places = hash_words(candidates, np.arange(len(candidates)), ones).astype(np.int64) % tasks
+    found = dict(zip(places.tolist(), candidates.tolist()))
+    return [found.get(number, number) for number in range(tasks)]
 
 
 def _parallelism(rows: DataFrame, target: WriteTarget) -> int:
     """As many tasks as run at once, unless the table says how many."""
-    from pyspark.errors import PySparkException
-
     said = target.schema.options.get(PARALLELISM, "")
-    if said.isdigit() and int(said):
-        return int(said)
-    try:
-        return max(int(rows.sparkSession.sparkContext.defaultParallelism), 1)
-    except PySparkException:
-        return UNKNOWN_CORES
+    return int(said) if said.isdigit() and int(said) else cores(rows.sparkSession)
 
 
 _SHUFFLES: Mapping[BucketMode, Callable[[DataFrame, WriteTarget, WriteJob], DataFrame]] = {

@@ -10,15 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from morrow.readers.spark.tasks import _use_cores_of_task as use_cores_of_task
+from morrow.readers.spark.tasks import use_cores_of_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from morrow.writers.spark.payload import WriteJob
-
-RESULT = "attempt string, messages binary, error string, problem string"
-"""What a task gives back, in one row, when it has written something or found rows that cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +40,15 @@ class Placing:
     columns: tuple[str, ...]
     tasks: int
 
-    def numbers(self, columns: Iterable[pa.Array]) -> pa.Array:
-        """Int32, one for each row."""
-        use_cores_of_task()
-        from morrow.writers.spark.work import task_numbers
-
-        return task_numbers(self.job, dict(zip(self.columns, columns, strict=True)), self.tasks)
-
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with the numbers as a last column, for versions of Spark without functions over Arrow."""
+        """The batches with the numbers as a last column (Int32)."""
+        use_cores_of_task()
         import pyarrow as pa
 
+        from morrow.writers.spark.work import task_numbers
+
         for batch in batches:
-            numbers = self.numbers([batch.column(name) for name in self.columns])
+            numbers = task_numbers(self.job, {name: batch.column(name) for name in self.columns}, self.tasks)
             yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, TASK])
 
 

@@ -17,17 +17,14 @@ from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.rows import incoming
 from morrow.writers.spark.ledger import recorded
-from morrow.writers.spark.payload import WriteJob, encoded
+from morrow.writers.spark.payload import WriteJob
+from morrow.writers.spark.results import failed, finished
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
-RESULT_SCHEMA = pa.schema(
-    [("attempt", pa.string()), ("messages", pa.binary()), ("error", pa.string()), ("problem", pa.string())]
-)
-
 
 def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write these rows and tell of it in one row of `RESULT_SCHEMA`; no rows, none.
+    """Write these rows and tell of it in one row, as `morrow.writers.spark.results` has it; no rows, none.
 
     Rows that the table does not take are told as well: no further attempt would make them better.
     """
@@ -35,16 +32,16 @@ def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     first = next(rows, None)
     if first is None:
         return
-    attempt = _attempt()
+    attempt = attempt_name()
     target = job.target(recorded(job.store(), job.ledger, attempt))
     writer = TableWriter(target, overwrite=job.overwrite)
     try:
         writer.write(pa.RecordBatchReader.from_batches(first.schema, chain([first], rows)), job.kinds)
         if job.compact:
             writer.compact_written()
-        yield _result(attempt, messages=encoded(writer.prepare_commit()))
+        yield finished(attempt, writer.prepare_commit())
     except (InvalidArgument, Unsupported) as error:
-        yield _result(attempt, error=type(error).__name__, problem=str(error))
+        yield failed(attempt, error)
     finally:
         writer.close()
 
@@ -85,17 +82,9 @@ def placing_columns(target: WriteTarget) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _attempt() -> str:
+def attempt_name() -> str:
     """What tells this attempt of a task from every other of the application."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     return "driver" if context is None else f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
-
-
-def _result(
-    attempt: str, *, messages: bytes | None = None, error: str | None = None, problem: str | None = None
-) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [{"attempt": attempt, "messages": messages, "error": error, "problem": problem}], RESULT_SCHEMA
-    )

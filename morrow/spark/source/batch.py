@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from morrow.engine.plan.predicate import Predicate
+from morrow.engine.plan.predicate import And, Predicate
 from morrow.scan import Scan
-from morrow.spark.source.filters import all_of, translated
 from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import pieces
 from morrow.spark.source.plain import Piece
-from morrow.spark.source.schemas import check_schema, fields_of, scan_of
+from morrow.spark.source.schemas import check_schema, scan_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -30,12 +29,14 @@ class BatchPlanner:
     def of(cls, given: Mapping[str, str], schema: StructType) -> BatchPlanner:
         """Raises as `schemas.schema_of`, and `InvalidArgument` for a schema that is not the table's."""
         scan = scan_of(Options(given))
-        check_schema(schema, fields_of(scan))
+        check_schema(schema, scan.fields)
         return cls(scan)
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
         """Take the filters that can be said exactly; the others are handed back for Spark to test."""
-        fields = {field.name: field for field in fields_of(self.scan)}
+        from morrow.spark.source.filters import translated  # Spark 4.0 has no filters
+
+        fields = {field.name: field for field in self.scan.fields}
         left = []
         for one in filters:
             predicate = translated(one, fields)
@@ -47,5 +48,5 @@ class BatchPlanner:
 
     def partitions(self) -> list[Piece]:
         """Groups of the plan's sections."""
-        scan = self.scan.narrowed(filter=all_of(self.pushed)) if self.pushed else self.scan
+        scan = self.scan.narrowed(filter=And(tuple(self.pushed))) if self.pushed else self.scan
         return pieces(scan.plan, scan.store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
+from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options.parsing import names
 from morrow.engine.plan.metadata import TableMetadata
@@ -22,24 +22,27 @@ FIELDS_PREFIX = "fields."
 """Of options that name columns, whose case Spark does not keep."""
 
 
-def ensure_table(given: Mapping[str, str], schema: StructType) -> None:
+def ensure_table(given: Mapping[str, str], schema: StructType, *, must_be_new: bool = False) -> None:
     """Make the table of the options, with the DataFrame's columns, unless it is there.
 
     Raises:
+        AlreadyExists: it is there, and must be new.
         InvalidArgument, ColumnNotFound: options that no table can have, or that the table which is there has not.
         Unsupported: a type or option that Morrow does not handle.
     """
     options = Options(given)
     sink = options.sink()
     metadata = metadata_of(options.place())
-    try:
+    if metadata.schema_ids():
+        if must_be_new:
+            raise AlreadyExists(f"{metadata.where}: there is a table; add to it by .mode('append')")
         _check_options(metadata.latest_schema(), sink.table, metadata.where)
         return
-    except TableNotFound:
-        pass
     try:
         create_first_schema(metadata, _first_schema(metadata, schema, sink.table, sink.kinds))
     except AlreadyExists:  # another process was faster
+        if must_be_new:
+            raise
         _check_options(metadata.latest_schema(), sink.table, metadata.where)
 
 

@@ -11,21 +11,21 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-)
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
-from morrow.readers.spark.tasks import _use_cores_of_task as use_cores_of_task
+from morrow.engine.errors import Unsupported
+from morrow.readers.spark.tasks import use_cores_of_task
 from morrow.spark.source.plain import Piece, Written
+from morrow.spark.source.versions import (
+    LIMITS_STREAMS,
+    WRITES_STREAMS,
+    DataSourceStreamArrowWriter,
+    SupportsTriggerAvailableNow,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
+    from pyspark.sql.datasource import Filter, InputPartition, WriterCommitMessage
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
@@ -37,7 +37,7 @@ RUN_BYTES = 8
 """Of randomness in the name of a run."""
 
 
-class MorrowDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types where it is not installed
+class MorrowDataSource(DataSource):
     """``spark.read.format("morrow")`` and its siblings; `options` tells what may be given."""
 
     @classmethod
@@ -56,16 +56,22 @@ class MorrowDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return reader(dict(self.options), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        return StreamReader(dict(self.options), schema)
+        reader = StreamReader if LIMITS_STREAMS else UnlimitedStreamReader
+        return reader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         return BatchWriter(dict(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        if not WRITES_STREAMS:
+            raise Unsupported(
+                "streams into format('morrow') before Spark 4.1",
+                hint="use writeStream.foreachBatch(morrow.spark.sink(...))",
+            )
         return StreamWriter(dict(self.options), schema, overwrite)
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc]  # as above
+class BatchReader(DataSourceReader):
     """Reads one snapshot, chosen when the read is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -76,7 +82,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def partitions(self) -> Sequence[Piece]:
         return self._known.partitions()
 
-    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         use_cores_of_task()
         from morrow.spark.source.pieces import batches
 
@@ -104,7 +110,7 @@ class PushingReader(BatchReader):
         return self._known.push(filters)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the table's snapshots; see `stream` for its offsets."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -116,10 +122,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._known.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        return self._known.read_limit()
+        from morrow.spark.source.limits import to_spark
+
+        return to_spark(self._known.read_limit())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return self._known.latest(start, limit)
+        from morrow.spark.source.limits import from_spark
+
+        return self._known.latest(start, from_spark(limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         return self._known.newest()
@@ -133,11 +143,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def commit(self, end: dict[str, Any]) -> None:
         self._known.processed(end)
 
-    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         use_cores_of_task()
         from morrow.spark.source.pieces import batches
 
-        return batches(partition)
+        return batches(partition) if isinstance(partition, Piece) else iter(())
 
     @property
     def _known(self) -> StreamPlanner:
@@ -146,6 +156,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_planner": None}
+
+
+class UnlimitedStreamReader(StreamReader):
+    """For Spark before 4.2, which does not say where a query has got to when it asks for the newest offset."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._known.refuse_limits()
+        self._reached: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        self._reached = self._known.initial()
+        return self._reached
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self,
+        start: dict[str, Any] | None = None,  # noqa: ARG002 - neither is given
+        limit: ReadLimit | None = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        # Not known after a restart; the batch is planned from where Spark then says that it starts.
+        return self._known.newest() if self._reached is None else self._known.latest(self._reached, None)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Piece]:
+        self._reached = end
+        return self._known.partitions(start, end)
 
 
 class _Writer:
@@ -166,29 +201,34 @@ class _Writer:
         return write(self._options, self._run, iterator, overwrite=self._overwrite)
 
 
-class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # as above
+class BatchWriter(_Writer, DataSourceArrowWriter):
     """Appends or overwrites in one commit."""
 
-    def commit(self, messages: list[Written | None]) -> None:
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         from morrow.spark.source.sink import commit
 
-        commit(self._options, messages, overwrite=self._overwrite)
+        commit(self._options, _written(messages), overwrite=self._overwrite)
 
-    def abort(self, messages: list[Written | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         from morrow.spark.source.sink import abort
 
-        abort(self._options, messages)
+        abort(self._options, _written(messages))
 
 
-class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Commits each micro-batch once: the commit user is the query, the identifier the batch's number."""
 
-    def commit(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         from morrow.spark.source.sink import commit
 
-        commit(self._options, messages, overwrite=self._overwrite, batch_id=batchId)
+        commit(self._options, _written(messages), overwrite=self._overwrite, batch_id=batchId)
 
-    def abort(self, messages: list[Written | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
         from morrow.spark.source.sink import abort
 
-        abort(self._options, messages)
+        abort(self._options, _written(messages))
+
+
+def _written(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
+    """None for tasks that failed."""
+    return [message if isinstance(message, Written) else None for message in messages]

@@ -12,7 +12,7 @@ from pyspark.sql import datasource as spark
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.plan.filter.literals import comparison, is_null, membership, not_null
-from morrow.engine.plan.predicate import NEVER, And, Leaf, Op, Or, Predicate
+from morrow.engine.plan.predicate import NEVER, Leaf, Op, Or, Predicate
 
 MICROSECONDS = 6
 """Finer timestamps are cut off on their way to Spark, so that a comparison there may come out otherwise."""
@@ -129,8 +129,3 @@ _NEGATED: Mapping[type[spark.Filter], Build] = {
     spark.IsNotNull: lambda field, _: is_null(field),
     spark.StringStartsWith: _starts(Op.NOT_STARTS_WITH),
 }
-
-
-def all_of(predicates: list[Predicate]) -> Predicate:
-    """The conjunction."""
-    return predicates[0] if len(predicates) == 1 else And(tuple(predicates))

@@ -1,8 +1,9 @@
 """The options of ``format("morrow")``, taken apart and checked; whatever is not known is an error.
 
 Reading    columns, filter, push-filters, branch, one of as-of, snapshot, tag, timestamp, watermark
-Streams    starting-snapshot, starting-timestamp, scan.mode (``full`` or ``latest``), read.changelog, consumer-id,
-           max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, ...maxBytesPerTrigger, ...maxRowsPerTrigger
+Streams    starting-snapshot, starting-timestamp, scan.mode (`MODES`), read.changelog, consumer-id,
+           max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, ...maxBytesPerTrigger and
+           ...maxRowsPerTrigger, read.stream.minRowsPerTrigger together with read.stream.maxTriggerDelayMs
 Writing    kinds, commit-user, commit-identifier, partitionOverwriteMode (``static`` or ``dynamic``)
 New tables primary-key, partition and the table's own options
 Stores     ``storage.<name>``, as `storage_options` of `morrow.open`
@@ -17,9 +18,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.spark.source.limits import Limit
 
 T = TypeVar("T")
+
+NAME = "morrow"
+"""Of the format."""
 
 STORAGE_PREFIX = "storage."
 """Spark hides the values of options that are called secret, token, password or access key where it prints plans."""
@@ -34,16 +39,46 @@ ALIASES = {
     "scan.version": "as-of",
     "versionasof": "as-of",
     "scan.from-snapshot-id": "starting-snapshot",
+    "partition-overwrite": "partitionoverwritemode",
 }
 """Names of Paimon and of Spark for what has a name here."""
 
 LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
-BEGINNINGS = ("starting-snapshot", "starting-timestamp", "scan.mode")
-OF_STREAMS = (*BEGINNINGS, "consumer-id", "read.changelog", "max-snapshots-per-trigger", *LIMITS.values())
+LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
+SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
+"""Where a stream begins; the second ones are those of batches, which Paimon has for streams as well."""
+OF_STREAMS = (
+    SNAPSHOTS[0],
+    TIMESTAMPS[0],
+    "scan.mode",
+    "consumer-id",
+    "read.changelog",
+    "max-snapshots-per-trigger",
+    *LIMITS.values(),
+    LEAST_ROWS,
+    MOST_DELAY,
+)
+
+FULL, CHANGES = "full", "changes"
+MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "full": (FULL, ()),
+    "latest-full": (FULL, ()),
+    "latest": (CHANGES, ()),
+    "from-snapshot": (CHANGES, SNAPSHOTS),
+    "from-snapshot-full": (FULL, SNAPSHOTS),
+    "from-timestamp": (CHANGES, TIMESTAMPS),
+}
+"""By ``scan.mode``: what a stream begins with, and the options of which it then needs one.
+
+Without a mode (``default``) these options say it, and without them a stream begins with all rows.
+"""
+
+OF_PAIMONS_WRITES = ("write.merge-schema", "write.use-v2-write")
+"""Options of Paimon's for Spark that begin so; false is what Morrow does."""
 
 PUSH_FILTERS = "push-filters"
 
-OF_SPARK = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
 """What Spark hands over besides."""
 
 
@@ -57,6 +92,14 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
+class LeastRows:
+    """What a micro-batch waits for, and how long at most after the one before."""
+
+    rows: int
+    within_seconds: float
+
+
+@dataclass(frozen=True)
 class StreamOptions:
     """Where a stream begins, what its rows are led by, and how much a micro-batch takes."""
 
@@ -65,11 +108,12 @@ class StreamOptions:
     starting_snapshot: int | None
     starting_timestamp: int | str | None
     start: str
+    """`FULL`: all rows, of the starting snapshot if there is one, before changes; otherwise `CHANGES`."""
     kinds: bool
     consumer_id: str | None
     most_snapshots: int | None
-    limit: tuple[str, int] | None
-    """``files``, ``bytes`` or ``rows``, and how many."""
+    limit: Limit | None
+    least_rows: LeastRows | None
 
 
 @dataclass(frozen=True)
@@ -104,6 +148,8 @@ class Options:
             self._given[name] = value
 
     def place(self) -> Place:
+        if "paths" in self._given:
+            raise InvalidArgument("several paths: a DataFrame is of one table; join them by .union(...)")
         path = self._given.get("path")
         if not path:
             raise InvalidArgument('there is no table: give its path, .load("warehouse/db.db/orders")')
@@ -137,27 +183,53 @@ class Options:
 
     def stream(self) -> StreamOptions:
         """The options of a stream that is read."""
-        self._only("columns", "filter", *OF_STREAMS)
-        _at_most_one("where a stream begins", [name for name in BEGINNINGS if name in self._given])
-        sizes = [(what, self._get(name, _positive)) for what, name in LIMITS.items() if name in self._given]
-        _at_most_one("what a batch takes", [LIMITS[what] for what, _ in sizes])
+        self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
+        begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
+        _at_most_one("where a stream begins", begin)
+        sizes = [name for name in LIMITS.values() if name in self._given]
+        _at_most_one("what a batch takes", sizes)
+        limits = (Limit(what, size) for what, name in LIMITS.items() if (size := self._get(name, _positive)))
         return StreamOptions(
             columns=self._get("columns", _columns),
             filter=self._given.get("filter"),
-            starting_snapshot=self._get("starting-snapshot", int),
-            starting_timestamp=self._get("starting-timestamp", _id_or_text),
-            start=self._get("scan.mode", _one_of("full", "latest")) or "full",
+            starting_snapshot=next((self._get(name, _positive) for name in begin if name in SNAPSHOTS), None),
+            starting_timestamp=next((self._get(name, _id_or_text) for name in begin if name in TIMESTAMPS), None),
+            start=self._start(begin),
             kinds=self._get("read.changelog", _boolean) or False,
             consumer_id=self._given.get("consumer-id"),
             most_snapshots=self._get("max-snapshots-per-trigger", _positive),
-            limit=next(((what, size) for what, size in sizes if size is not None), None),
+            limit=next(limits, None),
+            least_rows=self._least_rows(),
         )
+
+    def _start(self, begin: list[str]) -> str:
+        mode = self._get("scan.mode", _one_of("default", *MODES)) or "default"
+        if mode == "default":
+            return CHANGES if begin else FULL
+        start, needed = MODES[mode]
+        if needed and not any(name in needed for name in begin):
+            raise InvalidArgument(f"'scan.mode' = {mode!r} needs the option {needed[0]!r}")
+        if begin and begin[0] not in needed:
+            raise InvalidArgument(f"'scan.mode' = {mode!r} and {begin[0]!r} both say where a stream begins")
+        return start
+
+    def _least_rows(self) -> LeastRows | None:
+        rows, delay = self._get(LEAST_ROWS, _positive), self._get(MOST_DELAY, _positive)
+        if rows is None and delay is None:
+            return None
+        if rows is None or delay is None:
+            raise InvalidArgument(f"{LEAST_ROWS!r} and {MOST_DELAY!r} are given together or not at all")
+        return LeastRows(rows, delay / 1000)
 
     def sink(self) -> SinkOptions:
         """The options of a write; all that are not about the write itself are the table's."""
         own = {"kinds", "commit-user", "commit-identifier", "partitionoverwritemode", "branch"}
         mode = self._get("partitionoverwritemode", _one_of("static", "dynamic"))
-        others = (name for name in self._given if name not in own | OF_SPARK and not name.startswith(STORAGE_PREFIX))
+        if "commit-identifier" in self._given and "commit-user" not in self._given:
+            raise InvalidArgument("'commit-identifier' numbers the commits of a 'commit-user'; give one")
+        self._refuse_paimons()
+        apart = (STORAGE_PREFIX, *OF_PAIMONS_WRITES)
+        others = (name for name in self._given if name not in own | OF_SPARK and not name.startswith(apart))
         return SinkOptions(
             kinds=self._given.get("kinds"),
             commit_user=self._given.get("commit-user"),
@@ -165,6 +237,11 @@ class Options:
             dynamic_overwrite=mode == "dynamic",
             table={name: self._given[name] for name in others},
         )
+
+    def _refuse_paimons(self) -> None:
+        for name in self._given:
+            if name.startswith(OF_PAIMONS_WRITES) and self._get(name, _boolean):
+                raise Unsupported(f"the option {name!r}", hint="change the table first, by morrow.open(path).alter")
 
     def _get(self, name: str, parse: Callable[[str], T]) -> T | None:
         text = self._given.get(name)

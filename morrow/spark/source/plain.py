@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
+QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
+"""Where Spark tells tasks, and the thread that runs a batch, the streaming query and the number of the batch."""
+
 
 @dataclass(frozen=True, init=False)
-class Piece(InputPartition):  # type: ignore[misc]  # pyspark has no types where it is not installed
+class Piece(InputPartition):
     """Part of a read, as `pieces.Work` in bytes: plain data, and nothing of it where Spark prints partitions."""
 
     work: bytes = field(repr=False)
@@ -21,7 +24,7 @@ class Piece(InputPartition):  # type: ignore[misc]  # pyspark has no types where
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):  # type: ignore[misc]  # as above
+class Written(WriterCommitMessage):
     """What a task wrote.
 
     `run` is in the names of all files that tasks of this job wrote, `messages` is a MessagePack array of

@@ -35,7 +35,7 @@ def schema_of(given: Mapping[str, str]) -> StructType:
 
     options = Options(given)
     # Spark asks before it says what for; without options of a stream the columns are the same.
-    return as_spark_schema(StreamPlanner(options).fields if options.is_stream else fields_of(scan_of(options)))
+    return as_spark_schema(StreamPlanner(options).fields if options.is_stream else scan_of(options).fields)
 
 
 def scan_of(options: Options) -> Scan:
@@ -43,12 +43,6 @@ def scan_of(options: Options) -> Scan:
     asked = options.read()
     metadata = metadata_of(options.place())
     return make_scan(metadata, columns=asked.columns, filter=asked.filter, **asked.travel)
-
-
-def fields_of(scan: Scan) -> tuple[DataField, ...]:
-    """The columns of a scan, which is not planned for that."""
-    request = scan._request
-    return tuple(request.schema.by_name[name] for name in request.columns)
 
 
 def as_spark_schema(fields: Sequence[DataField]) -> StructType:

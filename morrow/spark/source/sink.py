@@ -28,19 +28,17 @@ from pyspark import TaskContext
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.spark.source.options import Options, SinkOptions
-from morrow.spark.source.plain import Written
+from morrow.spark.source.plain import BATCH_PROPERTY, QUERY_PROPERTY, Written
 from morrow.spark.source.schemas import metadata_of
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.commit import TableCommit
+from morrow.writers.expiry.automatic import maintained
 from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
 from morrow.writers.operations.settling import settled
 from morrow.writers.spark.job import Commit, Replaced, committed
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
-
-QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""Where Spark tells a task the streaming query and the number of the batch."""
 
 ONE_WRITER = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
 """Modes in which a writer has to know what all others write."""
@@ -60,7 +58,7 @@ def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch],
     """
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
-    if query is not None:
+    if context is not None and query is not None:
         # A writer may serve a whole query, and what one batch committed is none of the leftovers of the next.
         run = f"{run}-{context.getLocalProperty(BATCH_PROPERTY)}"
     filled = (batch for batch in batches if batch.num_rows)
@@ -98,7 +96,7 @@ def commit(
     target = WriteTarget.of(metadata_of(options.place()), user)
     identifier = sink.commit_identifier if batch_id is None else batch_id
     request = Commit(identifier, replaced=_replaced(target, sink) if overwrite else None)
-    commits = TableCommit(target)
+    commits = maintained(target)
     last = committed(target, messages, request)
     if last is None:
         commits.abort(messages)  # it was committed before, with other files
@@ -137,7 +135,7 @@ def _check_alone(target: WriteTarget, number: int) -> None:
         raise Unsupported(
             "several tasks that write to a table whose keys are given buckets one by one (bucket = -1)",
             where=target.where,
-            hint="write with morrow.spark.write, in streams from foreachBatch, or .coalesce(1) the rows",
+            hint="use morrow.spark.write, in streams foreachBatch(morrow.spark.sink(path)), or .coalesce(1) the rows",
         )
 
 

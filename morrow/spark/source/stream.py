@@ -13,26 +13,25 @@ even when there is nothing to read: from then on the checkpoint knows where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
-
 from morrow.changes import make_request, start_of
-from morrow.engine.errors import SnapshotExpired, SnapshotNotFound, Unsupported
+from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
-from morrow.spark.source.options import Options
+from morrow.spark.source.limits import NO_END, Limit
+from morrow.spark.source.options import FULL, Options
 from morrow.spark.source.pieces import change_pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import check_schema, metadata_of
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from morrow.engine.format.snapshot import Snapshot
@@ -41,9 +40,6 @@ Offset = dict[str, Any]
 
 NOTHING = 0
 """The offset before the first snapshot."""
-
-LIMITS: Mapping[str, Callable[[int], ReadLimit]] = {"files": ReadMaxFiles, "bytes": ReadMaxBytes, "rows": ReadMaxRows}
-UNBOUNDED = 2**63 - 1
 
 
 class StreamPlanner:
@@ -55,12 +51,20 @@ class StreamPlanner:
         self._request = make_request(self._metadata, self._asked.columns, self._asked.filter)
         self._consumers = Consumers(self._metadata)
         self._last: int | None = None
+        self._ended_at: float | None = None
         self._planned: dict[int, Changes | None] = {}
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> StreamPlanner:
-        planner = cls(Options(given))
-        check_schema(schema, planner.fields)
+        options = Options(given)
+        planner = cls(options)
+        try:
+            check_schema(schema, planner.fields)
+        except InvalidArgument as error:
+            if options.is_stream:
+                raise
+            # Asked for columns, `schema_of` could not know what for, and took those of the snapshot.
+            raise InvalidArgument(f"{error}; if you gave none, add .option('scan.mode', 'from-snapshot')") from error
         return planner
 
     @property
@@ -76,34 +80,45 @@ class StreamPlanner:
         recorded = None if asked.consumer_id is None else self._consumers.next_snapshot(asked.consumer_id)
         if recorded is not None:
             return {"snapshot": recorded - 1, "begin": "changes"}
+        if asked.start == FULL:
+            return self._all_rows(asked.starting_snapshot)
         if asked.starting_snapshot is not None:
             return {"snapshot": asked.starting_snapshot - 1, "begin": "changes"}
         if asked.starting_timestamp is not None:
             return {"snapshot": start_of(self._metadata, None, asked.starting_timestamp), "begin": "changes"}
-        newest = self._newest()
-        full = asked.start == "full" and newest != NOTHING
-        return {"snapshot": newest, "begin": "full" if full else "changes"}
+        return {"snapshot": self._newest(), "begin": "changes"}
 
-    def read_limit(self) -> ReadLimit:
+    def _all_rows(self, snapshot: int | None) -> Offset:
+        """Begin with the rows of a snapshot, the newest if none is named."""
+        newest = self._newest() if snapshot is None else self._metadata.snapshot(snapshot).id
+        return {"snapshot": newest, "begin": "changes" if newest == NOTHING else FULL}
+
+    def read_limit(self) -> Limit | None:
         """What one batch takes, unless Spark says otherwise."""
-        if self._asked.limit is not None:
-            what, size = self._asked.limit
-            return LIMITS[what](size)
-        # Spark has no limit of snapshots; it is `latest` that counts them, as long as there is a limit at all.
-        return ReadAllAvailable() if self._asked.most_snapshots is None else ReadMaxFiles(UNBOUNDED)
+        asked = self._asked
+        if asked.limit is not None:
+            return asked.limit
+        # Spark has no limit of snapshots, and none from below is handed back: it is `latest` that counts them, as long
+        # as there is a limit at all.
+        return None if asked.most_snapshots is None and asked.least_rows is None else NO_END
 
-    def latest(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the batch after `start` ends; `start` itself when there is nothing new."""
+    def refuse_limits(self) -> None:
+        """Raises `Unsupported` when the options ask for any."""
+        if self.read_limit() is not None:
+            raise Unsupported("limits of what a batch of a stream takes, before Spark 4.2", hint="leave them out")
+
+    def latest(self, start: Offset, limit: Limit | None) -> Offset:
+        """Where the batch after `start` ends; `start` itself when there is nothing new, or not enough yet."""
         since = int(start["snapshot"])
-        if start.get("begin") == "full":
-            return {"snapshot": since, "since": since, "full": True}
+        if start.get("begin") == FULL:
+            return self._ends({"snapshot": since, "since": since, "full": True})
         newest = self._newest() if self._last is None else self._last
-        end = since if newest <= since else self._end(since, newest, limit)
-        if end == since and "begin" not in start:
+        if "begin" not in start and (newest <= since or self._waits(since, newest, limit)):
             return start
-        return {"snapshot": end, "since": since, "full": False}
+        end = since if newest <= since else self._end(since, newest, limit)
+        return self._ends({"snapshot": end, "since": since, "full": False})
 
-    def newest(self) -> Offset | None:
+    def newest(self) -> Offset:
         """The newest snapshot, for Spark's report of progress."""
         return {"snapshot": self._newest()}
 
@@ -120,19 +135,35 @@ class StreamPlanner:
         if self._asked.consumer_id is not None:
             self._consumers.record(self._asked.consumer_id, int(end["snapshot"]) + 1)
 
-    def _end(self, since: int, newest: int, limit: ReadLimit) -> int:
+    def _ends(self, end: Offset) -> Offset:
+        self._ended_at = time.monotonic()
+        return end
+
+    def _waits(self, since: int, newest: int, limit: Limit | None) -> bool:
+        """Whether there are too few rows for a batch, and the last one is not long enough ago."""
+        least = self._asked.least_rows
+        if least is None or limit is None or self._last is not None or self._ended_at is None:
+            return False
+        if time.monotonic() - self._ended_at >= least.within_seconds:
+            return False
+        counted = Limit("rows", least.rows)
+        return sum(self._size(snapshot, counted) for snapshot in range(since + 1, newest + 1)) < least.rows
+
+    def _end(self, since: int, newest: int, limit: Limit | None) -> int:
         """The last snapshot of a batch: the first one in any case, others as long as they stay within the limit."""
-        if isinstance(limit, ReadAllAvailable):
+        if limit is None:
             return newest
         if self._asked.most_snapshots is not None:
             newest = min(newest, since + self._asked.most_snapshots)
-        most, size_of = _measure(limit)
         size = 0
-        for snapshot in range(since + 1, newest + 1):
-            size += sum(map(size_of, _files(self._changes(snapshot))))
-            if size > most:
+        for snapshot in range(since + 1, newest + 1) if limit != NO_END else ():
+            size += self._size(snapshot, limit)
+            if size > limit.most:
                 return max(snapshot - 1, since + 1)
         return newest
+
+    def _size(self, snapshot: int, limit: Limit) -> int:
+        return sum(map(limit.size, _files(self._changes(snapshot))))
 
     def _newest(self) -> int:
         newest = self._metadata.latest_snapshot()
@@ -146,8 +177,10 @@ class StreamPlanner:
         Raises:
             SnapshotExpired: changes that were not read yet are gone.
         """
-        if start == end or "since" not in end:
+        if start == end:
             return []
+        if "since" not in end:  # by a Spark that did not say where the query had got to; see UnlimitedStreamReader
+            end = end | {"since": start["snapshot"], "full": start.get("begin") == FULL}
         since, last = int(end["since"]), int(end["snapshot"])
         parts: Sequence[Changes | None]
         if end["full"]:
@@ -177,17 +210,6 @@ class StreamPlanner:
                 "(snapshot.time-retained, or a consumer)"
             )
             raise SnapshotExpired(f"{error}; the stream has not read its changes yet: {hint}") from error
-
-
-def _measure(limit: ReadLimit) -> tuple[int, Callable[[DataFile], int]]:
-    """How much a limit allows, and what a file counts."""
-    if isinstance(limit, ReadMaxFiles):
-        return limit.max_files, lambda _: 1
-    if isinstance(limit, ReadMaxBytes):
-        return limit.max_bytes, lambda file: file.size
-    if isinstance(limit, ReadMaxRows):
-        return limit.max_rows, lambda file: file.row_count
-    raise Unsupported(f"the limit {type(limit).__name__} of a stream")
 
 
 def _files(part: Changes | None) -> Iterator[DataFile]:

@@ -68,6 +68,26 @@ NOT_LOOKED_AT = (
 )
 
 
+def test_ledgers_of_killed_jobs_go_when_nothing_in_them_is_young(tmp_path: Path) -> None:
+    """A job whose driver was killed long ago, with a file of it, and one that began long ago and goes on."""
+    table = partitioned(tmp_path)
+    root = place(table)
+    left = [".morrow-write-killed/open", ".morrow-write-killed/1.0.7-0", "dt=a/bucket-0/data-x.parquet"]
+    for name in (*left, ".morrow-write-long/open", ".morrow-write-long/1.0.7-0"):
+        old(root / name)
+    (root / ".morrow-write-long/1.0.7-1").write_bytes(b"dt=a/bucket-0/data-y.parquet")
+    (root / ".morrow-write-new").mkdir()
+    old(root / ".morrow-write-mine")  # no folder
+
+    assert found(table, root) == set(left)
+    assert found(table, root, dry_run=False) == set(left)
+    assert {path.name for path in root.glob(".morrow-*")} == {
+        f".morrow-write-{name}" for name in ("long", "new", "mine")
+    }
+    assert len(list((root / ".morrow-write-long").iterdir())) == 3
+    assert rows(table) == [("a", 1), ("b", 2)]
+
+
 def test_old_files_that_nothing_names_are_removed(tmp_path: Path) -> None:
     table = partitioned(tmp_path)
     root = place(table)

@@ -30,7 +30,7 @@ def test_of_two_attempts_that_both_end_one_is_committed(
     ledger.begin()
     results = {}
     for attempt in ("first", "second"):
-        monkeypatch.setattr(work, "_attempt", lambda attempt=attempt: attempt)
+        monkeypatch.setattr(work, "attempt_name", lambda attempt=attempt: attempt)
         [batch] = work.written(job, [pa.record_batch({"c0": [1, 2, 3], "c1": [1, 2, 3]})])
         results[attempt] = decoded(batch.column("messages")[0].as_py())
     assert ledger.close([taken]) == 2
@@ -50,7 +50,7 @@ def test_tasks_write_to_object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
             options={"bucket": 1, "deletion-vectors.enabled": True},
         )
         for number, low in enumerate((0, 2)):
-            monkeypatch.setattr(work, "_attempt", lambda number=number: str(number))
+            monkeypatch.setattr(work, "attempt_name", lambda number=number: str(number))
             target = WriteTarget.of(table._metadata)
             ledger = Ledger(target.store, target.metadata.root)
             job = WriteJob.of(target, ["id", "v"], kinds=None, overwrite=False, compact=False, ledger=ledger.folder)

@@ -1,0 +1,65 @@
+"""What the measurements of Spark share: the session, the queries, and the scan that is the limit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import morrow.spark
+from bench.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS = {
+    "spark.driver.memory": "3g",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+"""The peer has the same in `bench/peer_worker.py`."""
+
+
+SPARK_KINDS = {"TIMESTAMP(6)": "TIMESTAMP_NTZ"}
+"""Types that have another name in Spark."""
+
+
+def session(master: str, **settings: object) -> SparkSession:
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = morrow.spark.session("Morrow", master, **{**SETTINGS, **settings})
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def full(frame: DataFrame) -> None:
+    """Every column of every row, to the sink that takes them and does nothing."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def count_and_sum(frame: DataFrame) -> tuple[int, float]:
+    ((rows, total),) = frame.selectExpr("count(*)", "sum(amount)").collect()
+    return rows, total
+
+
+QUERIES: dict[str, Callable[[DataFrame], object]] = {"full": full, "sum": count_and_sum}
+"""Name of a query, as the peers have it -> the query."""
+
+
+def plain(spark: SparkSession, table: Table) -> DataFrame:
+    """The rows of all files as Spark itself reads them: nothing is merged, no row is dead.
+
+    Spark is told the columns, so that it need not look for them in a file: what remains is the scan.
+    """
+    return spark.read.schema(columns(table)).parquet(*table.files)
+
+
+def columns(table: Table) -> str:
+    """The columns of a table, as Spark writes down a schema."""
+    fields = json.loads(Path(table.path, "schema", "schema-0").read_text())["fields"]
+    kinds = {field["name"]: field["type"].removesuffix(" NOT NULL") for field in fields}
+    return ", ".join(f"{name} {SPARK_KINDS.get(kind, kind)}" for name, kind in kinds.items())

@@ -1,0 +1,301 @@
+"""Morrow on Spark: against Spark's own Parquet scan of the same files, which is the limit, and against Java Paimon.
+
+All three take turns: Morrow and the scan in one session of two cores, Java Paimon in a session of its own (Spark 3.5,
+for which its jar is made) with as many cores and as much memory. Morrow's side is the whole of what a user waits for:
+planning, masks, building the DataFrame, and the query; its caches are dropped before every turn unless it says *again*.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import morrow
+import morrow.spark
+from bench import spark as sparks
+from bench import tables
+from bench.compare import Baseline, Bound, Clock, Limit, Measured, compare, compare_each, put, timed
+from bench.conftest import Peers, Tables
+from bench.spark_worker import DRIVER, DRIVER_HEAP, DRIVER_JVM, EXECUTOR_HEAP, EXECUTORS, WARM
+from bench.tables import HOME, SPARK_SIZES, Table
+from bench.test_write import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA = "Java Paimon 0.9.0, Spark 3.5"
+SCAN = "read.parquet of its files"
+ENGINES = {
+    "deduplicate": ("bigint", "spark_20"),
+    "partial-update": ("partial_update", "spark_20_partial_update"),
+    "10 % deleted": ("dv10", "spark_20_dv10"),
+}
+"""What a table is -> the table of 2 million rows and that of 20 million."""
+QUERIES = {"full": "full read", "sum": "count and sum"}
+TO_SCAN = {"deduplicate": Bound(1.6), "10 % deleted": Bound(1.6)}
+TO_JAVA = Bound(1)
+
+ROUNDS, WARMUP = 7, 3
+LARGE = 20
+"""Millions of rows of a large table."""
+GROWING_ROUNDS = {2: 5, 5: 5, 10: 3, 20: 3, 40: 2}
+"""By millions of rows: of a large table one read takes seconds."""
+MOST_WARMED = 5
+"""Millions of rows of the largest table that is read once to warm up."""
+QUICK = 10
+UPSERT_ROUNDS = 3
+FIXED = {"bucket": "2"}
+EXECUTOR_COUNTS, EXECUTOR_ROUNDS = (1, 2), 3
+EXECUTOR_TABLE = 10
+"""Millions of rows that executors read."""
+HELD = {
+    "spark_2": "2 million rows",
+    "spark_20": "20 million rows",
+    "spark_40": "40 million rows",
+    "spark_20_partial_update": "20 million rows, partial-update",
+}
+"""Tables whose reading is watched."""
+MEGABYTE, MEBIBYTE = 10**6, 2**20
+OVERHEAD = 384
+"""MiB that a process of Spark may need beside its heap, its Python workers included, before a cluster ends it."""
+MOST_HELD = {
+    DRIVER: 600,
+    DRIVER_JVM: (DRIVER_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
+    EXECUTORS: 2 * (EXECUTOR_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
+}
+"""Role -> MB: for the driver's Python that of other large reads in one process, else what Spark asks a cluster for."""
+Drive = Callable[[int, int, Iterable[str]], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    made = sparks.session("local[2]")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(autouse=True)
+def progress(request: pytest.FixtureRequest) -> None:
+    """A line for each test: a run takes some minutes."""
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    reporter.write_line(request.node.name)
+
+
+def by_morrow(spark: SparkSession, data: Table, query: str) -> Callable[[], object]:
+    return lambda: sparks.QUERIES[query](morrow.spark.read(spark, data.path))
+
+
+def by_scan(spark: SparkSession, data: Table, query: str) -> Clock:
+    return timed(lambda: sparks.QUERIES[query](sparks.plain(spark, data)))
+
+
+def by_java(peer: Peers, data: Table, query: str) -> Clock:
+    return lambda: peer("paimon-spark").clock(data.warehouse, query, "amount")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_read(
+    benchmark: BenchmarkFixture, spark: SparkSession, table: Tables, peer: Peers, engine: str, query: str
+) -> None:
+    data = table(ENGINES[engine][0])
+    compare_each(
+        benchmark,
+        f"{engine}: {QUERIES[query]}, first",
+        by_morrow(spark, data, query),
+        [
+            Baseline("Spark: the scan of Parquet is the limit", SCAN, by_scan(spark, data, query), TO_SCAN.get(engine)),
+            Baseline("Spark: Java Paimon", JAVA, by_java(peer, data, query), TO_JAVA),
+        ],
+        before=morrow.clear_caches,
+        rounds=ROUNDS,
+        warmup=WARMUP,
+    )
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_read_again(benchmark: BenchmarkFixture, spark: SparkSession, table: Tables, engine: str, query: str) -> None:
+    """With masks and metadata cached, as a session has them that reads a table twice."""
+    data = table(ENGINES[engine][0])
+    compare(
+        benchmark,
+        "Spark: the scan of Parquet is the limit",
+        f"{engine}: {QUERIES[query]}, again",
+        by_morrow(spark, data, query),
+        baseline=(SCAN, by_scan(spark, data, query)),
+        rounds=ROUNDS,
+    )
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("millions", SPARK_SIZES)
+def test_more_and_more_rows(
+    benchmark: BenchmarkFixture, spark: SparkSession, table: Tables, peer: Peers, millions: int, query: str
+) -> None:
+    data = table(f"spark_{millions}")
+    rows = compare_each(
+        benchmark,
+        f"{millions} million rows: {QUERIES[query]}, first",
+        by_morrow(spark, data, query),
+        [
+            Baseline(
+                f"Spark, a growing table, {QUERIES[query]}: the scan of Parquet", SCAN, by_scan(spark, data, query)
+            ),
+            Baseline(f"Spark, a growing table, {QUERIES[query]}: Java Paimon", JAVA, by_java(peer, data, query)),
+        ],
+        before=morrow.clear_caches,
+        rounds=GROWING_ROUNDS[millions],
+        warmup=int(millions <= MOST_WARMED),
+    )
+    for row in rows:
+        row.curve = {"at": millions, "axis": "million rows, and 25 % of them in updates", "each": "million rows"}
+    put(benchmark, [*rows, *large_rows("deduplicate", query, rows)] if millions == LARGE else rows)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "deduplicate"])
+def test_read_large(
+    benchmark: BenchmarkFixture, spark: SparkSession, table: Tables, peer: Peers, engine: str, query: str
+) -> None:
+    data = table(ENGINES[engine][1])
+    rows = compare_each(
+        benchmark,
+        "",
+        by_morrow(spark, data, query),
+        [Baseline("", SCAN, by_scan(spark, data, query)), Baseline("", JAVA, by_java(peer, data, query))],
+        before=morrow.clear_caches,
+        rounds=GROWING_ROUNDS[LARGE],
+        warmup=0,
+    )
+    put(benchmark, large_rows(engine, query, rows))
+
+
+def large_rows(engine: str, query: str, rows: list[Measured]) -> list[Measured]:
+    """What was measured against the scan and against Java Paimon as rows of the sections of large tables."""
+    scan, java = rows
+    what = f"{engine}: {QUERIES[query]}, first"
+    sections = f"Spark, {LARGE} million rows: the scan of Parquet", f"Spark, {LARGE} million rows: Java Paimon"
+    return [
+        replace(scan, section=sections[0], what=what, bound=TO_SCAN.get(engine), curve=None),
+        replace(java, section=sections[1], what=what, bound=TO_JAVA, curve=None),
+    ]
+
+
+@pytest.fixture
+def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
+    shop = Workshop(HOME / "spark", QUICK if request.config.getoption("--quick") else 1)
+    shop.clean()
+    yield shop
+    shutil.rmtree(shop.folder, ignore_errors=True)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("into", ["an empty table", "as many rows"])
+def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Workshop, peer: Peers, into: str) -> None:
+    """The rows are in no order in a Parquet file; every second key is one that the table has, if it has any."""
+    rows = workshop.base()
+    source = workshop.folder.with_suffix(".parquet")
+    rows.write_parquet(source, row_group_size=tables.ROW_GROUP)
+    made = [workshop.table(FIXED)]
+    empty = into == "an empty table"
+    if not empty:
+        made[0].upsert(rows.with_columns(pl.when(pl.col("id") % 4 == 0).then("id").otherwise(pl.col("id") + 1)))
+        made[0].compact(full=True)
+    original = Path(made[0].path)
+    copy = original.with_name("copy")
+
+    def before() -> None:
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(original, copy)
+        morrow.clear_caches()
+
+    def java() -> float:
+        before()
+        return peer("paimon-spark").write(str(workshop.folder), "db.copy", str(source))
+
+    compare(
+        benchmark,
+        "Spark: upsert",
+        f"upsert of {rows.height:,} rows into {into}",
+        lambda: morrow.spark.upsert(spark.read.parquet(str(source)), copy),
+        baseline=(JAVA, java),
+        bound=TO_JAVA,
+        before=before,
+        rounds=UPSERT_ROUNDS,
+        note=f"{FIXED['bucket']} buckets",
+    )
+    source.unlink()
+
+    assert morrow.open(copy).scan().count() == rows.height * (2 if empty else 3) // 2
+
+
+@pytest.fixture
+def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
+    """`drive(executors, rounds, names)`: what a driver in a process of its own says of each of these tables."""
+    size = "quick" if request.config.getoption("--quick") else "full"
+
+    def run(executors: int, rounds: int, names: Iterable[str]) -> list[dict[str, Any]]:
+        for name in (WARM, *names):
+            table(name)
+        command = [sys.executable, "-m", "bench.spark_worker", size, str(executors), str(rounds), *names]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=HOME.parent.parent)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+@pytest.mark.parametrize("executors", EXECUTOR_COUNTS)
+def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) -> None:
+    """Processes of their own with one core each."""
+    (answer,) = benchmark.pedantic(drive, (executors, EXECUTOR_ROUNDS, [f"spark_{EXECUTOR_TABLE}"]), rounds=1)
+    put(
+        benchmark,
+        [
+            Measured(
+                f"Spark: executors, {EXECUTOR_TABLE} million rows",
+                f"{QUERIES[query]}: {executors} {'executor' if executors == 1 else 'executors'} of one core, first",
+                SCAN,
+                seconds["Morrow"],
+                seconds["scan"],
+            )
+            for query, seconds in answer["seconds"].items()
+        ],
+    )
+
+
+def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
+    """Of a full read and of count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
+    answers = benchmark.pedantic(drive, (2, 1, HELD), rounds=1)
+    rows = []
+    for role, most in MOST_HELD.items():
+        for answer in answers:
+            measured = Measured("Spark: peak memory", f"{role}: {HELD[answer['table']]}", bound=Limit(most, "MB"))
+            measured.subject = [answer["memory"][role] / MEGABYTE]
+            rows.append(measured)
+    put(benchmark, rows)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", [name for names in ENGINES.values() for name in names[:1]])
+def test_java_reads_the_same_rows(spark: SparkSession, peer: Peers, name: str) -> None:
+    """Otherwise the times would mean nothing."""
+    data = tables.make(name, quick=True)
+    rows, total = sparks.count_and_sum(morrow.spark.read(spark, data.path))
+    answer = peer("paimon-spark").read(data.warehouse, "sum", "amount")
+
+    assert answer["rows"] == rows == data.live_rows
+    assert answer["sum"] == pytest.approx(total)

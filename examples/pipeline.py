@@ -1,0 +1,200 @@
+"""The second half of `make demo`: a pipeline on PySpark, from files that land to a table of aggregates.
+
+    CSV files land  -> a stream of located events   --+
+                                                      +-> events (partial-update, deletion vectors) -> a tag -> days
+    JSON files land -> a stream of what people felt --+
+
+It runs on a machine that has Python alone: Spark and a Java runtime are packages of `pip install 'morrow[spark]'`.
+Every result is compared with the same one computed from the files by Polars.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+
+import morrow
+import morrow.spark
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from examples import ingest  # found through the line above
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": 2,
+}
+LOCATED = """
+    id STRING, time TIMESTAMP_NTZ, type STRING, place STRING, latitude DOUBLE, longitude DOUBLE, depth DOUBLE,
+    magnitude DOUBLE, magnitude_type STRING, status STRING, updated TIMESTAMP_NTZ
+"""
+FELT = "id STRING, felt INT, cdi DOUBLE, mmi DOUBLE, alert STRING, significance INT"
+"""The columns of the files, as Spark names types."""
+
+DAYS = """
+    SELECT CAST(time AS DATE) AS day, count(*) AS events, count(felt) AS felt_events, max(magnitude) AS strongest
+    FROM events GROUP BY 1
+"""
+"""Said the same way to Spark and to DuckDB."""
+
+
+def run(folder: Path) -> None:
+    """Make the session, run the pipeline, stop it. Raises AssertionError where a row is not what it should be."""
+    print("\nA pipeline on PySpark\n---------------------")
+    print(f"Spark runs on {morrow.spark.find_java()}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with quiet(folder / "spark.log"):
+        spark = morrow.spark.session("earthquakes", "local[2]", **SETTINGS)
+        try:
+            pipeline(spark, folder)
+        finally:
+            spark.stop()
+
+
+def pipeline(spark: SparkSession, folder: Path) -> None:
+    """All steps, as a user writes them."""
+    landing, warehouse = folder / "landing", folder / "warehouse"
+    located, felt = (ingest.feed(name) for name in ("earthquakes.csv", "felt_reports.csv"))
+
+    # 1. A table that two streams share: each brings its own columns of an event, the newest revision counts.
+    morrow.Catalog(warehouse).create_table(
+        "seismic.events", schema=ingest.COLUMNS, primary_keys=["id"], options={**ingest.OPTIONS, "bucket": "2"}
+    )
+    events = str(warehouse / "seismic.db" / "events")
+
+    # 2. Files land, one CSV file a day; a stream upserts them. Its first run takes what is there.
+    for (day,), rows in located.sort("time").group_by(pl.col("time").dt.date(), maintain_order=True):
+        land(rows, landing / "located" / f"{day}.csv")
+    locate(spark, landing, events)
+    print(f"A stream of {len(list((landing / 'located').iterdir()))} CSV files: {state(events)}")
+
+    # 3. Another stream, of JSON files, updates other columns of the same rows.
+    land(felt, landing / "felt" / "week.json")
+    feel(spark, landing, events)
+    print(f"A stream of JSON files updated other columns: {state(events)}")
+
+    # 4. Executors compact the table, and a tag keeps this state.
+    morrow.spark.call(spark, "compact", table=events, distributed=True)
+    morrow.spark.call(spark, "create_tag", table=events, tag="week-5")
+    print(f"Compacted, and tagged week-5: {state(events)}")
+
+    # 5. The world goes on. The stream starts again from its checkpoint, and takes the new file alone; of its rows one
+    #    is new, and the others are revisions that are older than what the table has.
+    late = located.head(20).with_columns(pl.col("updated").dt.offset_by("-1d"), magnitude=pl.lit(9.9))
+    land(pl.concat([late, located.tail(1).with_columns(id=pl.lit("new"))]), landing / "located" / "late.csv")
+    locate(spark, landing, events)
+    print(f"The first stream again, with 20 stale revisions and a new event: {state(events)}")
+
+    # 6. A batch job reads the tag, whatever came since, and writes a table of its own.
+    days = str(warehouse / "seismic.db" / "days")
+    morrow.spark.read(spark, events, tag="week-5").createOrReplaceTempView("events")
+    morrow.spark.write(spark.sql(DAYS), days, "overwrite", create={"primary_keys": "day", "options": {"bucket": 1}})
+    print("A batch job wrote one row for each day of the tag:")
+    print(morrow.open(days).scan().to_polars().sort("day"))
+
+    check(spark, events, days, located, felt)
+
+
+def locate(spark: SparkSession, landing: Path, events: str) -> None:
+    """The stream of located events. A batch that Spark runs twice is committed once: the query numbers its batches."""
+    files = spark.readStream.schema(LOCATED).option("header", True).option("maxFilesPerTrigger", 3)
+    stream = files.csv(str(landing / "located")).writeStream.foreachBatch(morrow.spark.sink(events))
+    stream.option("checkpointLocation", str(landing / "checkpoints" / "located"))
+    stream.trigger(availableNow=True).start().awaitTermination()
+
+
+def feel(spark: SparkSession, landing: Path, events: str) -> None:
+    """The stream of what people felt, into the same table, by the data source."""
+    morrow.spark.register(spark)
+    files = spark.readStream.schema(FELT).json(str(landing / "felt"))
+    stream = files.writeStream.format("morrow").option("path", events)
+    stream.option("checkpointLocation", str(landing / "checkpoints" / "felt"))
+    stream.trigger(availableNow=True).start().awaitTermination()
+
+
+def land(rows: pl.DataFrame, file: Path) -> None:
+    """Put a file where a stream looks for new ones, whole at once."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}")  # Spark takes no notice of such names
+    if file.suffix == ".csv":
+        rows.write_csv(draft, datetime_format="%Y-%m-%dT%H:%M:%S%.3f")
+    else:
+        rows.write_ndjson(draft)
+    draft.rename(file)
+
+
+def state(events: str) -> str:
+    return ingest.state(morrow.open(events))
+
+
+def check(spark: SparkSession, events: str, days: str, located: pl.DataFrame, felt: pl.DataFrame) -> None:
+    """Compare with the files, joined and summed up by Polars and DuckDB. Raises AssertionError."""
+    week = located.join(felt, on="id", how="left").sort("id")
+    new = located.tail(1).with_columns(id=pl.lit("new"))
+    table = morrow.open(events)
+    same(table.scan(tag="week-5").to_polars(), week, "the tag")
+    same(table.scan().to_polars(), pl.concat([week, new], how="diagonal"), "the table")
+    same(pl.from_arrow(morrow.spark.read(spark, events).toArrow()), table.scan().to_polars(), "what Spark reads")
+
+    with closing(morrow.duckdb.install(duckdb.connect())) as connection:
+        connection.sql(f"CREATE VIEW events AS FROM paimon_scan('{events}', tag := 'week-5')")
+        expected = connection.sql(DAYS).pl()
+        same(connection.sql(f"FROM paimon_scan('{days}')").pl(), expected, "the table of days")
+    counted = f"{week.height + 1:,} events and {expected.height} days"
+    print(f"  [{counted}, equal to what the files say, by Spark and by DuckDB]")
+
+
+def same(actual: pl.DataFrame, expected: pl.DataFrame, what: str) -> None:
+    first = expected.columns[0]
+    actual = actual.select(expected.columns).cast(dict(expected.schema)).sort(first)
+    assert actual.equals(expected.sort(first)), f"{what} is not what the files say: {actual}, {expected}"
+
+
+@contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """What Spark and its JVM say goes to a file, and is shown when something fails."""
+    shown = os.dup(2)
+    with log.open("wb") as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+        sys.stderr.flush()
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.write(shown, log.read_bytes())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(shown, 2)
+            os.close(shown)
+
+
+def main(arguments: list[str]) -> None:
+    """Leave the tables in the folder that is given; without one they are gone in the end."""
+    pl.Config.set_tbl_formatting("ASCII_MARKDOWN")
+    pl.Config.set_tbl_hide_dataframe_shape(True)
+    if arguments:
+        run(Path(arguments[0]))
+    else:
+        with tempfile.TemporaryDirectory(prefix="morrow-pipeline-") as folder:
+            run(Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

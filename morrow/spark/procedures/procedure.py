@@ -1,0 +1,192 @@
+"""What a procedure is: a name, parameters in the types of Spark, the columns of its result, and what it does."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from morrow.engine.plan.metadata import TableMetadata
+    from morrow.spark.procedures.tables import TableArgument
+    from morrow.table import Table
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+DONE: Rows = [(True,)]
+RESULT = "result BOOLEAN"
+"""What most procedures give back: one row, true; whatever they could not do is an error."""
+
+MOST_INT, MOST_BIGINT = 2**31 - 1, 2**63 - 1
+
+
+class Kind(Enum):
+    """The type of a parameter: its name in Spark, and what it is in Python."""
+
+    STRING = "STRING"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    BOOLEAN = "BOOLEAN"
+    VERSION = "STRING, or the number of a snapshot"
+    FLAG = "'true' or 'false'"
+    """A STRING in Paimon, where Spark casts a BOOLEAN to it."""
+
+    def takes(self, value: object) -> bool:
+        return _TAKES[self](value)
+
+
+def _is_whole(most: int) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and -most - 1 <= value <= most
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, str) and value.strip().lower() in ("true", "false"))
+
+
+_TAKES: Mapping[Kind, Callable[[object], bool]] = {
+    Kind.STRING: lambda value: isinstance(value, str),
+    Kind.INT: _is_whole(MOST_INT),
+    Kind.BIGINT: _is_whole(MOST_BIGINT),
+    Kind.BOOLEAN: lambda value: isinstance(value, bool),
+    Kind.VERSION: lambda value: isinstance(value, str) or _is_whole(MOST_BIGINT)(value),
+    Kind.FLAG: _is_flag,
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter besides `table`, which every procedure has first."""
+
+    name: str
+    kind: Kind = Kind.STRING
+    required: bool = False
+
+    @property
+    def python(self) -> str:
+        """Its name in Python: ``ignoreIfExists`` is ``ignore_if_exists``."""
+        return re.sub("(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind.value}{'' if self.required else ', optional'})"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: the session, and the table that it names."""
+
+    spark: SparkSession
+    where: TableArgument
+    distributed: bool | None = None
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The table. Raises `TableNotFound` and the like."""
+        return self.where.metadata()
+
+    @property
+    def table(self) -> Table:
+        """The table as users have it. Raises as `metadata`."""
+        from morrow.table import Table
+
+        return Table(self.metadata)
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A procedure of Paimon's.
+
+    Args:
+        parameters: in Paimon's order, without `table`.
+        columns: of the result, as DDL.
+        run: does it; gets the `Call` and the arguments by the Python names of the parameters, None where not given.
+        jobs: whether it may run jobs of Spark's, and has a say in that.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    columns: str
+    run: Callable[..., Rows]
+    jobs: bool = False
+
+    def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
+        """The arguments by Python names. Names count in any case, as in Spark; a blank text is none.
+
+        Raises:
+            InvalidArgument: an argument that the procedure does not have, or that is missing, or of a wrong type.
+        """
+        known = {parameter.name.lower(): parameter for parameter in self.parameters}
+        arguments: dict[str, Any] = dict.fromkeys(parameter.python for parameter in self.parameters)
+        for name, value in given.items():
+            if name.lower() not in known:
+                names = ["table", *(parameter.name for parameter in self.parameters)]
+                close = suggestion(name, names)
+                listed = ", ".join(map(str, self.parameters)) or "only table"
+                raise InvalidArgument(f"{self.name} has no argument {name!r}{close}; it has table, {listed}")
+            parameter = known[name.lower()]
+            if value is not None and not parameter.kind.takes(value):
+                raise InvalidArgument(f"{self.name}: {parameter.name} is {parameter.kind.value}, not {value!r}")
+            arguments[parameter.python] = None if isinstance(value, str) and not value.strip() else value
+        missing = [p.name for p in self.parameters if p.required and arguments[p.python] is None]
+        if missing:
+            raise InvalidArgument(f"{self.name} needs the argument {missing[0]!r}; it has {self}")
+        return arguments
+
+    def __str__(self) -> str:
+        return ", ".join(["table", *map(str, self.parameters)])
+
+
+def required(name: str, kind: Kind = Kind.STRING) -> Parameter:
+    """A parameter that must be given."""
+    return Parameter(name, kind, required=True)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?``, or nothing."""
+    by_lower = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), by_lower, n=1)
+    return f", did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def moment(text: str, argument: str) -> dt.datetime:
+    """A time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
+
+    Raises `InvalidArgument`.
+    """
+    try:
+        return dt.datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{argument} is a time such as '2024-01-01 00:00:00', not {text!r}") from error
+
+
+def pairs(text: str | None, argument: str) -> dict[str, str]:
+    """``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
+    found: dict[str, str] = {}
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise InvalidArgument(f"{argument}: {part.strip()!r} is no pair; write key=value,key=value")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def known_options(text: str | None, known: Sequence[str], procedure: str) -> dict[str, str]:
+    """The dynamic options of a call, when all of them are known to the procedure.
+
+    Raises:
+        InvalidArgument: no pairs. Unsupported: an option that the procedure takes no notice of.
+    """
+    found = pairs(text, "options")
+    others = [key for key in found if key not in known]
+    if others:
+        raise Unsupported(f"{procedure} with the option {others[0]!r}", hint=f"it takes {', '.join(known)}")
+    return found

@@ -1,0 +1,159 @@
+"""Older states: rolled back to, expired, and kept for consumers; partitions that have had their time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound
+from morrow.engine.options.parsing import duration, integer
+from morrow.engine.plan.time_travel import Time
+from morrow.spark.procedures.procedure import (
+    DONE,
+    RESULT,
+    Call,
+    Kind,
+    Parameter,
+    Procedure,
+    Rows,
+    known_options,
+    moment,
+    required,
+)
+
+ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
+NO_EXPIRED_PARTITIONS = "No expired partitions."
+SNAPSHOT_OPTIONS = (
+    *("snapshot.num-retained.max", "snapshot.num-retained.min", "snapshot.time-retained", "snapshot.expire.limit"),
+)
+PARTITION_OPTIONS = (
+    *("partition.expiration-time", "partition.expiration-strategy", "partition.expiration-max-num"),
+    *("partition.timestamp-formatter", "partition.timestamp-pattern"),
+)
+
+
+def _rollback(call: Call, version: str | int | None, snapshot: int | None, tag: str | None) -> Rows:
+    given = [value for value in (version, snapshot, tag) if value is not None]
+    if len(given) != 1:
+        raise InvalidArgument("rollback: give one of version, snapshot and tag")
+    if version is not None:
+        text = str(version)
+        snapshot, tag = (int(text), None) if text.isascii() and text.isdigit() else (None, text)
+    return _rolled_back(call, snapshot=snapshot, tag=tag)
+
+
+def _rollback_to_timestamp(call: Call, timestamp: int) -> Rows:
+    return _rolled_back(call, timestamp=timestamp)
+
+
+def _rollback_to_watermark(call: Call, watermark: int) -> Rows:
+    # The newest snapshot that had seen no more than this; Paimon finds it from the end, too.
+    for snapshot in reversed(call.table.snapshots()):
+        if snapshot.watermark is not None and snapshot.watermark <= watermark:
+            return _rolled_back(call, snapshot=snapshot.id)
+    raise SnapshotNotFound(f"{call.metadata.where}: no snapshot has a watermark up to {watermark}")
+
+
+def _rolled_back(
+    call: Call, *, snapshot: int | None = None, tag: str | None = None, timestamp: Time | None = None
+) -> Rows:
+    newest = call.metadata.latest_snapshot()
+    if newest is None:
+        raise SnapshotNotFound(f"{call.metadata.where}: the table has no snapshot to roll back from")
+    now = call.table.rollback(snapshot=snapshot, tag=tag, timestamp=timestamp)
+    return [(newest.id, now.id)]
+
+
+def _expire_snapshots(
+    call: Call,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: str | None,
+    max_deletes: int | None,
+    options: str | None,
+) -> Rows:
+    raw = known_options(options, SNAPSHOT_OPTIONS, "expire_snapshots")
+
+    def count(given: int | None, key: str) -> int | None:
+        return integer(raw, key, 0, "options") if given is None and key in raw else given
+
+    age = duration(raw, "snapshot.time-retained", None, "options")
+    before: dt.timedelta | dt.datetime | None = age if older_than is None else moment(older_than, "older_than")
+    gone = call.table.expire_snapshots(
+        count(retain_max, "snapshot.num-retained.max"),
+        count(retain_min, "snapshot.num-retained.min"),
+        before,
+        count(max_deletes, "snapshot.expire.limit"),
+    )
+    return [(gone,)]
+
+
+def _expire_partitions(
+    call: Call,
+    expiration_time: str | None,
+    timestamp_formatter: str | None,
+    timestamp_pattern: str | None,
+    expire_strategy: str | None,
+    max_expires: int | None,
+    options: str | None,
+) -> Rows:
+    raw = known_options(options, PARTITION_OPTIONS, "expire_partitions")
+    most = integer(raw, "partition.expiration-max-num", 0, "options") if "partition.expiration-max-num" in raw else None
+    gone = call.table.expire_partitions(
+        expiration_time or raw.get("partition.expiration-time"),
+        strategy=expire_strategy or raw.get("partition.expiration-strategy"),
+        timestamp_formatter=timestamp_formatter or raw.get("partition.timestamp-formatter"),
+        timestamp_pattern=timestamp_pattern or raw.get("partition.timestamp-pattern"),
+        max_expires=most if max_expires is None else max_expires,
+    )
+    named = [", ".join(f"{column}={value}" for column, value in partition.items()) for partition in gone]
+    return [(text,) for text in named] or [(NO_EXPIRED_PARTITIONS,)]
+
+
+def _reset_consumer(call: Call, consumer_id: str, next_snapshot_id: int | None) -> Rows:
+    consumers = call.table.consumers
+    if next_snapshot_id is None:
+        consumers.delete(consumer_id)
+    else:
+        call.metadata.snapshot(next_snapshot_id)  # it must be there to be read next
+        consumers.record(consumer_id, next_snapshot_id)
+    return DONE
+
+
+def _clear_consumers(call: Call, including_consumers: str | None, excluding_consumers: str | None) -> Rows:
+    including, excluding = _pattern(including_consumers or ".*"), _pattern(excluding_consumers or "(?!)")
+    consumers = call.table.consumers
+    for name in consumers.all():
+        if including.fullmatch(name) and not excluding.fullmatch(name):
+            consumers.delete(name)
+    return DONE
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.DOTALL)
+    except re.error as error:
+        raise InvalidArgument(f"{text!r} is no regular expression: {error}") from error
+
+
+_VERSION = (Parameter("version", Kind.VERSION), Parameter("snapshot", Kind.BIGINT), Parameter("tag"))
+_AGES = (
+    *(Parameter("retain_max", Kind.INT), Parameter("retain_min", Kind.INT), Parameter("older_than")),
+    *(Parameter("max_deletes", Kind.INT), Parameter("options")),
+)
+_PARTITIONS = (
+    *(Parameter("expiration_time"), Parameter("timestamp_formatter"), Parameter("timestamp_pattern")),
+    *(Parameter("expire_strategy"), Parameter("max_expires", Kind.INT), Parameter("options")),
+)
+_CONSUMER = (required("consumerId"), Parameter("nextSnapshotId", Kind.BIGINT))
+_CONSUMERS = (Parameter("includingConsumers"), Parameter("excludingConsumers"))
+
+PROCEDURES = (
+    Procedure("rollback", _VERSION, ROLLED_BACK, _rollback),
+    Procedure("rollback_to_timestamp", (required("timestamp", Kind.BIGINT),), ROLLED_BACK, _rollback_to_timestamp),
+    Procedure("rollback_to_watermark", (required("watermark", Kind.BIGINT),), ROLLED_BACK, _rollback_to_watermark),
+    Procedure("expire_snapshots", _AGES, "deleted_snapshots_count INT NOT NULL", _expire_snapshots),
+    Procedure("expire_partitions", _PARTITIONS, "expired_partitions STRING", _expire_partitions),
+    Procedure("reset_consumer", _CONSUMER, RESULT, _reset_consumer),
+    Procedure("clear_consumers", _CONSUMERS, RESULT, _clear_consumers),
+)

@@ -1,0 +1,109 @@
+"""Which table the argument `table` of a procedure names: a folder or URL, or a name in a warehouse."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from morrow.catalog import Catalog
+from morrow.engine.catalog.names import MARK, object_name
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.resolve import resolve
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.spark.views import attached_catalogs
+from morrow.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALL_TABLES = "*"
+PARTS = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+@dataclass(frozen=True)
+class TableArgument:
+    """Where a table is: `name` in the catalog of a warehouse, or a folder when there is none."""
+
+    name: str
+    warehouse: str | None
+    branch: str | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def metadata(self) -> TableMetadata:
+        """Raises `TableNotFound`, `DatabaseNotFound`, `BranchNotFound`."""
+        metadata = TableMetadata(*resolve(self.path(), self.storage_options))
+        metadata.latest_schema()  # a folder without a table is an error now
+        return metadata if self.branch is None else metadata.on_branch(self.branch)
+
+    def path(self) -> str:
+        """The folder of the table. Raises `TableNotFound`, `DatabaseNotFound` for a name that there is not."""
+        if self.warehouse is None:
+            return self.name
+        return Catalog(self.warehouse, storage_options=self.storage_options).table(self.name).path
+
+    @property
+    def of_database(self) -> str | None:
+        """The database of which all tables are meant, as ``db.*``."""
+        database, dot, table = self.name.rpartition(".")
+        return database if self.warehouse is not None and dot and table == ALL_TABLES else None
+
+    def each(self) -> list[TableArgument]:
+        """The tables that are meant: this one, or all of a database."""
+        database = self.of_database
+        if database is None:
+            return [self]
+        names = Catalog(str(self.warehouse), storage_options=self.storage_options).tables(database)
+        return [TableArgument(f"{database}.{name}", self.warehouse, None, self.storage_options) for name in names]
+
+
+def table_argument(
+    spark: SparkSession,
+    given: object,
+    warehouse: str | os.PathLike[str] | None,
+    storage_options: Mapping[str, str] | None,
+) -> TableArgument:
+    """The table that is named. What has a ``/`` in it is a folder or URL, and so is an `os.PathLike`; anything else is
+    ``database.table`` in the warehouse, or ``name.database.table`` in one that `morrow.spark.attach` knows as `name`.
+    Either may end in ``$branch_<name>``; parts of names may stand in backticks.
+
+    Raises:
+        InvalidArgument: no such form, or a name where no warehouse is known.
+    """
+    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+        raise InvalidArgument(f"table is the folder or name of a table, not {given!r}")
+    text = os.fspath(given)
+    named = object_name(text.replace("`", "") if _is_name(given) else text)
+    if named.system is not None:
+        raise InvalidArgument(f"{text!r} is a system table; name the table itself")
+    if not _is_name(given):
+        return TableArgument(named.table, None, named.branch, storage_options)
+    parts = _parts(text)
+    if warehouse is not None:
+        return TableArgument(".".join(parts), os.fspath(warehouse), named.branch, storage_options)
+    catalogs = attached_catalogs(spark)
+    if len(parts) < 3 or parts[0] not in catalogs:
+        known = ", ".join(catalogs)
+        raise InvalidArgument(
+            f"{text!r}: in which warehouse? Give warehouse=..., or the folder of the table (with a '/' in it), or a "
+            f"name that begins with an attached catalog ({known or 'none is attached'})"
+        )
+    catalog = catalogs[parts[0]]
+    return TableArgument(".".join(parts[1:]), catalog.warehouse, named.branch, catalog.storage_options)
+
+
+def _is_name(given: object) -> bool:
+    return isinstance(given, str) and "/" not in given and os.sep not in given
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a name, without a branch."""
+    parts = [quoted.replace("``", "`") or plain for quoted, plain in PARTS.findall(text)]
+    return [*parts[:-1], parts[-1].split(MARK)[0]]
+
+
+def table_of(argument: TableArgument) -> Table:
+    """The table as users have it. Raises as `TableArgument.metadata`."""
+    return Table(argument.metadata())

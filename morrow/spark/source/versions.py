@@ -1,0 +1,27 @@
+"""What Spark's versions have of data sources in Python.
+
+4.0   batches; streams are read without limits, and written row by row, which Morrow does not do
+4.1   streams are written in Arrow batches; filters are pushed
+4.2   streams have limits, and are asked for offsets with the one they have reached
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import datasource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+else:
+    DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", object)
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:
+        SupportsTriggerAvailableNow = object
+
+WRITES_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
+LIMITS_STREAMS = SupportsTriggerAvailableNow is not object
+
+__all__ = ["LIMITS_STREAMS", "WRITES_STREAMS", "DataSourceStreamArrowWriter", "SupportsTriggerAvailableNow"]

@@ -1,0 +1,115 @@
+"""The driver of `test_cluster`, a process of its own: ``python cluster_driver.py <master> <folder> <golden tables>``.
+
+Reads golden tables and writes one, tells by one line of JSON who did what, and fails when a row is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import morrow
+import morrow.spark
+from tests.support.spark_cluster import LOOPBACK, Cluster
+from tests.support.spark_rows import assert_reads_alike
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+READ = ("pk_dedup_b4", "pu_random_seqgroup", "dv_pk_partitioned", "fmt_orc_zstd", "evolve_casts", "append_partitioned")
+"""Merges by masks and by tasks, deletion vectors, ORC, casts, partitions."""
+
+ROWS, UPDATED_FROM, BUCKETS = 240_000, 100_000, 12
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.cores.max": 2,
+    # No job begins before both executors are there.
+    "spark.scheduler.minRegisteredResourcesRatio": 1.0,
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+    "spark.locality.wait": 0,
+    # Three tasks of a write for each executor, so that some are to come when one is killed.
+    "spark.default.parallelism": 6,
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+}
+
+
+def main(master: str, folder: Path, golden: Path) -> None:
+    spark = morrow.spark.session("cluster test", master, **SETTINGS)
+    cluster, table = Cluster(master, folder), folder / "table"
+    try:
+        told = {"read": read(spark, golden), "written": write(spark, table)}
+        Killer(cluster, table).during(lambda: update(spark, table))
+        print(json.dumps({**told, "executors": cluster.launched()}))
+    finally:
+        spark.stop()
+
+
+def read(spark: SparkSession, golden: Path) -> list[str]:
+    """Compare with the rows that Morrow reads here; the tables that were read."""
+    for case in READ:
+        path = str(golden / "public" / case / "warehouse" / "db.db" / "t")
+        assert_reads_alike(morrow.spark.read(spark, path), morrow.open(path).scan())
+    return list(READ)
+
+
+def write(spark: SparkSession, path: Path) -> Any:
+    """Make the table: `id`, and the `round` that wrote the row."""
+    options = {"bucket": BUCKETS, "merge-engine": "deduplicate"}
+    create: Any = {"primary_keys": "id", "options": options}
+    done = morrow.spark.write(numbers(spark, 0, ROWS, 1), path, create=create)
+    assert done is not None
+    return done.id
+
+
+def update(spark: SparkSession, path: Path) -> None:
+    """Replace some rows and add as many."""
+    morrow.spark.upsert(numbers(spark, UPDATED_FROM, UPDATED_FROM + ROWS, 2), path)
+
+
+def numbers(spark: SparkSession, first: int, last: int, number: int) -> DataFrame:
+    return spark.range(first, last, numPartitions=4).selectExpr("id", f"{number} AS round", "repeat('x', 200) AS text")
+
+
+class Killer:
+    """Kills one executor when a file of a write is there, but not all of them."""
+
+    def __init__(self, cluster: Cluster, table: Path) -> None:
+        self._cluster, self._table = cluster, table
+        self._ended = threading.Event()
+        self._killed = False
+
+    def during(self, write: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._kill, args=(self._files(),))
+        thread.start()
+        try:
+            write()
+        finally:
+            self._ended.set()
+            thread.join()
+        assert self._killed, "the write was over before an executor was killed"
+
+    def _kill(self, before: set[Path]) -> None:
+        while not self._ended.is_set():
+            if self._files() - before:
+                os.kill(self._cluster.executors()[0], signal.SIGKILL)
+                self._killed = True
+                return
+            time.sleep(0.005)
+
+    def _files(self) -> set[Path]:
+        return set(self._table.glob("bucket-*/data-*"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

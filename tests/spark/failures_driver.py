@@ -1,0 +1,127 @@
+"""The driver of `test_failures`, a process of its own: ``python -m tests.spark.failures_driver <master> <folder>``.
+
+It writes to tables below the folder while things go wrong on purpose, and kills itself when the files of its last write
+are there and their commit is not. What attempts of tasks did stands in the folder ``attempts``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from morrow.spark import session, write
+from morrow.writers.spark import job
+from morrow.writers.spark.tasks import WriteTasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.cores.max": 2,
+    "spark.default.parallelism": 2,
+    "spark.scheduler.minRegisteredResourcesRatio": 1.0,
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+    "spark.locality.wait": 0,
+    "spark.task.maxFailures": 4,
+    "spark.speculation": True,
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": 0.5,
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+}
+ROWS, KEYS = 200, 50
+LONGER_THAN_THE_TEST = 600
+
+
+@dataclass(frozen=True)
+class Troubled:
+    """The task of a write, to which something happens when its files are there and nobody has heard of them."""
+
+    job: bytes
+    name: str
+    trouble: Callable[[int, int], None]
+    attempts: Path
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        number, attempt = context.partitionId(), context.attemptNumber()
+        result = list(WriteTasks(self.job)(batches))
+        (self.attempts / f"{self.name} {number}.{attempt}").touch()
+        self.trouble(number, attempt)
+        yield from result
+
+
+def fails_then_dies(_number: int, attempt: int) -> None:
+    """Each task fails, then its process dies, then it is done."""
+    if attempt == 0:
+        raise OSError("failed once")
+    if attempt == 1:
+        os._exit(1)
+
+
+def is_slow(number: int, attempt: int) -> None:
+    """The first attempt of one task does not come to an end."""
+    if (number, attempt) == (0, 0):
+        time.sleep(LONGER_THAN_THE_TEST)
+
+
+def kills_executor(number: int, attempt: int) -> None:
+    """The executor is gone at once: parent of the daemon that the workers are forked from."""
+    if (number, attempt) == (0, 0):
+        daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+        os.kill(int(daemon[1]), signal.SIGKILL)
+
+
+def no_trouble(_number: int, _attempt: int) -> None: ...
+
+
+CASES: dict[str, tuple[str, Callable[[int, int], None], str]] = {
+    "append": ("append", fails_then_dies, "id % 50"),
+    "vectors": ("vectors", fails_then_dies, "id % 50"),
+    "slow": ("slow", is_slow, "id % 50"),
+    "lost": ("lost", kills_executor, "CAST(rand() * 50 AS BIGINT)"),
+}
+"""The table, what happens, and a column: of the last one every recomputation gives other values."""
+
+
+def main(master: str, folder: Path) -> None:
+    spark = session("failures", master, **SETTINGS)
+    spark.sparkContext.setLogLevel("OFF")
+    for name, (table, trouble, column) in CASES.items():
+        update(spark, folder, name, folder / "db.db" / table, trouble, column)
+    job.committed = killed
+    update(spark, folder, "driver", folder / "db.db" / "driver", no_trouble, "id % 50")
+
+
+def update(
+    spark: SparkSession, folder: Path, name: str, table: Path, trouble: Callable[..., None], column: str
+) -> None:
+    """Write keys 0 to 199 as the commit 1 of "loader"."""
+    job.WriteTasks = partial(Troubled, name=name, trouble=trouble, attempts=folder / "attempts")  # type: ignore[misc, assignment]  # what fails instead
+    rows = spark.range(0, ROWS, numPartitions=2).selectExpr("id", f"{column} AS v")
+    write(rows, table, commit_user="loader", commit_identifier=1)
+
+
+def killed(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,66 @@
+"""A driver that `test_streaming` has killed: ``python -m tests.spark.stream_driver source copy checkpoint moment``.
+
+It copies a table, one snapshot a batch, and at the commit of batch `FATAL` driver and JVM are killed: ``before`` it,
+when the files are written, or ``after`` it, when Spark has not taken note of it yet.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from morrow.spark import register
+from morrow.spark.sessions import session
+from morrow.spark.source.datasource import MorrowDataSource, StreamWriter
+from tests.spark.conftest import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+FATAL = 1
+"""The number of the batch that is the last one."""
+
+
+def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> DataStreamWriter:
+    """The stream, not started yet."""
+    changes = spark.readStream.format("morrow").options(**{"starting-snapshot": 1, "max-snapshots-per-trigger": 1})
+    writer = changes.load(source).writeStream.format("morrow").option("checkpointLocation", checkpoint)
+    return writer.trigger(availableNow=True).option("path", copy)
+
+
+def main(source: str, copy: str, checkpoint: str, moment: str) -> None:
+    spark = session("a stream that is killed", "local[2]", **SETTINGS)
+    register(spark)
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    victims = [os.getpid(), gateway.proc.pid]
+
+    class Dying(StreamWriter):
+        def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+            if batchId == FATAL and moment == "before":
+                self.die()
+            super().commit(messages, batchId)
+            if batchId == FATAL:
+                self.die()
+
+        def die(self) -> None:
+            for victim in victims:
+                os.kill(victim, signal.SIGKILL)
+            os._exit(1)
+
+    class DyingSource(MorrowDataSource):
+        def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+            return Dying(dict(self.options), schema, overwrite)
+
+    spark.dataSource.register(DyingSource)
+    copying(spark, source, copy, checkpoint).start().awaitTermination(100)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,132 @@
+"""`morrow.spark.attach`: a warehouse as temporary views for ``spark.sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import morrow
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.spark.views import attach, attached_catalogs, detach
+from tests.support.written import new_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, spark: SparkSession) -> Iterator[Path]:
+    """``db.orders`` with the rows 1 and 2, ``db.items`` with one row."""
+    new_table(tmp_path, "id BIGINT, item STRING", keys=["id"], name="orders").append({"id": [1, 2], "item": ["a", "b"]})
+    new_table(tmp_path, "item STRING, price INT", name="items").append({"item": ["a"], "price": [10]})
+    yield tmp_path
+    for name in list(attached_catalogs(spark)):
+        detach(spark, name)
+
+
+def views(spark: SparkSession) -> set[str]:
+    return {row.viewName for row in spark.sql("SHOW VIEWS").collect()}
+
+
+def test_tables_are_views(spark: SparkSession, warehouse: Path) -> None:
+    names = attach(spark, warehouse)
+    assert names == {"db.items": "pm_db_items", "db.orders": "pm_db_orders"}
+    joined = spark.sql("SELECT id, price FROM pm_db_orders LEFT JOIN pm_db_items USING (item) ORDER BY id")
+    assert [tuple(row) for row in joined.collect()] == [(1, 10), (2, None)]
+
+
+def test_attaching_again_shows_the_newest_tables(spark: SparkSession, warehouse: Path) -> None:
+    catalog = morrow.Catalog(warehouse)
+    attach(spark, warehouse)
+    catalog.table("db.orders").upsert({"id": [2, 3], "item": ["c", "d"]})
+    catalog.drop_table("db.items")
+    new_table(warehouse, "id INT", name="new").append({"id": [1]})
+    assert spark.table("pm_db_orders").count() == 2  # as it was
+
+    assert attach(spark, warehouse) == {"db.new": "pm_db_new", "db.orders": "pm_db_orders"}
+    assert sorted(map(tuple, spark.table("pm_db_orders").collect())) == [(1, "a"), (2, "c"), (3, "d")]
+    assert views(spark) == {"pm_db_new", "pm_db_orders"}
+
+    # Rolled back and written to again, it has a snapshot of the same number with other rows.
+    catalog.table("db.orders").rollback(1)
+    catalog.table("db.orders").upsert({"id": [7], "item": ["e"]})
+    catalog.table("db.new").alter.rename_column("id", "number")
+    spark.catalog.dropTempView("pm_db_new")
+    attach(spark, warehouse)
+    assert sorted(map(tuple, spark.table("pm_db_orders").collect())) == [(1, "a"), (2, "b"), (7, "e")]
+    assert spark.table("pm_db_new").columns == ["number"]
+
+
+def test_a_fallback_branch_is_looked_into(spark: SparkSession, warehouse: Path) -> None:
+    table = new_table(warehouse, "id INT, dt STRING", by=["dt"], name="fallback")
+    table.branches.create("other")
+    table.alter.set_options({"scan.fallback-branch": "other"})
+    attach(spark, warehouse, tables="db.fallback")
+    table.on_branch("other").append({"id": [1], "dt": ["a"]})
+    attach(spark, warehouse, tables="db.fallback")
+    assert [tuple(row) for row in spark.table("pm_db_fallback").collect()] == [(1, "a")]
+
+
+def test_some_tables_and_branches(spark: SparkSession, warehouse: Path) -> None:
+    table = morrow.Catalog(warehouse).table("db.orders")
+    table.branches.create("dev", snapshot=1)
+    table.on_branch("dev").upsert({"id": [9], "item": ["z"]})
+    assert attach(spark, warehouse, "wh", databases="db").keys() == {"db.items", "db.orders"}
+    names = attach(spark, warehouse, as_="wh", tables=["db.orders$branch_dev"])
+    assert names == {"db.orders$branch_dev": "wh_db_orders$branch_dev"}
+    assert spark.sql("SELECT max(id) FROM `wh_db_orders$branch_dev`").collect()[0][0] == 9
+    assert views(spark) == {"wh_db_orders$branch_dev"}
+    with pytest.raises(TableNotFound):
+        attach(spark, warehouse, as_="wh", tables=["db.orders", "db.none"])
+    with pytest.raises(DatabaseNotFound):
+        attach(spark, warehouse, as_="wh", databases=["none"])
+    with pytest.raises(InvalidArgument, match="is a system table"):
+        attach(spark, warehouse, as_="wh", tables=["db.orders$snapshots"])
+    assert views(spark) == {"wh_db_orders$branch_dev"}  # as before
+
+
+def test_two_catalogs(spark: SparkSession, warehouse: Path) -> None:
+    attach(spark, warehouse, as_="one")
+    attach(spark, warehouse, as_="two", tables="db.items")
+    detach(spark, "one")
+    assert views(spark) == {"two_db_items"}
+    with pytest.raises(InvalidArgument, match="nothing is attached as 'one'; attached are: two"):
+        detach(spark, "one")
+
+
+def test_names_that_two_tables_would_have(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    for name in ("a.b_c", "a_b.c", "x.T", "x.t"):
+        catalog.create_table(name, schema="id INT")
+    with pytest.raises(InvalidArgument, match=r"a\.b_c and a_b\.c would both be the view pm_a_b_c"):
+        attach(spark, tmp_path, databases=["a", "a_b"])
+    with pytest.raises(InvalidArgument, match=r"x\.T and x\.t would both be"):  # Spark does not tell them apart
+        attach(spark, tmp_path, tables=["x.T", "x.t"])
+    with pytest.raises(InvalidArgument, match="as_ is what the names of views begin with"):
+        attach(spark, tmp_path, as_=" ")
+    assert views(spark) == set()
+
+
+def test_views_of_others_stay(spark: SparkSession, warehouse: Path) -> None:
+    spark.range(3).createOrReplaceTempView("PM_db_Orders")
+    try:
+        with pytest.raises(AlreadyExists, match="there is a temporary view pm_db_orders already"):
+            attach(spark, warehouse)
+        assert spark.table("pm_db_orders").count() == 3
+    finally:
+        spark.catalog.dropTempView("pm_db_orders")
+
+
+def test_a_table_that_cannot_be_read_is_left_out(spark: SparkSession, warehouse: Path) -> None:
+    path = Path(new_table(warehouse, "id INT", name="strange").path) / "schema" / "schema-0"
+    path.write_text(path.read_text().replace('"options" : {', '"options" : {"merge-engine": "no-such-engine",'))
+    strange = path.read_text()
+    assert "no-such-engine" in strange
+    names = attach(spark, warehouse)
+    assert set(names) == {"db.items", "db.orders"}
+    assert set(names.skipped) == {"db.strange"}
+    with pytest.raises(Unsupported, match="no-such-engine"):
+        attach(spark, warehouse, tables=["db.orders", "db.strange"])

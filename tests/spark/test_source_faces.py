@@ -1,0 +1,294 @@
+"""``load`` and ``save`` of a session that registered the format: the same options as in the data source, other ways."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import morrow
+from morrow.engine.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    MorrowError,
+    SnapshotNotFound,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.spark.source import register
+from morrow.spark.source.faces import REGISTERED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DAYS = [dt.date(2024, 5, 14), dt.date(2024, 5, 15)]
+ORDERS = "id INT, item STRING, day DATE"
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+@pytest.fixture
+def by_source(session: SparkSession) -> SparkSession:
+    """A session in which everything goes to the data source, as if nothing had been taken over."""
+    other = session.newSession()
+    register(other)
+    other.conf.unset(REGISTERED)
+    return other
+
+
+def plan(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> morrow.Table:
+    """Two snapshots, of which the second changes order 2; a tag and a branch of the first one."""
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.orders", schema=ORDERS, primary_keys=["id", "day"], partition_keys=["day"], options={"bucket": 1}
+    )
+    table.append({"id": [1, 2, 3], "item": ["a", "b", None], "day": [DAYS[0], DAYS[1], DAYS[1]]})
+    table.tags.create("first")
+    table.branches.create("old", tag="first")
+    table.append({"id": [2], "item": ["B"], "day": [DAYS[1]]})
+    return table
+
+
+# --- reading ---
+
+
+def test_columns_and_filters_of_a_query_reach_sparks_own_scan(session: SparkSession, orders: morrow.Table) -> None:
+    frame = session.read.format("morrow").load(orders.path).where("id > 1 AND day = DATE'2024-05-15'").select("item")
+    assert sorted(row.item or "" for row in frame.collect()) == ["", "B"]
+    scans = plan(frame)
+    assert "FileScan parquet" in scans and "GreaterThan(id,1)" in scans and "BatchScan" not in scans
+
+
+READS: list[tuple[dict[str, object], list[tuple[Any, ...]]]] = [
+    ({}, [(1, "a"), (2, "B"), (3, None)]),
+    ({"COLUMNS": "item,id"}, [("B", 2), ("a", 1), (None, 3)]),
+    ({"columns": '["item"]', "filter": "id < 3"}, [("B",), ("a",)]),
+    ({"push-filters": True, "filter": "item IS NULL"}, [(3, None)]),
+    ({"snapshot": 1}, [(1, "a"), (2, "b"), (3, None)]),
+    ({"scan.snapshot-id": 1, "filter": "id = 2"}, [(2, "b")]),
+    ({"tag": "first", "filter": "id = 2"}, [(2, "b")]),
+    ({"scan.tag-name": "first", "filter": "id = 2"}, [(2, "b")]),
+    ({"versionAsOf": "first", "filter": "id = 2"}, [(2, "b")]),
+    ({"as-of": 2, "filter": "id = 2"}, [(2, "B")]),
+    ({"scan.timestamp-millis": 4102444800000, "filter": "id = 2"}, [(2, "B")]),
+    ({"branch": "old", "filter": "id = 2"}, [(2, "b")]),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), READS, ids=str)
+def test_options_of_reads_mean_the_same_in_both_ways(
+    options: dict[str, Any],
+    expected: list[tuple[Any, ...]],
+    session: SparkSession,
+    by_source: SparkSession,
+    orders: morrow.Table,
+) -> None:
+    for spark in (session, by_source):
+        frame = spark.read.format("morrow").options(**options).load(orders.path)
+        rows = frame.drop("day") if "day" in frame.columns else frame
+        assert sorted(map(tuple, rows.collect()), key=str) == sorted(expected, key=str)
+
+
+WRONG: list[tuple[dict[str, object], type[MorrowError], str]] = [
+    ({"snapshots": 1}, InvalidArgument, "no option 'snapshots'"),
+    ({"scan.tag-name": "a", "tag": "b"}, InvalidArgument, "'tag' is given twice"),
+    ({"read.changelog": True}, InvalidArgument, "no option 'read.changelog'"),
+    ({"snapshot": 9}, SnapshotNotFound, "snapshot 9"),
+    ({"path": "/nowhere"}, TableNotFound, "/nowhere"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), WRONG, ids=str)
+def test_errors_of_reads_are_the_same_in_both_ways(
+    options: dict[str, Any],
+    error: type[MorrowError],
+    message: str,
+    session: SparkSession,
+    by_source: SparkSession,
+    orders: morrow.Table,
+) -> None:
+    given = {"path": orders.path, **options}
+    with pytest.raises(error, match=message):
+        session.read.format("morrow").options(**given).load()
+    with pytest.raises(Exception, match=f"{error.__name__}: .*{message}"):
+        by_source.read.format("morrow").options(**given).load().collect()
+
+
+def test_all_ways_to_say_it(session: SparkSession, orders: morrow.Table) -> None:
+    read, path = session.read, orders.path
+    schema = "id INT, item STRING, day DATE"
+    for frame in (
+        session.read.load(path, format="morrow"),
+        session.read.load([path], "MORROW", schema, filter="id < 4"),
+        session.read.format("morrow").schema(schema).option("PATH", path).load(),
+        read.format("morrow").load(path),
+        read.load(path),  # the reader has it from the line before
+    ):
+        assert frame.count() == 3
+    with pytest.raises(InvalidArgument, match="the schema of the table is struct<id:int,item:string,day:date>, not"):
+        session.read.format("morrow").schema("id BIGINT").load(path)
+    with pytest.raises(InvalidArgument, match="several paths"):
+        session.read.format("morrow").load([path, path])
+    with pytest.raises(Exception, match=r"'path' or 'paths' option set and load\(\) is called with path"):
+        session.read.format("morrow").option("path", path).load(path)
+
+
+def test_other_formats_and_sessions_are_left_alone(session: SparkSession, orders: morrow.Table, tmp_path: Path) -> None:
+    register(session)  # once more
+    session.range(3).write.save(str(tmp_path / "files"))
+    assert session.read.load(str(tmp_path / "files")).count() == 3
+    other = session.newSession()
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        other.read.format("morrow").load(orders.path)
+    register(other)
+    assert "FileScan" in plan(other.read.format("morrow").load(orders.path))
+    other.conf.unset(REGISTERED)
+    assert "BatchScan morrow" in plan(other.read.format("morrow").load(orders.path))
+
+
+# --- writing ---
+
+
+def ids(path: str) -> list[int]:
+    found: list[int] = morrow.open(path).scan().to_arrow()["id"].to_pylist()
+    return sorted(found)
+
+
+def frame(spark: SparkSession, *ids: int, day: int = 0) -> DataFrame:
+    return spark.createDataFrame([(number, str(number), DAYS[day]) for number in ids], ORDERS)
+
+
+def test_a_table_is_made_by_both_ways(session: SparkSession, by_source: SparkSession, tmp_path: Path) -> None:
+    options = {"Primary-Key": "id,day", "partition": "day", "bucket": 2, "fields.item.default-value": "none"}
+    made = []
+    for name, spark in (("a", session), ("b", by_source)):
+        path = str(tmp_path / name)
+        frame(spark, 1, 2).write.format("morrow").options(**options).mode("append").save(path)
+        frame(spark, 2, 3).write.format("morrow").options(**options).mode("append").save(path)  # it has them by now
+        assert ids(path) == [1, 2, 3]
+        table = morrow.open(path)
+        made.append((table.primary_keys, table.partition_keys, table.options, table.schemas()[0].fields))
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [9]),
+        ({"partitionOverwriteMode": "static"}, [9]),
+        ({"partitionOverwriteMode": "dynamic"}, [2, 9]),
+        ({"partition-overwrite": "DYNAMIC"}, [2, 9]),
+    ],
+    ids=str,
+)
+def test_overwrites_by_both_ways(
+    options: dict[str, str], expected: list[int], session: SparkSession, by_source: SparkSession, tmp_path: Path
+) -> None:
+    for name, spark in (("a", session), ("b", by_source)):
+        table = morrow.Catalog(tmp_path).create_table(
+            f"db.{name}", schema=ORDERS, primary_keys=["id", "day"], partition_keys=["day"], options={"bucket": 1}
+        )
+        table.append({"id": [1, 2], "item": ["a", "b"], "day": DAYS})
+        frame(spark, 9).write.format("morrow").mode("overwrite").options(**options).save(table.path)
+        assert ids(table.path) == expected
+
+
+def test_kinds_and_numbered_commits_by_both_ways(
+    session: SparkSession, by_source: SparkSession, tmp_path: Path
+) -> None:
+    for name, spark in (("a", session), ("b", by_source)):
+        path = str(tmp_path / name)
+        rows = spark.createDataFrame([(1, "+I"), (2, "+I"), (3, "-D")], "id INT, kind STRING").coalesce(1)
+        writer = rows.write.format("morrow").mode("append").option("commit-user", "etl").option("kinds", "kind")
+        for _ in range(2):  # the second time it has been committed
+            writer.option("commit-identifier", 1).option("primary-key", "id").option("bucket", 1).save(path)
+        assert ids(path) == [1, 2]
+        assert [(s.commit_user, s.commit_identifier) for s in morrow.open(path).snapshots()] == [("etl", 1)]
+
+
+def test_rows_are_shuffled_and_compacted_in_the_same_job(session: SparkSession, tmp_path: Path) -> None:
+    options = {"primary-key": "id", "bucket": 2, "deletion-vectors.enabled": True}
+    rows = session.range(0, 100, numPartitions=4)
+    rows.write.format("morrow").mode("append").options(**options).save(str(tmp_path / "t"))
+    table = morrow.open(str(tmp_path / "t"))
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND", "COMPACT"]
+    assert len(list((tmp_path / "t").glob("bucket-*/data-*"))) == 2  # four tasks would have written eight
+    assert table.scan().count() == 100
+
+
+def test_tables_whose_keys_are_given_buckets(session: SparkSession, tmp_path: Path) -> None:
+    """The data source takes rows for them from one task only."""
+    path = str(tmp_path / "t")
+    session.range(20).repartition(2).write.format("morrow").mode("append").option("primary-key", "id").save(path)
+    assert ids(path) == list(range(20))
+
+
+def test_modes_of_tables_that_are_there_or_not(session: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    frame(session, 1).write.format("morrow").save(path)
+    with pytest.raises(AlreadyExists, match="there is a table; add to it by"):
+        frame(session, 2).write.format("morrow").save(path)
+    frame(session, 2).write.save(path, "morrow", "ignore")
+    assert ids(path) == [1]
+    frame(session, 3).write.save(path, "morrow", mode="append", partitionBy=None, KINDS="+I")
+    frame(session, 4).write.mode("ignore").format("morrow").option("path", str(tmp_path / "u")).save()
+    assert (ids(path), ids(str(tmp_path / "u"))) == ([1, 3], [4])
+
+
+def test_partition_by_says_the_partition_keys(session: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    frame(session, 1).write.format("morrow").partitionBy("day", "item").save(path)
+    assert morrow.open(path).partition_keys == ("day", "item")
+    frame(session, 2).write.partitionBy("day", "item").save(path, format="morrow", mode="append")
+    for keys in (["day"], "id"):
+        with pytest.raises(InvalidArgument, match="the option 'partition' is 'day,item' for this table, not"):
+            frame(session, 3).write.save(path, format="morrow", mode="append", partitionBy=keys)
+    with pytest.raises(InvalidArgument, match="give one of them"):
+        frame(session, 3).write.partitionBy("day").save(path, format="morrow", mode="append", partition="day")
+    assert ids(path) == [1, 2]
+
+
+WRONG_WRITES: list[tuple[dict[str, object], type[MorrowError], str]] = [
+    ({"bucket": 2}, InvalidArgument, "the option 'bucket' is '1' for this table, not '2'"),
+    ({"buckets": 2}, InvalidArgument, "the option 'buckets' is None for this table"),
+    ({"partitionOverwriteMode": "some"}, InvalidArgument, "it is static or dynamic"),
+    ({"commit-identifier": 1}, InvalidArgument, "numbers the commits of a 'commit-user'"),
+    ({"kinds": "nothing"}, MorrowError, "nothing"),
+    ({"write.merge-schema": True}, Unsupported, "the option 'write.merge-schema'"),
+    ({"branch": "none"}, MorrowError, "none"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), WRONG_WRITES, ids=str)
+def test_errors_of_writes_are_the_same_in_both_ways(
+    options: dict[str, Any],
+    error: type[MorrowError],
+    message: str,
+    session: SparkSession,
+    by_source: SparkSession,
+    orders: morrow.Table,
+) -> None:
+    with pytest.raises(error, match=message):
+        frame(session, 1).write.format("morrow").mode("append").options(**options).save(orders.path)
+    with pytest.raises(Exception, match=message):
+        frame(by_source, 1).write.format("morrow").mode("append").options(**options).save(orders.path)
+    assert len(orders.snapshots()) == 2
+
+
+def test_settings_that_only_spark_knows_stay_sparks(session: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="bucketBy"):
+        session.range(3).write.format("morrow").mode("append").bucketBy(2, "id").save(str(tmp_path / "t"))
+    with pytest.raises(Exception, match=r"'path' option set and save\(\) is called with a path"):
+        session.range(3).write.format("morrow").mode("append").option("path", "a").save(str(tmp_path / "t"))

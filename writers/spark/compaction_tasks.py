@@ -1,0 +1,68 @@
+"""The tasks of a compaction, as Spark is given them: units of work go in by their numbers, messages come back.
+
+This module imports little: it sets up the executor's process before Polars starts in it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from morrow.readers.spark.tasks import use_cores_of_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from morrow.writers.spark.compaction_units import CompactionJob
+
+RANGE, GROUP, PIECE, ROWS = "range", "group", "piece", "rows"
+PIECES = f"{GROUP} int, {RANGE} int, {PIECE} bigint, {ROWS} binary"
+"""Rows of a sort on their way: the group of ranges that one task sorts, the range, where they come from in the order of
+the files, and the rows themselves as Arrow IPC, which keeps every type as it is."""
+
+
+@dataclass(frozen=True)
+class CompactionTasks:
+    """Compacts. `job` is a pickled `CompactionJob`; each task has encoded units."""
+
+    job: bytes = field(repr=False)
+    tasks: Sequence[tuple[bytes, ...]] = field(repr=False)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_cores_of_task()
+        from morrow.writers.spark.compaction_work import compacted
+
+        job: CompactionJob = pickle.loads(self.job)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from compacted(job, self.tasks[number])
+
+
+@dataclass(frozen=True)
+class PieceTasks:
+    """Reads files whose rows are sorted and tells the ranges apart. `job` is a pickled `SortJob`."""
+
+    job: bytes = field(repr=False)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_cores_of_task()
+        from morrow.writers.spark.sort_work import pieces
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from pieces(pickle.loads(self.job), number)
+
+
+@dataclass(frozen=True)
+class SortTasks:
+    """Sorts and writes the pieces of groups, which come one group after the other. `job` is a pickled `SortJob`."""
+
+    job: bytes = field(repr=False)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_cores_of_task()
+        from morrow.writers.spark.sort_work import written
+
+        yield from written(pickle.loads(self.job), batches)

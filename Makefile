@@ -27,8 +27,9 @@ setup: $(READY) help  ## make the environment (.venv), then list the targets
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the plan), and write one
+demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the plan), write one, run a pipeline on Spark
 	@$(BIN)/python examples/demo.py
+	@$(BIN)/python examples/pipeline.py
 
 test: $(READY)  ## run the tests, the golden tables among them
 	@$(PYTEST) $(ARGS)

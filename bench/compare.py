@@ -19,7 +19,7 @@ from typing import Any
 from pytest_benchmark.fixture import BenchmarkFixture
 
 ROUNDS = 7
-"""Turns of a comparison; the medians of RESULTS.md are never of fewer than 5."""
+"""Turns of a comparison, unless it asks for others."""
 
 Clock = Callable[[], float]
 """Does something and returns how many seconds that took."""

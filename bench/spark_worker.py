@@ -1,20 +1,24 @@
 """A driver in a process of its own: `-m bench.spark_worker SIZE EXECUTORS ROUNDS TABLE...`; SIZE is "full" or "quick".
 
 Executors are processes of their own with one core and 1 GiB of heap each, the driver has half a GiB: what Spark calls a
-local cluster. For each table of `bench.tables` it prints the seconds of Morrow and of Spark's own scan, in turns, and
-the peak resident memory of the processes of each role while Morrow reads.
+local cluster. For each table of `bench.tables` it prints the seconds of Morrow and of Spark's own scan, in turns, by
+query and reader; or, when there are to be no ROUNDS, the peak resident memory of the processes of each role while
+Morrow reads.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyspark
 
 import morrow
 import morrow.spark
@@ -24,7 +28,7 @@ from bench.compare import timed
 from bench.tables import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DRIVER_HEAP, EXECUTOR_HEAP = 512, 1024
 """MiB."""
@@ -32,9 +36,8 @@ SAMPLE_SECONDS = 0.05
 DRIVER, DRIVER_JVM, EXECUTORS = "driver, Python", "driver, JVM", "executors, JVM and Python workers together"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 """In the command line of an executor."""
-WARM, WARMUPS = "bigint", 3
+WARM, WARMUPS = "bigint", 2
 """What is read before the clock starts: a hot JVM is measured."""
-Readers = dict[str, list[float]]
 
 
 def processes(root: int) -> Iterator[tuple[str, int]]:
@@ -63,21 +66,27 @@ def processes(root: int) -> Iterator[tuple[str, int]]:
 
 
 class Sampler(threading.Thread):
-    """The most that the processes of each role have held together, while it is `on`."""
+    """The most that the processes of each role have held together, within a `with`."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.on = threading.Event()
         self.highest: Counter[str] = Counter()
+        self._over = threading.Event()
+
+    def __enter__(self) -> Sampler:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
 
     def run(self) -> None:
-        while True:
-            self.on.wait()
+        while not self._over.wait(SAMPLE_SECONDS):
             held: Counter[str] = Counter()
             for role, resident in processes(os.getpid()):
                 held[role] += resident
             self.highest |= held
-            threading.Event().wait(SAMPLE_SECONDS)
 
 
 def main() -> None:
@@ -86,30 +95,44 @@ def main() -> None:
     master = f"local-cluster[{executors},1,{EXECUTOR_HEAP}]"
     heaps = {"spark.driver.memory": f"{DRIVER_HEAP}m", "spark.executor.memory": f"{EXECUTOR_HEAP}m"}
     spark = sparks.session(master, **heaps)
-    sampler = Sampler()
-    sampler.start()
-    measured(spark, found[WARM], WARMUPS, sampler)
+    time_of(spark, found[WARM], WARMUPS)
     for name in names:
-        sampler.highest.clear()
-        seconds = measured(spark, found[name], int(rounds), sampler)
-        print(json.dumps({"table": name, "seconds": seconds, "memory": sampler.highest}), flush=True)
+        table = found[name]
+        answer = time_of(spark, table, int(rounds)) if int(rounds) else memory_of(spark, table)
+        stored = sum(Path(file).stat().st_size for file in table.files)
+        print(json.dumps({"table": name, "stored": stored, **answer}), flush=True)
+    application = spark.sparkContext.applicationId
     spark.stop()
+    # Executors of a local cluster leave what they log where Spark is installed.
+    work = Path(os.environ.get("SPARK_HOME", Path(pyspark.__file__).parent), "work")
+    shutil.rmtree(work / application, ignore_errors=True)
 
 
-def measured(spark: SparkSession, table: Table, rounds: int, sampler: Sampler) -> dict[str, Readers]:
+def time_of(spark: SparkSession, table: Table, rounds: int) -> dict[str, Any]:
     """Seconds of every round, by query and reader."""
-    seconds: dict[str, Readers] = {}
-    for query, run in sparks.QUERIES.items():
-        limit = timed(lambda run=run: run(sparks.plain(spark, table)))  # type: ignore[misc]  # of this turn of the loop
-        subject = timed(lambda run=run: run(morrow.spark.read(spark, table.path)))  # type: ignore[misc]  # likewise
-        seconds[query] = {"Morrow": [], "scan": []}
-        for _ in range(rounds):
-            seconds[query]["scan"].append(limit())
-            morrow.clear_caches()
-            sampler.on.set()
-            seconds[query]["Morrow"].append(subject())
-            sampler.on.clear()
+    return {query: in_turns(spark, table, run, rounds) for query, run in sparks.QUERIES.items()}
+
+
+def in_turns(
+    spark: SparkSession, table: Table, run: Callable[[DataFrame], object], rounds: int
+) -> dict[str, list[float]]:
+    scan = timed(lambda: run(sparks.plain(spark, table)))
+    subject = timed(lambda: run(morrow.spark.read(spark, table.path)))
+    seconds: dict[str, list[float]] = {"Morrow": [], "scan": []}
+    for _ in range(rounds):
+        seconds["scan"].append(scan())
+        morrow.clear_caches()
+        seconds["Morrow"].append(subject())
     return seconds
+
+
+def memory_of(spark: SparkSession, table: Table) -> dict[str, Any]:
+    """The most bytes held by each role during all queries, by Morrow alone."""
+    morrow.clear_caches()
+    with Sampler() as sampler:
+        for run in sparks.QUERIES.values():
+            run(morrow.spark.read(spark, table.path))
+    return dict(sampler.highest)
 
 
 if __name__ == "__main__":

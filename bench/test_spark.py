@@ -3,6 +3,7 @@
 All three take turns: Morrow and the scan in one session of two cores, Java Paimon in a session of its own (Spark 3.5,
 for which its jar is made) with as many cores and as much memory. Morrow's side is the whole of what a user waits for:
 planning, masks, building the DataFrame, and the query; its caches are dropped before every turn unless it says *again*.
+A quick run has tables of a tenth of the rows that the report names.
 """
 
 from __future__ import annotations
@@ -45,18 +46,19 @@ QUERIES = {"full": "full read", "sum": "count and sum"}
 TO_SCAN = {"deduplicate": Bound(1.6), "10 % deleted": Bound(1.6)}
 TO_JAVA = Bound(1)
 
-ROUNDS, WARMUP = 7, 3
+ROUNDS, WARMUP = 5, 2
 LARGE = 20
 """Millions of rows of a large table."""
-GROWING_ROUNDS = {2: 5, 5: 5, 10: 3, 20: 3, 40: 2}
-"""By millions of rows: of a large table one read takes seconds."""
-MOST_WARMED = 5
-"""Millions of rows of the largest table that is read once to warm up."""
+GROWING_ROUNDS = {2: 5, 5: 3, 10: 3, 20: 3, 40: 1}
+"""By millions of rows: a turn of a large table takes half a minute, and its times spread little."""
+LARGE_ROUNDS = 3
+FEW = 5
+"""Rows of fewer rounds say of how many they are."""
 QUICK = 10
 UPSERT_ROUNDS = 3
 FIXED = {"bucket": "2"}
 EXECUTOR_COUNTS, EXECUTOR_ROUNDS = (1, 2), 3
-EXECUTOR_TABLE = 10
+EXECUTOR_TABLE = 5
 """Millions of rows that executors read."""
 HELD = {
     "spark_2": "2 million rows",
@@ -71,10 +73,10 @@ OVERHEAD = 384
 MOST_HELD = {
     DRIVER: 600,
     DRIVER_JVM: (DRIVER_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
-    EXECUTORS: 2 * (EXECUTOR_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
+    EXECUTORS: max(EXECUTOR_COUNTS) * (EXECUTOR_HEAP + OVERHEAD) * MEBIBYTE // MEGABYTE,
 }
 """Role -> MB: for the driver's Python that of other large reads in one process, else what Spark asks a cluster for."""
-Drive = Callable[[int, int, Iterable[str]], list[dict[str, Any]]]
+Drive = Callable[[Iterable[str], int, int], list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +89,9 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(autouse=True)
 def progress(request: pytest.FixtureRequest) -> None:
     """A line for each test: a run takes some minutes."""
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    reporter.write_line(request.node.name)
+    plugins = request.config.pluginmanager
+    with plugins.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{request.node.name} ", end="", flush=True)
 
 
 def by_morrow(spark: SparkSession, data: Table, query: str) -> Callable[[], object]:
@@ -158,9 +161,10 @@ def test_more_and_more_rows(
         ],
         before=morrow.clear_caches,
         rounds=GROWING_ROUNDS[millions],
-        warmup=int(millions <= MOST_WARMED),
+        warmup=int(millions == min(GROWING_ROUNDS)),
     )
     for row in rows:
+        row.note = rounds_told(row)
         row.curve = {"at": millions, "axis": "million rows, and 25 % of them in updates", "each": "million rows"}
     put(benchmark, [*rows, *large_rows("deduplicate", query, rows)] if millions == LARGE else rows)
 
@@ -178,10 +182,17 @@ def test_read_large(
         by_morrow(spark, data, query),
         [Baseline("", SCAN, by_scan(spark, data, query)), Baseline("", JAVA, by_java(peer, data, query))],
         before=morrow.clear_caches,
-        rounds=GROWING_ROUNDS[LARGE],
+        rounds=LARGE_ROUNDS,
         warmup=0,
     )
+    for row in rows:
+        row.note = rounds_told(row)
     put(benchmark, large_rows(engine, query, rows))
+
+
+def rounds_told(row: Measured) -> str:
+    rounds = len(row.subject)
+    return "" if rounds >= FEW else "one round" if rounds == 1 else f"median of {rounds} rounds"
 
 
 def large_rows(engine: str, query: str, rows: list[Measured]) -> list[Measured]:
@@ -236,7 +247,7 @@ def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Work
         bound=TO_JAVA,
         before=before,
         rounds=UPSERT_ROUNDS,
-        note=f"{FIXED['bucket']} buckets",
+        note=f"{FIXED['bucket']} buckets; Morrow's side includes fsync of every file; median of {UPSERT_ROUNDS} rounds",
     )
     source.unlink()
 
@@ -245,10 +256,13 @@ def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Work
 
 @pytest.fixture
 def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
-    """`drive(executors, rounds, names)`: what a driver in a process of its own says of each of these tables."""
+    """`drive(names, executors, rounds)`: what a driver in a process of its own says of each of these tables.
+
+    No rounds: memory is watched, else time.
+    """
     size = "quick" if request.config.getoption("--quick") else "full"
 
-    def run(executors: int, rounds: int, names: Iterable[str]) -> list[dict[str, Any]]:
+    def run(names: Iterable[str], executors: int, rounds: int) -> list[dict[str, Any]]:
         for name in (WARM, *names):
             table(name)
         command = [sys.executable, "-m", "bench.spark_worker", size, str(executors), str(rounds), *names]
@@ -261,7 +275,7 @@ def drive(request: pytest.FixtureRequest, table: Tables) -> Drive:
 @pytest.mark.parametrize("executors", EXECUTOR_COUNTS)
 def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) -> None:
     """Processes of their own with one core each."""
-    (answer,) = benchmark.pedantic(drive, (executors, EXECUTOR_ROUNDS, [f"spark_{EXECUTOR_TABLE}"]), rounds=1)
+    (answer,) = benchmark.pedantic(drive, ([f"spark_{EXECUTOR_TABLE}"], executors, EXECUTOR_ROUNDS), rounds=1)
     put(
         benchmark,
         [
@@ -269,22 +283,24 @@ def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) ->
                 f"Spark: executors, {EXECUTOR_TABLE} million rows",
                 f"{QUERIES[query]}: {executors} {'executor' if executors == 1 else 'executors'} of one core, first",
                 SCAN,
-                seconds["Morrow"],
-                seconds["scan"],
+                answer[query]["Morrow"],
+                answer[query]["scan"],
+                note=f"median of {EXECUTOR_ROUNDS} rounds",
             )
-            for query, seconds in answer["seconds"].items()
+            for query in QUERIES
         ],
     )
 
 
 def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
     """Of a full read and of count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
-    answers = benchmark.pedantic(drive, (2, 1, HELD), rounds=1)
+    answers = benchmark.pedantic(drive, (HELD, max(EXECUTOR_COUNTS), 0), rounds=1)
     rows = []
     for role, most in MOST_HELD.items():
         for answer in answers:
             measured = Measured("Spark: peak memory", f"{role}: {HELD[answer['table']]}", bound=Limit(most, "MB"))
-            measured.subject = [answer["memory"][role] / MEGABYTE]
+            measured.subject = [answer[role] / MEGABYTE]
+            measured.note = f"{answer['stored'] / MEGABYTE:,.0f} MB of Parquet files" if role == DRIVER else ""
             rows.append(measured)
     put(benchmark, rows)
 

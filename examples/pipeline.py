@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -39,6 +38,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": 2,
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # the JVM lives for seconds
 }
 LOCATED = """
     id STRING, time TIMESTAMP_NTZ, type STRING, place STRING, latitude DOUBLE, longitude DOUBLE, depth DOUBLE,
@@ -170,8 +170,7 @@ def same(actual: pl.DataFrame, expected: pl.DataFrame, what: str) -> None:
 def quiet(log: Path) -> Iterator[None]:
     """What Spark and its JVM say goes to a file, and is shown when something fails."""
     shown = os.dup(2)
-    with log.open("wb") as file, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    with log.open("wb") as file:
         sys.stderr.flush()
         os.dup2(file.fileno(), 2)
         try:

@@ -97,6 +97,12 @@ class PackedScan(StreamedScan):
         limit = self._asked.limit if not rest.columns and not rest.residuals else None
         return self._everything.asking(tuple(field.name for field in self._read), pushed, limit)
 
+    @property
+    def unpacked(self) -> Scan | None:
+        """The scan whose rows, each value in an array, are those of this one; None if the filter looks into arrays."""
+        rest = self._parts[1]
+        return None if rest.columns or rest.residuals else self._inner
+
     def prepare(self) -> None:
         self._inner.prepare()
 
@@ -109,8 +115,7 @@ class PackedScan(StreamedScan):
         return self._finished(matching(rest, self._read, batch) for batch in batches)
 
     def count(self) -> int:
-        rest = self._parts[1]
-        return super().count() if rest.columns or rest.residuals else self._inner.count()
+        return super().count() if self.unpacked is None else self.unpacked.count()
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> PackedScan:
         return PackedScan(self._asked.narrowed(columns, filter), self._everything)

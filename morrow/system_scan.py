@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyspark.sql import DataFrame as SparkDataFrame
+    from pyspark.sql import SparkSession
 
     from morrow.readers.dataset import PaimonDataset
 
@@ -89,7 +91,17 @@ class SystemScan(ABC):
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows: the columns and types that Paimon documents."""
-        return arrow_schema(self._asked.shown)
+        return arrow_schema(self.fields)
+
+    @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns of the rows, in their Paimon types."""
+        return self._asked.shown
+
+    @property
+    def title(self) -> str:
+        """Where the table is, and which system table it is: ``warehouse/db.db/orders$snapshots``."""
+        return self._asked.title
 
     @abstractmethod
     def prepare(self) -> None:
@@ -155,6 +167,15 @@ class SystemScan(ABC):
         source = self.dataset() if self._asked.limit is None else self.to_arrow()
         return duckdb_relation.relation(source, connection)
 
+    def to_spark(self, spark: SparkSession) -> SparkDataFrame:
+        """A Spark DataFrame, made by createDataFrame from Arrow; `morrow.spark.read` leaves rows to the executors.
+
+        Raises as `Scan.to_spark`.
+        """
+        from morrow.readers.spark import handoff
+
+        return handoff.to_spark(self.to_batches(), self.fields, spark, where=self.title)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -217,6 +238,11 @@ class RowScan(SystemScan):
     def __init__(self, asked: Asked, scan: Scan) -> None:
         super().__init__(asked)
         self._scan = scan
+
+    @property
+    def scan(self) -> Scan:
+        """The scan of the table."""
+        return self._scan
 
     def prepare(self) -> None:
         self._scan.prepare()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from bench.report import Report, update
 
@@ -21,9 +20,9 @@ Written by `make bench`. 1 of 1 bounds are met.
 
 ## Writing
 
-| what |
-| --- |
-| rows |
+| what | Morrow | bound |  |
+| --- | --: | --: | --- |
+| rows | 1 ms | <= 2 ms | met |
 """
 
 
@@ -47,6 +46,31 @@ def test_sections_take_the_place_of_those_of_their_names(tmp_path: Path) -> None
     assert found.startswith(RESULTS.partition("## ")[0])
 
 
-def test_bounds_are_of_one_run(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="make bench"):
-        update(Report("x", (row("Reading", "new", met=True, bound="<= 2x"),)), tmp_path)
+def test_bounds_of_a_part_are_counted_with_those_of_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    path.write_text(RESULTS)
+    bounded = {"ratio": 2.5, "baseline": "scan", "baseline_value": 0.4, "faster": False, "bound": "<= 2x"}
+
+    update(
+        Report("x", (row("Spark", "sum", met=False, **bounded), row("Spark", "full", met=True, **bounded))), tmp_path
+    )
+
+    head = path.read_text().partition("## ")[0]
+    assert "2 of 3 bounds are met." in head
+    assert head.endswith("Not met:\n\n- Spark: sum: 2.50, bound <= 2x\n\n")
+
+    update(Report("x", (row("Spark", "sum", met=True, **bounded),)), tmp_path)
+
+    head = path.read_text().partition("## ")[0]
+    assert head == RESULTS.partition("## ")[0].replace("1 of 1", "2 of 2")
+
+
+def test_a_benchmark_may_have_several_rows(tmp_path: Path) -> None:
+    measured = {"extra_info": {"rows": [row("Reading", "scan"), row("Writing", "peer")]}}
+    path = tmp_path / "benchmark.json"
+    path.write_text(json.dumps({"benchmarks": [measured]}))
+
+    assert [(each["section"], each["what"]) for each in Report.read(path, "x").rows] == [
+        ("Reading", "scan"),
+        ("Writing", "peer"),
+    ]

@@ -12,6 +12,8 @@ from morrow.spark.java import use_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+REMOTE = "sc://"
+
 NEEDED = {
     # Without it no filter reaches `spark.read.format("morrow")`.
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -35,8 +37,12 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
 
     Raises:
         Unsupported: there is no Java 17 or newer.
-        InvalidArgument: a setting that is not one of Spark's.
+        InvalidArgument: a setting that is not one of Spark's, or a `master` that is a server of Spark Connect.
     """
+    if master is not None and master.startswith(REMOTE):
+        raise InvalidArgument(
+            f"{master!r} is Spark Connect: use the session of SparkSession.builder.remote({master!r})"
+        )
     for name in conf:
         if not name.startswith("spark."):
             raise InvalidArgument(f"{name!r} is no setting of Spark's: their names begin with 'spark.'")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LEAST_IN_THREADS = 8
+"""Tables from which several are planned at once: Spark's planner takes tens of milliseconds for each."""
 MOST_THREADS = 8
 FALLBACK = "scan.fallback-branch"
 
@@ -240,7 +241,7 @@ def _found(
 
 def _drop(spark: SparkSession, views: Iterable[str]) -> None:
     for view in sorted(views):
-        spark.catalog.dropTempView(quoted(view))
+        spark.catalog.dropTempView(view)  # which takes names as they are
 
 
 def quoted(name: str) -> str:

@@ -64,9 +64,9 @@ def write(
 ) -> Snapshot | None:
     """Write the rows of a DataFrame to the table at `path`, in one commit, exactly once whatever Spark runs twice.
 
-    Rows are shuffled by partition and bucket, tasks write (and compact where readers wait for it), the driver commits.
-    Of several rows of one key in one DataFrame any may count as the last one, as in every engine that shuffles: give
-    the table a ``sequence.field`` where that matters.
+    Rows are shuffled by partition and bucket, tasks write (and compact where readers wait for it), the driver commits,
+    then keeps the table as its options say (tags, expiry). Of several rows of one key in one DataFrame any may
+    count as the last one, as in every engine that shuffles: give the table a ``sequence.field`` where that matters.
 
     Args:
         rows: columns are matched by name, in any order, whatever their case unless ``spark.sql.caseSensitive`` is set;

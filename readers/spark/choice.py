@@ -17,6 +17,7 @@ from morrow.engine.format.types import DataField, DataType, same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.file_frames import written_fields
+from morrow.readers.made_columns import made_columns
 from morrow.readers.merges.version_masks import is_folded
 from morrow.readers.spark.folders import base_of
 
@@ -115,6 +116,8 @@ def _of_plan(plan: ScanPlan, store: FileStore) -> str | None:
         return "the files lie in an object store"
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
+    for field in made_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
+        return f"{field.name} is no column of files"
     for name in plan.read_columns:
         if not _is_plain(plan.schema.by_name[name].type):
             return f"the type {plan.schema.by_name[name].type} of {name}"

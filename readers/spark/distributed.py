@@ -10,6 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from morrow.engine.io.store import FileStore
+from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.expressions.spark import literal
 from morrow.readers.file_frames import source_of
@@ -43,8 +44,10 @@ def to_dataframe(plan: ScanPlan, store: FileStore, spark: SparkSession, *, tasks
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
         CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
+        SnapshotExpired: they are gone because the snapshot has been removed meanwhile.
     """
-    frames = [frame for part in plan.parts for frame in _part(part, store, spark, tasks_only)]
+    with in_flight(plan, store):
+        frames = [frame for part in plan.parts for frame in _part(part, store, spark, tasks_only)]
     if not frames:
         return spark.createDataFrame([], spark_schema(without_not_null(plan.fields)))
     frame = reduce(lambda left, right: left.unionAll(right), frames)

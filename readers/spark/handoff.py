@@ -9,13 +9,16 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.readers.spark.types import as_spark, spark_schema, travel_schema
+from morrow.readers.spark.types import as_spark, spark_schema, travel_schema, with_nullable_members
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES = 1 << 30
 """Of rows in Arrow that are handed over, unless the caller says otherwise: they pass through driver and JVM."""
+
+DISTRIBUTE = "read the table with morrow.spark.read, which leaves the rows to the executors"
+CHOOSE_LESS = "choose fewer by columns=[...] and filter=..."
 
 
 def to_spark(
@@ -24,24 +27,30 @@ def to_spark(
     spark: SparkSession,
     *,
     where: str,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int | None = None,
+    advice: str = DISTRIBUTE,
 ) -> DataFrame:
     """Record batches of the columns `fields` as a Spark DataFrame, in the types of `morrow.readers.spark.types`.
 
-    Reading ends as soon as there is too much; batches travel one by one. `where` is named in errors.
+    Reading ends as soon as there is too much; batches travel one by one. `where` is named in errors, as is
+    what to do about too many rows.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
-        InvalidArgument: the rows take more than `most_bytes` as Arrow.
+        InvalidArgument: the rows take more than `most_bytes` (`MOST_BYTES` unless given) as Arrow.
     """
-    schema, travel = spark_schema(fields), travel_schema(fields)
+    most_bytes = MOST_BYTES if most_bytes is None else most_bytes
+    given = with_nullable_members(fields)
+    schema, travel = spark_schema(given), travel_schema(given)
     held, rows, size = [], 0, 0
     for batch in batches:
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if size > most_bytes:
             raise InvalidArgument(
                 f"{where}: {rows:,} rows and more take over {most_bytes >> 20:,} MiB, too much to hand over through "
-                "the driver; read the table with morrow.spark.read, which leaves the rows to the executors"
+                f"the driver; {advice}"
             )
         held.append(as_spark(batch, travel))
+    # createDataFrame localises timestamps chunk by chunk, and cannot do so without any.
+    held = held or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in travel], schema=travel)]
     return spark.createDataFrame(pa.Table.from_batches(held, travel), schema=schema)

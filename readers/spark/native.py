@@ -143,8 +143,7 @@ def _names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
 
 def _drops(plan: ScanPlan, each: MaskedFile) -> bool:
     """Whether retractions are to be left out by their kind: masks of a merge have left them out already."""
-    raw = each.section.kind is SectionKind.RAW and bool(plan.schema.primary_keys)
-    return raw and each.file.may_hold_retractions
+    return each.section.kind is SectionKind.RAW and plan.drops_retractions and each.file.may_hold_retractions
 
 
 def _by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:

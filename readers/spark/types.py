@@ -26,10 +26,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.readers.dtypes import conform
+from morrow.readers.dtypes import conform, list_offsets, null_mask
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType
@@ -87,10 +88,39 @@ def without_not_null(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
     return tuple(replace(field, type=_nullable(field.type)) for field in fields)
 
 
+def with_nullable_members(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
+    """The columns, NOT NULL where they are, but not so the members of ROWs.
+
+    Where such a ROW is null, Arrow has nulls in its members too, which createDataFrame refuses.
+    """
+    return tuple(replace(f, type=_nullable(f.type).with_nullable(f.type.nullable)) for f in fields)
+
+
 def _conformed(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if isinstance(column, pa.ChunkedArray):
-        return pa.chunked_array([conform(chunk, kind) for chunk in column.chunks], kind)
-    return conform(column, kind)
+        return pa.chunked_array([_conformed(chunk, kind) for chunk in column.chunks], kind)
+    conformed = conform(column, kind)
+    return _filled(conformed) if _holds_variants(kind) else conformed
+
+
+@lru_cache(maxsize=512)
+def _holds_variants(kind: pa.DataType) -> bool:
+    return kind.equals(VARIANT) or any(_holds_variants(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _filled(array: pa.Array) -> pa.Array:
+    """The same values, where the members of a variant that is null are empty: createDataFrame refuses nulls there."""
+    kind = array.type
+    if not _holds_variants(kind):
+        return array
+    if pa.types.is_map(kind):
+        key, item = _filled(array.keys), _filled(array.items)
+        return pa.MapArray.from_arrays(list_offsets(array), key, item, type=kind, mask=null_mask(array))
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(list_offsets(array), _filled(array.values), type=kind, mask=null_mask(array))
+    members = [array.field(i) for i in range(kind.num_fields)]
+    members = [pc.fill_null(m, b"") for m in members] if kind.equals(VARIANT) else [_filled(m) for m in members]
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=null_mask(array))
 
 
 @lru_cache(maxsize=512)

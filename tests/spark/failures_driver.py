@@ -11,8 +11,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,14 +63,20 @@ class Troubled:
 
         context = TaskContext.get()
         assert context is not None
-        number, attempt = context.partitionId(), context.attemptNumber()
         result = list(WriteTasks(self.job)(batches))
-        (self.attempts / f"{self.name} {number}.{attempt}").touch()
-        self.trouble(number, attempt)
+        self.trouble(context.partitionId(), self._attempt(context.partitionId()))
         yield from result
 
+    def _attempt(self, task: int) -> int:
+        """How many attempts of this task have got this far before; the folder tells of this one."""
+        for attempt in count():
+            with suppress(FileExistsError):
+                (self.attempts / f"{self.name} {task}.{attempt}").touch(exist_ok=False)
+                return attempt
+        raise AssertionError
 
-def fails_then_dies(_number: int, attempt: int) -> None:
+
+def fails_then_dies(_task: int, attempt: int) -> None:
     """Each task fails, then its process dies, then it is done."""
     if attempt == 0:
         raise OSError("failed once")
@@ -76,20 +84,20 @@ def fails_then_dies(_number: int, attempt: int) -> None:
         os._exit(1)
 
 
-def is_slow(number: int, attempt: int) -> None:
+def is_slow(task: int, attempt: int) -> None:
     """The first attempt of one task does not come to an end."""
-    if (number, attempt) == (0, 0):
+    if (task, attempt) == (0, 0):
         time.sleep(LONGER_THAN_THE_TEST)
 
 
-def kills_executor(number: int, attempt: int) -> None:
+def kills_executor(task: int, attempt: int) -> None:
     """The executor is gone at once: parent of the daemon that the workers are forked from."""
-    if (number, attempt) == (0, 0):
+    if (task, attempt) == (0, 0):
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
         os.kill(int(daemon[1]), signal.SIGKILL)
 
 
-def no_trouble(_number: int, _attempt: int) -> None: ...
+def no_trouble(_task: int, _attempt: int) -> None: ...
 
 
 CASES: dict[str, tuple[str, Callable[[int, int], None], str]] = {

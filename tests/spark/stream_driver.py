@@ -1,7 +1,7 @@
-"""A driver that `test_streaming` has killed: ``python -m tests.spark.stream_driver source copy checkpoint moment``.
+"""A driver that `test_streaming` has killed: ``python -m tests.spark.stream_driver source copy checkpoint``.
 
-It copies a table, one snapshot a batch, and at the commit of batch `FATAL` driver and JVM are killed: ``before`` it,
-when the files are written, or ``after`` it, when Spark has not taken note of it yet.
+It copies a table, one snapshot a batch, until driver and JVM are killed in the middle of batch `FATAL`: its files are
+written, and not committed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> Dat
     return writer.trigger(availableNow=True).option("path", copy)
 
 
-def main(source: str, copy: str, checkpoint: str, moment: str) -> None:
+def main(source: str, copy: str, checkpoint: str) -> None:
     spark = session("a stream that is killed", "local[2]", **SETTINGS)
     register(spark)
     gateway = spark.sparkContext._gateway
@@ -43,23 +43,18 @@ def main(source: str, copy: str, checkpoint: str, moment: str) -> None:
 
     class Dying(StreamWriter):
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-            if batchId == FATAL and moment == "before":
-                self.die()
-            super().commit(messages, batchId)
             if batchId == FATAL:
-                self.die()
-
-        def die(self) -> None:
-            for victim in victims:
-                os.kill(victim, signal.SIGKILL)
-            os._exit(1)
+                for victim in victims:
+                    os.kill(victim, signal.SIGKILL)
+                os._exit(1)
+            super().commit(messages, batchId)
 
     class DyingSource(MorrowDataSource):
         def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
             return Dying(dict(self.options), schema, overwrite)
 
     spark.dataSource.register(DyingSource)
-    copying(spark, source, copy, checkpoint).start().awaitTermination(100)
+    copying(spark, source, copy, checkpoint).start().awaitTermination(300)
 
 
 if __name__ == "__main__":

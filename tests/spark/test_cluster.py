@@ -53,10 +53,9 @@ def test_a_killed_executor_costs_no_row_and_leaves_no_file(told: Any, folder: Pa
     """The second of two writes lost an executor when its first file was there, and Spark started another one."""
     assert told["executors"] == WORKERS + 1
     table = morrow.open(folder / "table")
-    assert [snapshot.id for snapshot in table.snapshots()] == [told["written"], told["written"] + 1]
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == ["APPEND", "COMPACT"] * 2
 
     rows = table.scan(["id", "round"]).to_polars().sort("id")
     assert rows["id"].to_list() == list(range(UPDATED_FROM + ROWS))
     assert rows["round"].to_list() == [1] * UPDATED_FROM + [2] * ROWS
-    assert sum(file.row_count for file in table.scan().plan.files) == 2 * ROWS
     assert table.remove_orphan_files(older_than=dt.timedelta(0)).paths == ()

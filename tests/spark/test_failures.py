@@ -90,8 +90,7 @@ def test_of_a_slow_task_and_its_double_one_counts(tables: dict[str, morrow.Table
 
 def test_an_executor_that_is_killed_in_the_middle_of_a_write(tables: dict[str, morrow.Table]) -> None:
     """Its tasks run again, also those that made the rows, and make others of the same keys."""
-    assert {"0.0", "1.0"} <= attempts(tables["lost"], "lost")
-    assert len(attempts(tables["lost"], "lost")) > 2
+    assert {"0.0", "0.1", "1.0"} <= attempts(tables["lost"], "lost")
     assert [i for i, _ in rows_of(tables["lost"])] == list(range(ROWS))
     assert all(0 <= v < 50 for _, v in rows_of(tables["lost"]))
     assert strays(tables["lost"]) == set()

@@ -1,12 +1,15 @@
 """Tables written by Java Paimon, read by Spark: the rows are those that Morrow reads itself.
 
-Those are Java's rows (`tests/test_golden.py`), so Spark's are too. Every table is read as `morrow.spark.read` does, and
-once more by tasks alone where Spark's own scan took part in that.
+Those are Java's rows (`tests/test_golden.py`), so Spark's are too. Rows come to Spark in three ways: as
+`morrow.spark.read` brings them, by tasks alone where Spark's own scan took part in that, and by the hand-off of what
+Morrow reads in this process. Many reads share a job, which would cost more than they do; each is a test of its own.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,55 +20,88 @@ from morrow.readers.spark.choice import choices
 from morrow.readers.spark.distributed import to_dataframe
 from morrow.scan import Scan
 from tests.support.golden import Read, reads
-from tests.support.spark_rows import assert_reads_alike
+from tests.support.spark_rows import assert_same_lines, handed_over, lines_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.support.spark_rows import Lines
+
+    Sides = tuple[Lines | Exception, Lines | Exception, Lines | Exception | None, DataFrame]
 
 pytestmark = pytest.mark.golden
 
-OLD_VERSIONS, SNAPSHOTS, TAGS = 24, 150, 6
-"""Of tables of old versions, of snapshots and of tags one in so many is read."""
+IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+"""Whether all there is is read, as `make test-long` does, or samples besides the newest rows of each table."""
 
-READS = {str(read): read for read in reads() if read.error is None}
-LATEST = [name for name, read in READS.items() if read.id == "latest" and name.startswith("public/")]
-OLD = [name for name, read in READS.items() if read.id == "latest" and name.startswith("versions/")][::OLD_VERSIONS]
-TRAVELS = [
-    *[name for name, read in READS.items() if read.id.startswith("snapshot-")][::SNAPSHOTS],
-    *[name for name, read in READS.items() if read.id.startswith("tag-")][::TAGS],
-    *[name for name, read in READS.items() if read.id.startswith("branch-")],
-]
+SAMPLES = {"latest": 15, "branch": 4, "tag": 6, "snapshot": 200}
+"""Of tables of old versions and of reads of other states, one in so many is read."""
+
+BY_TASKS_TOO = 1 if IS_LONG else 3
+"""Of the reads in which Spark's own scan takes part, one in so many is left to tasks as well."""
+
+TOGETHER = 40
+"""Reads whose rows come by one job, or two."""
+
+KNOWN = {str(read): read for read in reads() if read.error is None}
+LATEST = [name for name, read in KNOWN.items() if read.id == "latest" and name.startswith("public/")]
+OTHERS = {
+    kind: [name for name, read in KNOWN.items() if read.id.startswith(kind) and name not in LATEST] for kind in SAMPLES
+}
+STEPS = dict.fromkeys(SAMPLES, 1) if IS_LONG else SAMPLES
+NAMES = [*LATEST, *(name for kind, names in OTHERS.items() for name in names[:: STEPS[kind]])]
+SETTINGS = {
+    # Queries of some rows are not worth planning anew at each of their stages.
+    "spark.sql.adaptive.enabled": "false",
+    # Spark 4 still guards its own type TIME.
+    "spark.sql.timeType.enabled": "true",
+}
 
 
 @pytest.fixture(scope="module")
 def planned_once(spark: SparkSession) -> Iterator[SparkSession]:
-    """Queries of some rows are not worth planning anew at each of their stages."""
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
     yield spark
-    spark.conf.unset("spark.sql.adaptive.enabled")
+    for name in SETTINGS:
+        spark.conf.unset(name)
 
 
 def scan_of(read: Read, root: Path) -> Scan:
     return morrow.open(str(read.table(root))).scan(**read.scan)
 
 
-@pytest.mark.parametrize("name", [*LATEST, *OLD, *TRAVELS])
-def test_rows_are_those_of_the_local_reader(name: str, planned_once: SparkSession, golden_root: Path) -> None:
-    read = READS[name]
-    scan = scan_of(read, golden_root)
-    assert_reads_alike(to_dataframe(scan.plan, scan.store, planned_once), scan, read.set_columns)
+def is_native(scan: Scan) -> bool:
+    """Whether Spark's own scan takes part."""
+    return any(choice.is_native for part in scan.plan.parts for choice in choices(part, scan.store))
 
 
-@pytest.mark.parametrize("name", LATEST)
-def test_tasks_alone_give_the_same_rows(name: str, planned_once: SparkSession, golden_root: Path) -> None:
-    read = READS[name]
-    scan = scan_of(read, golden_root)
-    if any(choice.is_native for part in scan.plan.parts for choice in choices(part, scan.store)):
-        assert_reads_alike(to_dataframe(scan.plan, scan.store, planned_once, tasks_only=True), scan, read.set_columns)
+@cache
+def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Sides]:
+    """What the reads from this one on give: by `read`, by the hand-off, by tasks alone, and a frame for its columns."""
+    names = NAMES[start : start + TOGETHER]
+    scans = [scan_of(KNOWN[name], root) for name in names]
+    native = [scan for scan in scans if is_native(scan)][::BY_TASKS_TOO]
+    frames = [to_dataframe(scan.plan, scan.store, spark) for scan in scans]
+    alone = [to_dataframe(scan.plan, scan.store, spark, tasks_only=True) for scan in native]
+    found, given = lines_of([*frames, *alone]), lines_of([handed_over(scan, spark) for scan in scans])
+    by_tasks = dict(zip(map(id, native), found[len(scans) :], strict=True))
+    return {
+        name: (found[i], given[i], by_tasks.get(id(scan)), frames[i])
+        for i, (name, scan) in enumerate(zip(names, scans, strict=True))
+    }
+
+
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_rows_are_those_of_the_local_reader(number: int, planned_once: SparkSession, golden_root: Path) -> None:
+    name = NAMES[number]
+    found, expected, by_tasks, frame = read_together(number - number % TOGETHER, planned_once, golden_root)[name]
+    assert_same_lines(found, expected, frame, KNOWN[name].set_columns)
+    if by_tasks is not None:
+        assert_same_lines(by_tasks, expected, frame, KNOWN[name].set_columns)
 
 
 def test_both_ways_are_taken(golden_root: Path) -> None:
     """A rule that left everything to tasks would pass all tests above."""
-    plans = [(scan.plan, scan.store) for scan in (scan_of(READS[name], golden_root) for name in LATEST[:40])]
-    native = [choice.is_native for plan, store in plans for choice in choices(plan, store)]
+    native = [is_native(scan_of(KNOWN[name], golden_root)) for name in LATEST[:40]]
     assert any(native) and not all(native)

@@ -35,9 +35,11 @@ def test_workers_run_the_python_of_this_process(spark: SparkSession) -> None:
     assert spark.sparkContext.pythonExec == sys.executable
 
 
-def test_settings_that_are_none_are_refused_before_anything_starts() -> None:
+def test_what_cannot_be_a_session_is_refused_before_anything_starts() -> None:
     with pytest.raises(InvalidArgument, match=r"begin with 'spark\.'"):
         session(driver_memory="2g")
+    with pytest.raises(InvalidArgument, match=r"SparkSession\.builder\.remote\('sc://host'\)"):
+        session(master="sc://host")
 
 
 # --- which Java ---

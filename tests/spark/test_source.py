@@ -1,4 +1,7 @@
-"""``format("morrow")`` in batches: reads equal Morrow's own, writes are committed once."""
+"""The data source in batches: reads equal Morrow's own, writes are committed once.
+
+Sessions that registered the format do this otherwise (`test_source_faces`, where both are held against each other).
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter import parse_filter
 from morrow.spark.source import register
+from morrow.spark.source.faces import REGISTERED
 from morrow.spark.source.filters import translated
 from morrow.spark.source.options import Options
 from morrow.spark.source.sink import abort, commit, write
@@ -43,14 +47,15 @@ ONE_IN = 24
 """Of the golden tables so many are read here, the others by `test_golden_read`; both share what reads the files."""
 GOLDEN = [name for name in READS if name.startswith("public/")][::ONE_IN]
 
-ORDERS = "id INT, item STRING, day DATE"
 
-
-@pytest.fixture(scope="module", autouse=True)
-def registered(request: pytest.FixtureRequest) -> Iterator[None]:
-    if any("spark" in item.fixturenames for item in request.session.items if item.module is request.module):
-        register(request.getfixturevalue("spark"))
-    yield
+@pytest.fixture(scope="module")
+def source(spark: SparkSession) -> SparkSession:
+    """A session in which the format is the data source and nothing else."""
+    register(spark)  # Spark looks a format up in the active session, which may be this one
+    session = spark.newSession()
+    register(session)
+    session.conf.unset(REGISTERED)
+    return session
 
 
 def load(spark: SparkSession, path: Path | str, **options: object) -> DataFrame:
@@ -62,10 +67,10 @@ def load(spark: SparkSession, path: Path | str, **options: object) -> DataFrame:
 
 @pytest.mark.golden
 @pytest.mark.parametrize("name", GOLDEN)
-def test_rows_are_those_of_the_local_reader(name: str, spark: SparkSession, golden_root: Path) -> None:
+def test_rows_are_those_of_the_local_reader(name: str, source: SparkSession, golden_root: Path) -> None:
     read = READS[name]
     path = read.table(golden_root)
-    assert_reads_alike(load(spark, path), morrow.open(str(path)).scan(), read.set_columns)
+    assert_reads_alike(load(source, path), morrow.open(str(path)).scan(), read.set_columns)
 
 
 @pytest.fixture
@@ -80,8 +85,8 @@ def orders(tmp_path: Path) -> Path:
     return tmp_path / "db.db" / "orders"
 
 
-def test_filters_and_columns_reach_the_plan(spark: SparkSession, orders: Path) -> None:
-    frame = load(spark, orders, columns="item,id", push_filters="true").filter(
+def test_filters_and_columns_reach_the_plan(source: SparkSession, orders: Path) -> None:
+    frame = load(source, orders, columns="item,id", push_filters="true").filter(
         "id > 1 AND item IS NOT NULL AND item LIKE '%B'"
     )
     assert frame.collect() == [("B", 2)]
@@ -89,15 +94,11 @@ def test_filters_and_columns_reach_the_plan(spark: SparkSession, orders: Path) -
     assert "EndsWith" in plan and "isnotnull" not in plan  # Spark tests only what Morrow did not take
 
 
-def test_queries_of_one_frame_do_not_share_filters(spark: SparkSession, orders: Path) -> None:
+def test_queries_of_one_frame_do_not_share_filters(source: SparkSession, orders: Path) -> None:
     """Spark 4.3 would, if it could hand them over."""
-    frame = load(spark, orders)
+    frame = load(source, orders)
     assert frame.filter("id = 1").count() == 1
     assert frame.count() == 3
-
-
-def test_time_travel(spark: SparkSession, orders: Path) -> None:
-    assert load(spark, orders, snapshot=1, filter="id = 2").select("item").collect() == [("b",)]
 
 
 @pytest.mark.parametrize(
@@ -165,26 +166,6 @@ def test_other_filters_stay_sparks(filter: Filter, tmp_path: Path) -> None:
 # --- writing ---
 
 
-def test_a_table_is_made_appended_to_and_overwritten(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    days = [dt.date(2024, 5, 14), dt.date(2024, 5, 15)]
-    frame = spark.createDataFrame([(1, "a", days[0]), (2, "b", days[1])], ORDERS)
-    keys = {"primary-key": "id,day", "partition": "day", "bucket": "1"}
-    frame.write.format("morrow").mode("append").options(**keys).save(path)
-    table = morrow.open(path)
-    assert (table.primary_keys, table.partition_keys, table.options) == (("id", "day"), ("day",), {"bucket": "1"})
-
-    upsert = spark.createDataFrame([(1, "A", days[0]), (3, "c", days[0])], ORDERS)
-    upsert.write.format("morrow").mode("append").save(path)
-    assert sorted(load(spark, path).collect()) == [(1, "A", days[0]), (2, "b", days[1]), (3, "c", days[0])]
-
-    one = spark.createDataFrame([(9, "z", days[0])], ORDERS)
-    one.write.format("morrow").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(path)
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [2, 9]
-    one.write.format("morrow").mode("overwrite").save(path)
-    assert table.scan().to_arrow()["id"].to_pylist() == [9]
-
-
 def batches(**columns: list[object]) -> Iterator[pa.RecordBatch]:
     return iter(pa.table(columns).to_batches())
 
@@ -248,16 +229,10 @@ def test_abort_removes_files_of_tasks_beside_one_that_failed(vectors: dict[str, 
     assert data_files(vectors) == set()
 
 
-def test_options_that_an_existing_table_does_not_have(spark: SparkSession, vectors: dict[str, str]) -> None:
-    frame = spark.createDataFrame([(1,)], "id BIGINT")
-    with pytest.raises(Exception, match="the option 'bucket' is '1' for this table, not '2'"):
-        frame.write.format("morrow").mode("append").option("bucket", "2").save(vectors["path"])
-
-
-def test_tables_that_take_one_writer(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_that_take_one_writer(source: SparkSession, tmp_path: Path) -> None:
     options = {"bucket": -1}
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT", primary_keys=["id"], options=options)
-    frame = spark.range(10)
+    frame = source.range(10)
     with pytest.raises(Exception, match="several tasks that write to a table whose keys are given buckets"):
         frame.repartition(2).write.format("morrow").mode("append").save(table.path)
     frame.coalesce(1).write.format("morrow").mode("append").save(table.path)

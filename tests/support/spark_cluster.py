@@ -20,6 +20,9 @@ LOOPBACK = "127.0.0.1"
 MASTER_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 WORKER_STARTED = re.compile(r"Successfully registered with master")
 EXECUTOR_STARTED = re.compile(r"Started daemon with process name: (\d+)@")
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that is gone before much of its code is worth compiling well."""
+
 START_SECONDS, POLL_SECONDS = 120, 0.05
 
 
@@ -92,6 +95,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
     }
 
 

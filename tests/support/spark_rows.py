@@ -1,17 +1,35 @@
-"""Rows of a Spark DataFrame as Arrow, and what Spark should give for a scan."""
+"""Rows of Spark DataFrames, many frames by one job, and what Spark should give for a scan."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from morrow.readers.spark.handoff import to_spark
+from morrow.readers.spark.native import quoted
 from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
 from morrow.scan import Scan
+from morrow.system_scan import SystemScan
 from tests.support.canonical import assert_same_rows, rows_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+Lines: TypeAlias = Counter[str]
+"""How often each row is there, as JSON."""
+
+SHOWN_ROWS = 5
+
+FORMS = (
+    "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+)
+"""Nothing is left out of the JSON: no nulls, no microseconds, no zones."""
 
 
 def arrow_of(frame: DataFrame) -> pa.Table:
@@ -29,8 +47,80 @@ def _member(value: Any) -> Any:
     return {"value": bytes(value.value), "metadata": bytes(value.metadata)} if is_variant else value
 
 
-def assert_reads_alike(frame: DataFrame, scan: Scan, set_columns: tuple[str, ...] = ()) -> None:
+def assert_reads_alike(frame: DataFrame, scan: Scan | SystemScan, set_columns: tuple[str, ...] = ()) -> None:
     """The frame has the rows that Morrow reads in this process, as Spark has them: nanoseconds are cut off."""
-    fields = without_not_null(scan.plan.fields)
+    fields = without_not_null(scan.fields)
     expected = as_spark(scan.to_arrow(), travel_schema(fields))
     assert_same_rows(rows_of(arrow_of(frame), fields), rows_of(expected, fields), fields, set_columns)
+
+
+def handed_over(scan: Scan, spark: SparkSession) -> DataFrame:
+    """What Morrow reads in this process, with the nullability of what Spark reads."""
+    return to_spark(scan.to_batches(), without_not_null(scan.fields), spark, where="what is expected")
+
+
+def lines_of(frames: Sequence[DataFrame]) -> list[Lines | Exception]:
+    """The rows of each frame, all by one job; where that fails, by one for each frame, or why there are none."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return list(_collected(frames))
+    except PySparkException as error:
+        return [error] if len(frames) == 1 else [lines for frame in frames for lines in lines_of([frame])]
+
+
+def _collected(frames: Sequence[DataFrame]) -> list[Lines]:
+    rows = [_as_json(frame, number) for number, frame in enumerate(frames)]
+    while len(rows) > 1:  # in pairs: Spark plans a chain of unions by the square of its length
+        pairs = [left.unionAll(right) for left, right in zip(rows[::2], rows[1::2], strict=False)]
+        rows = pairs + rows[len(pairs) * 2 :]
+    # Each task is sent the whole union, so that one for each of its many partitions would cost by the square, too.
+    table = rows[0].coalesce(2).toArrow()
+    found = [Lines() for _ in frames]
+    for number, line in zip(table["frame"].to_pylist(), table["line"].to_pylist(), strict=True):
+        found[number][line] += 1
+    return found
+
+
+def _as_json(frame: DataFrame, number: int) -> DataFrame:
+    members = ", ".join(f"'c{i}', {_member_of(field)}" for i, field in enumerate(frame.schema))
+    return frame.selectExpr(f"{number} AS frame", f"to_json(named_struct({members}), {FORMS}) AS line")
+
+
+def _member_of(field: StructField) -> str:
+    from pyspark.sql.types import MapType
+
+    column = quoted(field.name)
+    # Keys would become texts; and not all of them can.
+    return f"map_entries({column})" if isinstance(field.dataType, MapType) else column
+
+
+def assert_same_lines(got: Lines | Exception, want: Lines | Exception, frame: DataFrame, sets: Sequence[str]) -> None:
+    """Both sides hold the same rows; entries of maps, and of arrays in `sets`, in any order."""
+    from pyspark.sql.types import MapType
+
+    for side in (got, want):
+        if isinstance(side, Exception):
+            raise side
+    assert isinstance(got, Counter) and isinstance(want, Counter)
+    loose = [i for i, f in enumerate(frame.schema) if f.name in sets or isinstance(f.dataType, MapType)]
+    if loose:
+        got, want = _sorted(got, loose), _sorted(want, loose)
+    missing, extra = want - got, got - want
+    assert got == want, "\n".join(
+        [
+            f"{got.total()} rows for {want.total()}: {missing.total()} missing, {extra.total()} extra",
+            *(f"missing: {line}" for line in sorted(missing)[:SHOWN_ROWS]),
+            *(f"extra: {line}" for line in sorted(extra)[:SHOWN_ROWS]),
+        ]
+    )
+
+
+def _sorted(lines: Lines, loose: Sequence[int]) -> Lines:
+    found = Lines()
+    for line, count in lines.items():
+        row = json.loads(line, parse_float=str, parse_int=str)
+        for column in (f"c{i}" for i in loose):
+            row[column] = row[column] and sorted(row[column], key=json.dumps)
+        found[json.dumps(row)] += count
+    return found

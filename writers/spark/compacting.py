@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.format.paths import POSTPONE_BUCKET
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST_BYTES = 128 << 20
-"""The size of all files in question from which a job pays off: the driver rewrites less within a second or two."""
+"""The size of all files in question from which a job pays off: of less, starting a job and its Python workers is most
+of the time."""
 
 TASKS_PER_CORE = 4
 """Units are dealt out to so many tasks that no core waits long for the last one,"""
@@ -161,8 +161,6 @@ def _partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chosen) 
     partitions = None if None in found else list(dict.fromkeys(named))
     if chosen.idle is None:
         return partitions
-    if not target.partition_fields:
-        raise InvalidArgument(f"{target.where}: it has no partitions that could be idle")
     newest: dict[bytes, int] = {}
     for place, state in restored_partitions(target, snapshot, partitions).items():
         times = [file.creation_time for file in state.files]

@@ -21,6 +21,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
+from morrow.engine.options.known import FORMER_KEYS
 from morrow.engine.options.registry import OPTIONS
 from morrow.engine.schema.option_changes import check_set_option
 from morrow.writers.files import Placement
@@ -134,11 +135,14 @@ def with_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget
     """
     if not options:
         return target
+    changed: dict[str, str] = {}
     for key, value in options.items():
-        if key not in OPTIONS:
+        name = FORMER_KEYS.get(key, key)
+        if name not in OPTIONS:
             raise InvalidArgument(f"{target.where}: there is no option {key!r} of tables")
-        check_set_option(target.schema.options, key, value, target.where)
-    schema = replace(target.schema, options={**target.schema.options, **options})
+        check_set_option(target.schema.options, name, value, target.where)
+        changed[name] = value
+    schema = replace(target.schema, options={**target.schema.options, **changed})
     write = parse_write_options(schema.options, keyed=target.keyed, where=target.where)
     return replace(target, schema=schema, options=target.metadata.options(schema), write=write)
 

@@ -22,7 +22,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.cleaning.listing import FOUND, FolderListing, Listed, Listing, files_of, listed_in, together
 from morrow.writers.cleaning.orphans import OrphanFiles
 from morrow.writers.cleaning.orphans import remove_orphan_files as remove
-from morrow.writers.cleaning.places import Place, piece_of
+from morrow.writers.cleaning.places import NAME, Place, piece_of
 from morrow.writers.spark.listing_tasks import LISTED, PATHS, ListingTasks
 from morrow.writers.spark.listing_work import Folder, ListingJob, probe, taken, unpacked
 from morrow.writers.spark.results import cores
@@ -118,7 +118,9 @@ class SparkListing:
     def paths(self, hashes: pl.Series) -> pl.DataFrame:
         rows = self._run(ListingTasks(pickle.dumps(self._job), hashes.to_numpy().tobytes()), PATHS)
         here = [files_of(self.places[place], piece, hashes) for place, piece in self.top.pieces]
-        return pl.concat([pl.DataFrame(schema=FOUND), *here, *(unpacked(bytes(row.files)) for row in rows)])
+        found = pl.concat([pl.DataFrame(schema=FOUND), *here, *(unpacked(bytes(row.files)) for row in rows)])
+        # What goes is what this process finds by its own hashes, whatever tasks say.
+        return found.filter(pl.col(NAME).hash().is_in(hashes.implode()))
 
     def _of_top(self, place: int) -> Listed:
         """What the driver has seen itself. Of the folders that tasks look into, they tell whether they are empty."""

@@ -1,4 +1,4 @@
-"""What the tasks of a maintenance job give back, and how the driver takes it: all of it, or none.
+"""What the tasks of a job give back that writes, and how the driver takes it: all of it, or none.
 
 Of a task that Spark runs several times the result of one attempt counts. The ledger finds the files of all others, and
 those of the whole job when something is wrong.

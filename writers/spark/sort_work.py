@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -26,22 +27,38 @@ Piece: TypeAlias = tuple[int, int, bytes]
 """Its group, its range, and its rows."""
 
 _SCHEMA = pa.schema([(GROUP, pa.int32()), (RANGE, pa.int32()), (PIECE, pa.int64()), (ROWS, pa.binary())])
+FAILED = -1
+"""The range, before all others of a group, whose rows are the error (pickled) of the task that read a file."""
 FILE_BITS = 32
 """A piece is numbered by its file, above so many bits, and the batch of rows in it: the order of equal rows."""
 
 
 def pieces(job: SortJob, number: int) -> Iterator[pa.RecordBatch]:
-    """The rows of one file, apart by range. Raises what reading raises: Spark tries again."""
+    """The rows of one file, apart by range; or what is wrong with it. A store that fails is tried again by Spark."""
     part, file = job.files[number]
-    store = job.compaction.table.store()
-    target = job.compaction.target(store)
+    groups = job.parts[part].groups
+    try:
+        for chosen, batch, rows in _ranges(job, part, file):
+            yield _piece(groups[chosen], chosen, (file << FILE_BITS) + batch, _packed(rows))
+    except StorageError:
+        raise
+    except MorrowError as error:
+        yield _piece(groups[0], FAILED, file << FILE_BITS, pickle.dumps(error))
+
+
+def _ranges(job: SortJob, part: int, file: int) -> Iterator[tuple[int, int, pl.DataFrame]]:
+    """Number of a range, of a batch of the file, and the rows of both."""
+    target = job.compaction.target(job.compaction.table.store())
     sorter = Sorter.of(target, job.compaction.how.order_by, job.compaction.how.strategy)
-    held, bounds, groups = job.held(part), job.parts[part].bounds, job.parts[part].groups
+    held, bounds = job.held(part), job.parts[part].bounds
     one = BucketState((held.files[file],), held.total_buckets, held.index_files, held.snapshot_id)
     for batch, rows in enumerate(stored_rows(target, held.place, one).frames()):
         for chosen, piece in ranges_apart(rows, sorter, bounds):
-            place = (file << FILE_BITS) + batch
-            yield pa.RecordBatch.from_arrays([[groups[chosen]], [chosen], [place], [_packed(piece)]], schema=_SCHEMA)
+            yield chosen, batch, piece
+
+
+def _piece(group: int, chosen: int, place: int, rows: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([[group], [chosen], [place], [rows]], schema=_SCHEMA)
 
 
 def written(job: SortJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,8 +82,8 @@ def written(job: SortJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 def _group(target: WriteTarget, job: SortJob, part: int, found: Iterable[Piece], sorter: Sorter) -> CommitMessage:
     held = job.held(part)
     frames = (
-        sorter.sorted(pl.concat([pl.read_ipc(io.BytesIO(rows)) for _, _, rows in same]))
-        for _, same in groupby(found, key=itemgetter(1))
+        sorter.sorted(pl.concat([_unpacked(chosen, rows) for _, _, rows in same]))
+        for chosen, same in groupby(found, key=itemgetter(1))
     )
     files = write_sorted(target, held.place, frames)
     return CommitMessage(
@@ -78,6 +95,13 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
     for batch in batches:
         groups, ranges = batch.column(GROUP).to_pylist(), batch.column(RANGE).to_pylist()
         yield from zip(groups, ranges, (rows.as_py() for rows in batch.column(ROWS)))
+
+
+def _unpacked(chosen: int, rows: bytes) -> pl.DataFrame:
+    if chosen == FAILED:
+        error: MorrowError = pickle.loads(rows)
+        raise error
+    return pl.read_ipc(io.BytesIO(rows))
 
 
 def _packed(rows: pl.DataFrame) -> bytes:

@@ -34,7 +34,7 @@ class WriteTasks:
 
 @dataclass(frozen=True)
 class Placing:
-    """The number of the task that writes each row, from the columns that say it."""
+    """The number of the task that writes each row, where Spark cannot work it out, from the columns that say it."""
 
     job: bytes = field(repr=False)
     columns: tuple[str, ...]

@@ -49,7 +49,7 @@ def register(spark: SparkSession) -> None:
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
     """Make the session the active one of this thread."""
-    sessions = cast("Any", spark)._jvm.SparkSession
+    sessions = cast("Any", spark)._get_j_spark_session_class(cast("Any", spark)._jvm)
     before = sessions.getActiveSession()
     sessions.setActiveSession(cast("Any", spark)._jsparkSession)
     try:

@@ -163,7 +163,6 @@ class UnlimitedStreamReader(StreamReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema)
-        self._known.refuse_limits()
         self._reached: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -175,6 +174,7 @@ class UnlimitedStreamReader(StreamReader):
         start: dict[str, Any] | None = None,  # noqa: ARG002 - neither is given
         limit: ReadLimit | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
+        self._known.refuse_limits()
         # Not known after a restart; the batch is planned from where Spark then says that it starts.
         return self._known.newest() if self._reached is None else self._known.latest(self._reached, None)
 

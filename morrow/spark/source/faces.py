@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from morrow.engine.errors import AlreadyExists, InvalidArgument
+from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.schema.creating import PARTITION_OPTION
 from morrow.spark.reading import to_dataframe
 from morrow.spark.source.creating import ensure_table
@@ -68,7 +68,7 @@ def take_over(spark: SparkSession) -> None:
     """Have ``load`` and ``save`` of this session, for this format, done here."""
     spark.conf.set(REGISTERED, "true")
     module = sys.modules[type(spark.read).__module__]  # PySpark has one for each kind of session
-    for owner, name, replaced in (("DataFrameReader", "load", _load), ("DataFrameWriter", "save", _save)):
+    for owner, name, replaced in REPLACEMENTS:
         kind = getattr(module, owner)
         method = getattr(kind, name)
         if not hasattr(method, REPLACED):
@@ -128,6 +128,29 @@ def _save(save: Method) -> Method:
 
     setattr(saving, REPLACED, True)
     return saving
+
+
+def _save_as_table(save: Method) -> Method:
+    @functools.wraps(save)
+    def saving(self: Any, name: str, format: str | None = None, *arguments: Any, **options: Any) -> None:
+        asks = _CONNECT if _is_connect(self) else _CLASSIC
+        if _is_ours(format or asks.writer_source(self), self._spark):
+            # Spark would write the rows, and make a table of its catalog that it cannot read.
+            raise Unsupported(
+                "saveAsTable with format('morrow'): Spark's catalog does not keep where the table is",
+                hint=f"use .save(path), and for SQL CREATE TEMPORARY VIEW {name} USING morrow OPTIONS (path '...')",
+            )
+        save(self, name, format, *arguments, **options)
+
+    setattr(saving, REPLACED, True)
+    return saving
+
+
+REPLACEMENTS = (
+    ("DataFrameReader", "load", _load),
+    ("DataFrameWriter", "save", _save),
+    ("DataFrameWriter", "saveAsTable", _save_as_table),
+)
 
 
 def _is_ours(source: str | None, spark: SparkSession) -> bool:

@@ -61,8 +61,8 @@ def sink(
             .option("checkpointLocation", "...").start()
 
     Args:
-        mode: ``append`` adds each batch (upserts it, where there is a primary key); ``overwrite`` puts it in place of
-            all rows, which is what the output mode ``complete`` means.
+        mode: ``append`` adds each batch (upserts it, where there is a primary key, which also suits the output mode
+            ``update``); ``overwrite`` puts it in place of all rows, as the output mode ``complete`` wants it.
         commit_user: under which batches are numbered; None: the id of the query, which belongs to its checkpoint. A
             name of your own must be used with one checkpoint only: of another one, batches whose numbers this user has
             committed would be taken for repeated ones.

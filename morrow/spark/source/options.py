@@ -8,6 +8,9 @@ Writing    kinds, commit-user, commit-identifier, partitionOverwriteMode (``stat
 New tables primary-key, partition and the table's own options
 Stores     ``storage.<name>``, as `storage_options` of `morrow.open`
 
+``push-filters`` is for the data source alone (`datasource.PushingReader`): in a session that is registered Spark's own
+scan has the filters anyway.
+
 Names are told apart without regard to case, as Spark does it. The names that other tools have for them are taken too.
 """
 

@@ -25,6 +25,7 @@ from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
+from morrow.readers.spark.types import without_not_null
 from morrow.spark.source.limits import NO_END, Limit
 from morrow.spark.source.options import FULL, Options
 from morrow.spark.source.pieces import change_pieces
@@ -198,8 +199,23 @@ class StreamPlanner:
     def _changes(self, snapshot_id: int) -> Changes | None:
         if snapshot_id not in self._planned:
             snapshot = self._snapshot(snapshot_id)
+            self._check_types(snapshot)
             self._planned[snapshot_id] = planned.followed(self._metadata, self._request, snapshot)
         return self._planned[snapshot_id]
+
+    def _check_types(self, snapshot: Snapshot) -> None:
+        """A query keeps the columns it began with. Values of a type that came later need not fit into theirs."""
+        if snapshot.schema_id <= self._request.schema.id:
+            return
+        newer = {field.id: field for field in without_not_null(self._metadata.schema(snapshot.schema_id).fields)}
+        for field in without_not_null(self._columns):
+            now = newer.get(field.id, field).type
+            if now != field.type:
+                raise Unsupported(
+                    f"the column {field.name!r}, which was {field.type} when the stream began, as {now}",
+                    where=f"{self._metadata.where}, snapshot {snapshot.id}",
+                    hint="stop the query and start it again, with the same checkpoint",
+                )
 
     def _snapshot(self, snapshot_id: int) -> Snapshot:
         try:

@@ -82,3 +82,28 @@ def test_not_null_is_kept_or_left_out_all_through() -> None:
     for columns, nullable in ((fields, False), (without_not_null(fields), True)):
         made = spark_schema(columns)["x"]
         assert {made.nullable, made.dataType.containsNull, made.dataType.elementType["a"].nullable} == {nullable}
+
+
+def test_members_of_variants_that_are_null_are_empty_wherever_they_are() -> None:
+    """Arrow takes a null below a NOT NULL member for an error when it casts, as createDataFrame does."""
+    kinds = [VARIANT, t.ArrayType(element=VARIANT), t.RowType(fields=(DataField(1, "a", VARIANT),))]
+    kinds.append(t.MapType(key=t.IntType(nullable=False), value=VARIANT))
+    value = {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}
+    rows: list[list[object]] = [[value, None], [[value, None], None], [{"a": None}, None], [[(1, None)], None]]
+    for kind, values in zip(kinds, rows, strict=True):
+        fields = [DataField(0, "x", kind)]
+        loose = pa.table({"x": pa.array(values, _loose(kind.arrow()))})
+        found = as_spark(loose, travel_schema(fields))
+        assert found.cast(travel_schema(fields))["x"].to_pylist() == values
+        assert found["x"].null_count == 1
+
+
+def _loose(kind: pa.DataType) -> pa.DataType:
+    """The type with members that may be null, as Polars has them."""
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _loose(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_loose(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _loose(f.type)) for f in kind])
+    return kind

@@ -56,7 +56,7 @@ def test_tasks_write_to_object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
             job = WriteJob.of(target, ["id", "v"], kinds=None, overwrite=False, compact=False, ledger=ledger.folder)
             ledger.begin()
             [batch] = work.written(job, [pa.record_batch({"c0": range(low, low + 4), "c1": [number] * 4})])
-            assert batch.column("problem")[0].as_py() is None
+            assert batch.column("error")[0].as_py() is None
             assert ledger.close([str(number)]) == 0
             TableCommit(target).commit(decoded(batch.column("messages")[0].as_py()))
             assert target.store.list(ledger.folder) == []

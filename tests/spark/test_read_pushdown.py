@@ -1,0 +1,84 @@
+"""What Spark executes: columns and conditions that it chooses reach files; object stores are read by tasks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import morrow
+from morrow.spark.reading import explain, read
+from tests.support.s3_server import BUCKET, client_of, s3_server
+from tests.support.table_factory import TableFactory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIELDS = [("id", "INT"), ("v", "STRING"), ("n", "BIGINT")]
+ROW_INDEX = "_tmp_metadata_row_index:bigint"
+"""By which rows find their bit in the mask."""
+
+
+def updated(path: Path, engine: str = "deduplicate", format: str = "parquet") -> TableFactory:
+    """2 has two versions, 1 and 3 have one."""
+    table = TableFactory(path / "t", FIELDS, ["id"], options={"merge-engine": engine})
+    table.write_file(pa.table({"id": [1, 2], "v": ["a", "b"], "n": [10, 20]}), format=format)
+    table.write_file(pa.table({"id": [2, 3], "v": ["B", "c"], "n": [21, 30]}), format=format)
+    table.commit()
+    return table
+
+
+def scans(frame: DataFrame) -> set[tuple[frozenset[str], str]]:
+    """The conditions pushed into scans of files that run, and the columns that they read."""
+    frame.collect()
+    text = str(frame._jdf.queryExecution().executedPlan().toString())
+    found = re.findall(r"FileScan parquet .*?PushedFilters: \[(.*?)\], ReadSchema: struct<(.*?)>", text)
+    return {(frozenset(re.split(r", (?=[A-Z])", filters)), columns) for filters, columns in found}
+
+
+def test_columns_and_conditions_reach_masked_files(spark: SparkSession, tmp_path: Path) -> None:
+    frame = read(spark, updated(tmp_path).path).where("n > 20 AND v IS NOT NULL").select("id")
+    pushed = frozenset(["IsNotNull(n)", "IsNotNull(v)", "GreaterThan(n,20)"])
+    assert scans(frame) == {(pushed, f"id:int,v:string,n:bigint,{ROW_INDEX}")}
+    assert sorted(frame.collect()) == [(2,), (3,)]
+
+
+def test_sql_on_a_view_reaches_them_too(spark: SparkSession, tmp_path: Path) -> None:
+    read(spark, updated(tmp_path).path).createOrReplaceTempView("pushed")
+    frame = spark.sql("SELECT sum(n) AS total FROM pushed WHERE id IN (2, 3)")
+    assert scans(frame) == {(frozenset(["In(id, [2,3])"]), f"id:int,n:bigint,{ROW_INDEX}")}
+    assert frame.collect() == [(51,)]
+
+
+def test_a_condition_never_sees_the_older_version(spark: SparkSession, tmp_path: Path) -> None:
+    """In the files 20 is there, in the table it is not."""
+    for engine in ("deduplicate", "partial-update"):
+        assert read(spark, updated(tmp_path / engine, engine).path).where("n = 20").collect() == []
+
+
+def test_what_tasks_read_is_tested_by_spark_afterwards(spark: SparkSession, tmp_path: Path) -> None:
+    """Only `columns` and `filter` of `read` reach them: Spark tells Python functions nothing."""
+    table = updated(tmp_path, format="orc")
+    assert sorted(read(spark, table.path).where("n > 20").select("id").collect()) == [(2,), (3,)]
+    narrow = read(spark, table.path, columns=["id"], filter="n > 20")
+    assert sorted(narrow.collect()) == [(2,), (3,)]
+    assert scans(narrow) == set()
+
+
+def test_tables_in_an_object_store_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table = updated(tmp_path, "partial-update")
+    with s3_server() as options:
+        client = client_of(options)
+        for file in table.path.rglob("*"):
+            if file.is_file():
+                key = f"db.db/t/{file.relative_to(table.path)}"
+                client.put_object(Bucket=BUCKET, Key=key, Body=file.read_bytes())
+        url = f"s3://{BUCKET}/db.db/t"
+        frame = read(spark, url, columns=["id", "n"], filter="id > 1", storage_options=options)
+        assert sorted(frame.collect()) == [(2, 21), (3, 30)]
+        assert "object store" in explain(morrow.open(url, storage_options=options).scan())
+        assert read(spark, url + "$snapshots", ["snapshot_id"], storage_options=options).collect() == [(1,)]
+        # What Spark prints of a query has no secrets.
+        assert "secret" not in str(frame._jdf.queryExecution().toString())

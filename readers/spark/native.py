@@ -45,13 +45,13 @@ MOST_JOINED_ROWS = 1 << 20
 MOST_ALIKE = 2
 """Masked files of one size: so many are told apart by scans of their own. More, and all are told by their names."""
 
-IS_LIVE = (
-    f"(shiftright(get({MASK}, CAST(shiftright(_metadata.row_index, 6) AS INT)),"
-    f" CAST(_metadata.row_index & {WORD_BITS - 1} AS INT)) & 1) = 1"
-)
-BY_SIZE = f"_metadata.file_size = {FILE} AND {IS_LIVE}"
-"""A join by a number costs half of one by a name."""
-BY_NAME = f"_metadata.file_name = {FILE} AND {IS_LIVE}"
+ROW = "_metadata.row_index"
+SIZE, NAME = "_metadata.file_size", "_metadata.file_name"
+"""What tells files apart; a join by the size costs half of one by the name."""
+
+KEY_HERE, ROW_HERE = "__morrow_key", "__morrow_row"
+JOINS_METADATA = (4, 1)
+"""The first version of Spark whose joins take `_metadata` in their condition."""
 
 READ_OPTIONS = {
     # A missing or damaged file is an error, whatever the session thinks of it.
@@ -252,9 +252,22 @@ def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
     from pyspark.sql.functions import broadcast, expr
 
     by_size = len({_size(each) for each in scan.files}) == len(scan.files)
-    key = _size if by_size else _name
-    relation = mask_relation([key(each) for each in scan.files], list(map(mask_words, scan.files)), spark)
-    return frame.join(broadcast(relation), expr(BY_SIZE if by_size else BY_NAME), "left_semi")
+    key, told = (_size, SIZE) if by_size else (_name, NAME)
+    relation = broadcast(mask_relation([key(each) for each in scan.files], list(map(mask_words, scan.files)), spark))
+    if _version(spark) >= JOINS_METADATA:
+        return frame.join(relation, expr(_is_live(told, ROW)), "left_semi")
+    wide = frame.select("*", expr(f"{told} AS {KEY_HERE}"), expr(f"{ROW} AS {ROW_HERE}"))
+    return wide.join(relation, expr(_is_live(KEY_HERE, ROW_HERE)), "left_semi").drop(KEY_HERE, ROW_HERE)
+
+
+def _is_live(key: str, row: str) -> str:
+    """Whether the bit of a row is set in the mask of its file."""
+    word, bit = f"get({MASK}, CAST(shiftright({row}, 6) AS INT))", f"CAST({row} & {WORD_BITS - 1} AS INT)"
+    return f"{key} = {FILE} AND (shiftright({word}, {bit}) & 1) = 1"
+
+
+def _version(spark: SparkSession) -> tuple[int, ...]:
+    return tuple(int(part) for part in spark.version.split(".")[:2])
 
 
 def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: SparkSession) -> DataFrame:

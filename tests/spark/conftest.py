@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-Xms512m -XX:MetaspaceSize=256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-Xms1g -XX:MetaspaceSize=256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": 2,

@@ -40,7 +40,7 @@ SAMPLES = {"latest": 15, "branch": 4, "tag": 6, "snapshot": 200}
 BY_TASKS_TOO = 1 if IS_LONG else 3
 """Of the reads in which Spark's own scan takes part, one in so many is left to tasks as well."""
 
-TOGETHER = 40
+TOGETHER = 20
 """Reads whose rows come by one job, or two."""
 
 KNOWN = {str(read): read for read in reads() if read.error is None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,22 @@ settings.register_profile("long", settings.get_profile("default"), max_examples=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+SHARE_A_SESSION = re.compile("tests/(spark/(?!test_(cluster|failures|pipeline)[.])|interop/test_spark[.])")
+"""Tests with the fixture `spark`; those that are left out have drivers of their own."""
+
+
 class ByFile(LoadScopeScheduling):
-    """Gives workers whole files of tests, and one of them all tests of Spark, which share a session."""
+    """Gives workers whole files of tests, and one of them all that share a session of Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return "tests/spark" if file.startswith("tests/spark/") else file
+        return "spark" if SHARE_A_SESSION.match(nodeid) else nodeid.partition("::")[0]
 
 
-@pytest.hookimpl
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)
 

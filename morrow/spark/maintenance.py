@@ -98,7 +98,9 @@ def remove_orphan_files(
     """
     if not isinstance(dry_run, bool):
         raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
-    if parallelism is not None and (isinstance(parallelism, bool) or parallelism < 1):
+    if parallelism is not None and (
+        not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1
+    ):
         raise InvalidArgument(f"parallelism is a number of tasks, not {parallelism!r}; nothing was removed")
     metadata = TableMetadata(*resolve(os.fspath(path), storage_options))
     return remove_by_tasks(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 REMOTE = "sc://"
 
 NEEDED = {
-    # Without it no filter reaches `spark.read.format("morrow")`.
-    "spark.sql.python.filterPushdown.enabled": "true",
+    # Spark has the type TIME from 4.1 on, and lets nobody compute with it unless asked to.
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Files are named one by one; above 32 of them Spark would start a job only to look for them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",

@@ -113,6 +113,8 @@ def attach(
     views = _view_names(as_, names)
     own = _own_views(spark, views.values(), before.views.values())
     known = {name: state for name, state in before.states.items() if before.views[name].lower() in own}
+    if before.storage_options != storage_options:
+        known = {}  # views hold the options that they were made with, and with them credentials that may have ended
     found = _all_found(spark, catalog, names, storage_options, known)
     skipped = {name: one for name, one in found.items() if isinstance(one, MorrowError)}
     if tables is not None and skipped:
@@ -230,9 +232,9 @@ def _found(
     metadata = TableMetadata(*resolve(path, storage_options))
     metadata = metadata if parts.branch is None else metadata.on_branch(parts.branch)
     schema = metadata.latest_schema()
-    # With a fallback branch the newest snapshot is not all that is read.
+    # With a fallback branch, or a tag that the table's options name, the newest snapshot does not tell what is read.
     state = None
-    if FALLBACK not in schema.options:
+    if FALLBACK not in schema.options and not metadata.options(schema).travel:
         state = State(path, metadata.branch, metadata.latest_snapshot(), schema.id)
     if state is not None and state == known:
         return _Found(state, None)

@@ -97,8 +97,7 @@ def write(
         raise InvalidArgument(f"mode={mode!r}; it is one of {', '.join(MODES)}")
     if mode != "overwrite" and (partition is not None or dynamic is not None):
         raise InvalidArgument(f"partition and dynamic belong to mode='overwrite', not to {mode!r}")
-    if commit_identifier is not None and commit_user is None:
-        raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
+    _check_numbered(commit_user, commit_identifier)
     metadata = _metadata(path, branch, storage_options)
     made = _make(metadata, rows, create, must_be_new=mode in NEW_ONLY)
     if mode == "ignore" and not made:
@@ -144,17 +143,25 @@ def delete(
             filters. Tables without a primary key, and conditions on partition columns alone, are dealt with by the
             driver.
         spark: reads the rows of a condition; None: the session that is active.
-        Others: as for `write`; a repeated number is recognised for tables with a primary key.
+        Others: as for `write`; where the driver deletes, there are neither numbers nor properties.
 
     Returns: the last snapshot created, None when there was nothing to delete, or it was committed before.
 
     Raises:
         InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
     """
+    _check_numbered(commit_user, commit_identifier)
     metadata = _metadata(path, branch, storage_options)
     target = WriteTarget.of(metadata, commit_user)
     if is_condition(keys_or_condition):
         if not target.keyed or of_partitions(target, parse_filter(keys_or_condition, target.schema.fields)):
+            if commit_identifier is not None or properties:
+                raise Unsupported(
+                    "commit_identifier and properties where the driver deletes by itself",
+                    where=target.where,
+                    hint="leave them out: to delete by partitions, or rows of a table without a primary key, again "
+                    "finds nothing to delete",
+                )
             return delete_matching(target, keys_or_condition)
     elif not target.keyed:
         raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
@@ -171,28 +178,38 @@ def _deleted(
     from pyspark.sql import SparkSession, functions
 
     names = list(target.schema.primary_keys)
-    _check_keys_are_exact(target)
     columns = names if needs_key_alone(target) else None
+    _check_exact(target, columns or list(target.schema.by_name))
     if is_condition(given):
         session = spark or SparkSession.getActiveSession()
         if session is None:
             raise InvalidArgument("there is no active SparkSession to read the rows by; give one: spark=...")
         rows = scan(session, columns=columns, filter=given)
     else:
-        keys = cast("DataFrame", given).select(*(functions.col(f"`{name}`") for name in names)).distinct()
+        keys = cast("DataFrame", given).select(*(functions.col(_quoted(name)) for name in names)).distinct()
         rows = keys if columns else scan(keys.sparkSession).join(keys, on=names, how="left_semi")
     kind = target.write.rowkind_field
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
 
 
-def _check_keys_are_exact(target: WriteTarget) -> None:
-    """Spark has no nanoseconds: keys would not be those of the table."""
-    for name in target.schema.primary_keys:
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
+    """Spark has no nanoseconds: keys would not be those of the table, and a deletion would be older than its row by a
+    sequence field."""
+    for name in columns:
         kind = target.schema.by_name[name].type
         if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > SPARK_PRECISION:
             raise Unsupported(
-                f"deleting by Spark when the key {name!r} is {kind}", where=target.where, hint="use Table.delete"
+                f"deleting by Spark when the column {name!r} is {kind}", where=target.where, hint="use Table.delete"
             )
+
+
+def _check_numbered(commit_user: str | None, commit_identifier: int | None) -> None:
+    if commit_identifier is not None and commit_user is None:
+        raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
 
 
 def _metadata(

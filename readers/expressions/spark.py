@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format import types as t
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate
@@ -45,11 +47,13 @@ def literal(value: object, kind: t.DataType, name: str) -> Column:
     from pyspark.sql.functions import lit
 
     # Dates, times and decimals as text, which Spark casts without loss; instants name their zone.
-    plain = value if value is None or isinstance(value, PLAIN) else _text(value)
+    plain = value if value is None or isinstance(value, PLAIN) else _text(value, kind)
     return lit(plain).cast(spark_type(kind, name))
 
 
-def _text(value: object) -> str:
+def _text(value: object, kind: t.DataType) -> str:
+    if isinstance(value, np.datetime64) and isinstance(kind, t.LocalZonedTimestampType):
+        return f"{value}Z"  # in UTC, which NumPy does not say
     return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
 
 

@@ -7,6 +7,7 @@ Keys whose versions are combined are merged by tasks even then; all other rows o
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ METADATA = "_metadata"
 HIDDEN = ("_", ".")
 """Spark takes no notice of files whose names begin so."""
 
+SPELLED_ALIKE = re.compile(r"[A-Za-z0-9._=,+~-]+")
+"""Names of files that are the same in a URL, as Spark has them: by its name a file may have to find its mask."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -70,7 +74,7 @@ def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
     partitions = {section.partition for section in sections}
     if len(partitions) <= MOST_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
         return None
-    if base_of(plan, [(section.files[0].path, section.partition) for section in sections]) is not None:
+    if base_of(plan, [(file.path, section.partition) for section in sections for file in section.files]) is not None:
         return None
     return f"Spark does not know the values of its {len(partitions):,} partitions from their folders"
 
@@ -132,19 +136,26 @@ def _of_section(plan: ScanPlan, section: Section) -> str | None:
     for file in section.files:
         if file.format != "parquet":
             return f"the files are {file.format}"
-        if file.path.rpartition("/")[2].startswith(HIDDEN):
+        if file.size <= 0:
+            return "metadata does not tell the sizes of files"
+        name = file.path.rpartition("/")[2]
+        if name.startswith(HIDDEN):
             return "Spark hides files of such names"
+        if not SPELLED_ALIKE.fullmatch(name):
+            return "Spark spells such names of files in another way"
     return next((found for file in shapes.values() if (found := _of_file(plan, file, read))), None)
 
 
 def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
     written = written_fields(plan, file)
-    names = {field.name.casefold() for field in written}
-    if len(names) < len(written):
-        return "names of columns differ in case only"
-    if METADATA in names:
-        return f"a column has the name of Spark's {METADATA}"
     by_id = {field.id: field for field in written}
+    # Columns that came later are asked for as well, by names of their own.
+    stored = [field.name.casefold() for field in written]
+    later = [f.name.casefold() for f in fields if f.id not in by_id and f.name.casefold() not in stored]
+    if len({*stored, *later}) < len(stored) + len(later):
+        return "names of columns differ in case only"
+    if METADATA in (*stored, *later):
+        return f"a column has the name of Spark's {METADATA}"
     for field in fields:
         if field.id in by_id and not same_values(by_id[field.id].type, field.type):
             return f"{field.name} was written as {by_id[field.id].type.text()}"

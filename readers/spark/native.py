@@ -213,8 +213,9 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession) -> DataFrame
         frame = _masked(frame, scan, spark)
     if scan.drops:
         frame = frame.where(expr(f"{VALUE_KIND} IN ({INSERT}, {UPDATE_AFTER})"))
-    # Often they are so already, and every call into the JVM costs time.
-    if scan.columns == plan.columns:
+    # Often they are so already, and every call into the JVM costs time. Where a column is not there, another one, which
+    # the filter reads, may be stored under its name.
+    if scan.columns == plan.columns and None not in scan.names:
         return frame
     columns = _columns(plan, scan, plan.columns)
     return frame.select([columns[name].alias(name) for name in plan.columns])

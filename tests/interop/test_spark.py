@@ -17,8 +17,6 @@ from tests.support.written import new_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SCHEMA = "id BIGINT, dt STRING, v INT"
 KEYED = {
     "partitions": (["dt"], {"bucket": 2}),

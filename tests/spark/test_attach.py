@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import morrow
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.spark.reading import read
 from morrow.spark.views import attach, attached_catalogs, detach
 from tests.support.written import new_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture
@@ -59,6 +60,35 @@ def test_attaching_again_shows_the_newest_tables(spark: SparkSession, warehouse:
     attach(spark, warehouse)
     assert sorted(map(tuple, spark.table("pm_db_orders").collect())) == [(1, "a"), (2, "b"), (7, "e")]
     assert spark.table("pm_db_new").columns == ["number"]
+
+
+def test_views_have_the_storage_options_of_the_last_time(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old ones may have ended, though nobody has changed the table."""
+    made = []
+
+    def reading(*args: Any, **named: Any) -> DataFrame:
+        made.append(named["storage_options"])
+        return read(*args, **named)
+
+    monkeypatch.setattr("morrow.spark.views.read", reading)
+    for token in ("old", "new", "new"):
+        attach(spark, warehouse, tables="db.items", storage_options={"token": token})
+    assert made == [{"token": "old"}, {"token": "new"}]
+
+
+def test_a_tag_of_the_options_is_looked_into(spark: SparkSession, warehouse: Path) -> None:
+    table = new_table(warehouse, "id INT", name="tagged")
+    for number in (1, 2):
+        table.append({"id": [number]})
+    table.tags.create("shown", snapshot=1)
+    table.alter.set_options({"scan.tag-name": "shown"})
+    attach(spark, warehouse, tables="db.tagged")
+    assert spark.table("pm_db_tagged").count() == 1
+    table.tags.replace("shown", snapshot=2)
+    attach(spark, warehouse, tables="db.tagged")
+    assert spark.table("pm_db_tagged").count() == 2
 
 
 def test_a_fallback_branch_is_looked_into(spark: SparkSession, warehouse: Path) -> None:

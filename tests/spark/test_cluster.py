@@ -20,8 +20,6 @@ from tests.conftest import PROJECT
 from tests.spark.cluster_driver import READ, ROWS, UPDATED_FROM
 from tests.support.spark_cluster import cluster
 
-pytestmark = pytest.mark.xdist_group("spark")  # beside the other tests of Spark it would want more memory
-
 SECONDS = 400
 WORKERS = 2
 

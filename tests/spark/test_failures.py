@@ -26,8 +26,6 @@ from tests.support.written import rows as rows_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")  # beside the other tests of Spark it would want more memory
-
 SECONDS = 400
 LONG_AGO = 1_500_000_000
 """Epoch seconds of July 2017."""

@@ -53,8 +53,6 @@ NAMES = [*LATEST, *(name for kind, names in OTHERS.items() for name in names[:: 
 SETTINGS = {
     # Queries of some rows are not worth planning anew at each of their stages.
     "spark.sql.adaptive.enabled": "false",
-    # Spark 4 still guards its own type TIME.
-    "spark.sql.timeType.enabled": "true",
 }
 
 

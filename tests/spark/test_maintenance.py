@@ -198,6 +198,7 @@ def test_files_of_a_divided_sort_follow_one_another(spark: SparkSession, tmp_pat
     [
         ({"order_by": ["no"]}, ColumnNotFound),
         ({"order_by": ["dt"]}, InvalidArgument),
+        ({"order_by": []}, InvalidArgument),
         ({"strategy": "zorder"}, InvalidArgument),
         ({"order_by": ["id"], "idle": dt.timedelta(1)}, InvalidArgument),
         ({"order_by": ["id"], "strategy": "curl"}, InvalidArgument),

@@ -16,8 +16,6 @@ from tests.interop import conftest as interop
 from tests.interop.jvm import JavaPaimon
 from tests.support.canonical import assert_same_rows, rows_of
 
-pytestmark = pytest.mark.xdist_group("spark")  # beside the other tests of Spark it would want more memory
-
 java = interop.java  # the fixture: real Java Paimon, or a skip that says what is missing
 
 PIPELINE = PROJECT / "examples" / "pipeline.py"

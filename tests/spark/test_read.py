@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,8 @@ import pytest
 
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
-from morrow.engine.format.types import DataField, parse_atomic
+from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
+from morrow.readers.expressions.spark import literal
 from morrow.readers.masks import clear_mask_cache
 from morrow.readers.spark import choice, distributed, masks, run
 from morrow.readers.spark.distributed import to_dataframe
@@ -113,7 +115,22 @@ def test_a_deletion_vector_is_a_mask(spark: SparkSession, tmp_path: Path) -> Non
     assert "LeftSemi" in plan_of(frame)
 
 
+def test_files_that_spark_spells_in_another_way_are_left_to_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """Masks are told apart by the names of files, and Spark has those of URLs: ``my%20data-``."""
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"data-file.prefix": "my data-"})
+    table.append({"id": [1, 2]})
+    assert rows(read(spark, table.path)) == [(1,), (2,)]
+    assert "by tasks: Spark spells such names" in explain(table.scan())
+
+
 # --- partitions ---
+
+
+def test_a_constant_instant_of_nanoseconds_is_in_utc(spark: SparkSession) -> None:
+    """And not in the zone of the session, which is another one here."""
+    value = np.datetime64("1970-01-01T00:00:01.000000001", "ns")
+    instant = literal(value, LocalZonedTimestampType(precision=9), "p")
+    assert spark.range(1).select(instant.cast("bigint")).collect() == [(1,)]
 
 
 def partitioned(path: Path, key: str, values: list[Any], format: str = "parquet") -> TableFactory:
@@ -288,6 +305,7 @@ def test_renamed_and_added_columns_are_scanned_and_casts_left_to_tasks(spark: Sp
     frame = read(spark, table.path)
     assert rows(frame) == [(1, "a", 10, None), (2, "b", 20, 200)]
     assert rows(read(spark, table.path, filter="text = 'a'")) == [(1, "a", 10, None)]
+    assert rows(read(spark, table.path, columns=["v"], filter="text = 'a'")) == [(None,)]  # what it is stored as is v
     assert "MapInArrow" not in plan_of(frame)
 
     table.alter(fields=[DataField(0, "id", parse_atomic("BIGINT")), DataField(1, "text", kinds["text"])])

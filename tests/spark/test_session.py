@@ -27,7 +27,7 @@ def test_a_session_that_runs_is_given_the_settings_and_returned(spark: SparkSess
     assert same.sparkContext is spark.sparkContext
     assert same.conf.get("spark.sql.maxPlanStringLength") == "12345"
     assert same.conf.get("spark.sql.caseSensitive") == "false"
-    assert same.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    assert same.conf.get("spark.sql.timeType.enabled") == "true"
     spark.conf.unset("spark.sql.maxPlanStringLength")
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.functions import expr
 
 import morrow
-from morrow.engine.errors import InvalidArgument, SnapshotExpired, Unsupported
+from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.spark.source import register
 from morrow.spark.source.foreach import sink
 from morrow.spark.source.limits import Limit
@@ -204,6 +204,25 @@ def test_a_consumer_keeps_what_was_not_read_and_goes_on_there(table: morrow.Tabl
     first = planner(table, **options)
     first.processed(first.latest(first.initial(), Limit("rows", 2)))
     assert planner(table, **options).initial()["snapshot"] == 2
+
+
+def test_a_table_that_was_rolled_back_ends_the_stream(table: morrow.Table) -> None:
+    """Snapshots of the same ids are other ones."""
+    stream = planner(table, **{"starting-snapshot": 1})
+    end = stream.latest(stream.initial(), None)
+    table.rollback(1)
+    with pytest.raises(SnapshotNotFound, match="rolled back"):
+        planner(table, **{"starting-snapshot": 1}).latest(end, None)
+
+
+def test_a_stream_waits_for_the_snapshot_that_it_begins_with(table: morrow.Table) -> None:
+    last = table.snapshots()[-1].id
+    stream = planner(table, **{"starting-snapshot": last + 2})
+    first = stream.latest(stream.initial(), None)
+    assert stream.latest(first, None) == first
+    for number in (8, 9):
+        table.append({"id": [number]})
+    assert rows(stream, first, stream.latest(first, None)) == [(9,)]
 
 
 def test_snapshots_that_expired_before_they_were_read(table: morrow.Table) -> None:

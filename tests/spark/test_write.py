@@ -28,6 +28,7 @@ from morrow.spark.reading import read
 from morrow.spark.writing import delete, upsert, write
 from morrow.writers.spark import job
 from morrow.writers.spark.tasks import WriteTasks
+from morrow.writers.target import WriteTarget
 from tests.support.written import data_files, new_table
 from tests.support.written import rows as rows_of
 
@@ -152,6 +153,13 @@ def test_deletes_that_a_table_does_not_take(spark: SparkSession, tmp_path: Path)
         upsert(frame(spark, FIRST), append.path)
     with pytest.raises(Unsupported, match="first-row"):
         delete(frame(spark, FIRST), first.path)
+
+
+def test_deletes_are_not_older_than_their_rows_for_want_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"bucket": 1, "sequence.field": "at"}
+    table = new_table(tmp_path, "id BIGINT, at TIMESTAMP(9)", keys=["id"], options=options)
+    with pytest.raises(Unsupported, match="the column 'at' is TIMESTAMP"):
+        delete("id = 1", table.path, spark=spark)
 
 
 @pytest.mark.parametrize(
@@ -299,6 +307,23 @@ def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: 
     assert len(rows_of(table)) == len(SECOND)
     with pytest.raises(InvalidArgument, match="commit_user"):
         write(frame(spark, FIRST), table.path, commit_identifier=3)
+    with pytest.raises(InvalidArgument, match="commit_user"):
+        delete("v >= 0", table.path, spark=spark, commit_identifier=3)
+    for mode in ("append", "overwrite"):
+        with pytest.raises(InvalidArgument, match="not -1"):
+            write(frame(spark, FIRST), table.path, mode, commit_user="loader", commit_identifier=-1)
+
+
+def test_of_what_another_driver_commits_meanwhile_no_file_stays(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA)
+    target = WriteTarget.of(table._metadata, "loader")
+    messages = job.written(frame(spark, FIRST), target, None)
+    left = data_files(Path(table.path))
+    assert left
+    write(frame(spark, FIRST), table.path, commit_user="loader", commit_identifier=1)
+    assert job.committed(target, messages, job.Commit(1)) is None
+    assert not left & data_files(Path(table.path))
+    assert len(rows_of(table)) == len(FIRST)
 
 
 def test_nothing_is_committed_for_no_rows(spark: SparkSession, tmp_path: Path) -> None:

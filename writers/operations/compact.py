@@ -63,12 +63,15 @@ def compact_partitions(
 
 
 def sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:
-    """The columns to sort by. Raises `InvalidArgument` for a strategy without any."""
+    """The columns to sort by, None not to sort. Raises `InvalidArgument` for a strategy without any, and for none."""
     if strategy is not None and order_by is None:
         raise InvalidArgument(f"compact: strategy={strategy!r} says how to sort; give order_by=[...] too")
     if order_by is None:
         return None
-    return [order_by] if isinstance(order_by, str) else list(order_by)
+    columns = [order_by] if isinstance(order_by, str) else list(order_by)
+    if not columns:
+        raise InvalidArgument("compact: order_by has no column in it; leave it out, or say what to sort by")
+    return columns
 
 
 def chosen_partitions(

@@ -166,12 +166,7 @@ def commit_once(
         CommitConflict: somebody else was faster in a way that cannot be reconciled; the files are deleted.
         UnclearOutcome: repeat with the same user and identifier.
     """
-    if (
-        isinstance(identifier, bool)
-        or not isinstance(identifier, int)
-        or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER
-    ):
-        raise InvalidArgument(f"a commit identifier is an integer from 0 to 2**63 - 1, not {identifier!r}")
+    check_identifier(identifier)
     named: Mapping[str, str] = properties or {}
     with cleaned_up(commits, messages, identifier):
         if repeats:
@@ -180,6 +175,16 @@ def commit_once(
         else:
             done = commits.commit(messages, identifier=identifier, watermark=watermark, properties=named)
     return settled(commits, messages, done, identifier)
+
+
+def check_identifier(identifier: object) -> None:
+    """Raises `InvalidArgument` for what is no commit identifier."""
+    if (
+        isinstance(identifier, bool)
+        or not isinstance(identifier, int)
+        or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER
+    ):
+        raise InvalidArgument(f"a commit identifier is an integer from 0 to 2**63 - 1, not {identifier!r}")
 
 
 @contextmanager

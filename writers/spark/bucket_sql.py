@@ -49,7 +49,7 @@ def bucket_sql(router: FixedRouter, columns: Mapping[str, str], schema: StructTy
 
 
 def _row(parts: Sequence[_Part], nullable: Sequence[tuple[int, str]]) -> str:
-    bits = " | ".join(f"IF({column} IS NULL, {1 << (HEADER_BITS + at)}L, 0L)" for at, column in nullable)
+    bits = " | ".join(f"IF({column} IS NULL, shiftleft(1L, {HEADER_BITS + at}), 0L)" for at, column in nullable)
     pieces = [_word(bits) if bits else NULL_SLOT]
     variable, begin = [], str(fixed_width(len(parts)))
     for part in parts:

@@ -20,7 +20,7 @@ from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.partitions import PartitionSpec, is_in
-from morrow.writers.operations.session import cleaned_up, commit_once, full_compaction_is_due
+from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due
 from morrow.writers.rows import incoming
 from morrow.writers.spark.ledger import Ledger
 from morrow.writers.spark.payload import WriteJob
@@ -67,6 +67,7 @@ def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commi
         ColumnNotFound, InvalidArgument, Unsupported: columns, types, values or row kinds that the table does not take.
         CommitConflict, UnclearOutcome: as `Writer.commit`. Spark's own errors, when a task failed too often.
     """
+    check_identifier(commit.number)
     check(rows, target, kinds)
     if was_committed(target, commit.identifier):
         return None
@@ -112,6 +113,9 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
     Without success their files are removed, unless the outcome is not clear.
     """
     commits = maintained(target)
+    if was_committed(target, commit.identifier):  # by another driver, while the job ran
+        commits.abort(messages)
+        return None
     if commit.replaced is None:
         return commit_once(
             commits,
@@ -121,18 +125,10 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
             properties=commit.properties,
             repeats=commit.identifier is not None,
         )
-    if was_committed(target, commit.identifier):  # by another driver, while the job ran
-        commits.abort(messages)
-        return None
     with cleaned_up(commits, messages, commit.number):
-        try:
-            partitions = _replaced(target, messages, commit)
-        except InvalidArgument:
-            commits.abort(messages)
-            raise
         return commits.overwrite(
             messages,
-            partitions=partitions,
+            partitions=_replaced(target, messages, commit),
             identifier=commit.number,
             watermark=commit.watermark,
             properties=commit.properties,

@@ -12,6 +12,7 @@ folder: its files are orphans as of any writer.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from morrow.engine.io.store import FileStore
 
 PREFIX = ".morrow-write-"
 OPEN = "open"
+
+log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -48,7 +51,8 @@ class Ledger:
             paths = [path for path in left if path]
             self._store.discard(paths)
             self._store.delete_folder(self.folder)
-        except StorageError:
+        except StorageError as error:
+            log.warning("what attempts of tasks left stays there, as %s tells: %s", self.folder, error)
             return 0
         return len(paths)
 
@@ -90,11 +94,8 @@ class LedgerStore:
             yield stream
         self._check_open(entry, path)
 
-    def local_target(self, path: str) -> str | None:
-        target = self._store.local_target(path)
-        if target is not None:
-            self._record(path)
-        return target
+    def local_target(self, _path: str) -> None:
+        """None: a file that native code writes is not seen to be complete, so it could not be taken back."""
 
     def _record(self, path: str) -> str:
         if not self._store.exists(f"{self._folder}/{OPEN}"):

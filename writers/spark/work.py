@@ -54,9 +54,10 @@ def task_numbers(pickled: bytes, columns: Mapping[str, pa.Array], tasks: int) ->
     job, target = _placing(pickled)
     data = pa.table({name: columns[number] for name, number in zip(job.columns, job.numbers) if number in columns})
     try:
-        rows = pl.concat(incoming(target, data, columns=placing_columns(target), partial=True))
+        frames = list(incoming(target, data, columns=placing_columns(target), partial=True))
     except InvalidArgument:  # the task that has to write such a row says so
-        rows = None
+        frames = []
+    rows = pl.concat(frames) if frames else None
     if rows is None or rows.height != data.num_rows:
         return pa.array(np.zeros(data.num_rows, np.int32))
     numbers = np.zeros(rows.height, np.int64)

@@ -218,6 +218,12 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Commits each micro-batch once: the commit user is the query, the identifier the batch's number."""
 
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        from morrow.spark.source.options import check_stream_sink
+
+        check_stream_sink(options)
+        super().__init__(options, schema, overwrite)
+
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         from morrow.spark.source.sink import commit
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.schema.creating import PARTITION_OPTION
-from morrow.spark.reading import to_dataframe
+from morrow.spark.reading import read
 from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.options import NAME, Options
-from morrow.spark.source.schemas import check_schema, scan_of
+from morrow.spark.source.schemas import check_same
 from morrow.spark.writing import Mode, write
 
 if TYPE_CHECKING:
@@ -176,11 +176,21 @@ def _located(options: Mapping[str, str], path: str | list[str] | None) -> dict[s
 def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -> DataFrame:
     from pyspark.sql.types import StructType
 
-    scan = scan_of(Options(options))
+    given = Options(options)
+    asked, place = given.read(), given.place()
+    frame = read(
+        spark,
+        place.path,
+        asked.columns,
+        asked.filter,
+        branch=place.branch,
+        storage_options=place.storage_options,
+        **asked.travel,
+    )
     if schema:
-        given = StructType.fromJson(json.loads(schema)) if schema.startswith("{") else StructType.fromDDL(schema)
-        check_schema(cast("StructType", given), scan.fields)
-    return to_dataframe(scan, spark)
+        said = StructType.fromJson(json.loads(schema)) if schema.startswith("{") else StructType.fromDDL(schema)
+        check_same(cast("StructType", said), frame.schema)
+    return frame
 
 
 def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:

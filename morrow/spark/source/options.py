@@ -262,6 +262,12 @@ class Options:
                 raise InvalidArgument(f"there is no option {name!r} here; known are {', '.join(sorted(known))}, branch")
 
 
+def check_stream_sink(given: Mapping[str, str]) -> None:
+    """Raises `InvalidArgument` for options that only a batch has."""
+    if Options(given).sink().commit_identifier is not None:
+        raise InvalidArgument("the commits of a stream are numbered by its batches; leave 'commit-identifier' out")
+
+
 def _at_most_one(what: str, names: list[str]) -> None:
     if len(names) > 1:
         raise InvalidArgument(f"{' and '.join(names)} both say {what}; give one of them")

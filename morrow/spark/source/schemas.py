@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.catalog.names import object_name
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
@@ -18,10 +19,23 @@ if TYPE_CHECKING:
 
 
 def metadata_of(place: Place) -> TableMetadata:
-    """The table at a place, which may not exist yet. Raises `BranchNotFound`."""
-    store, root = resolve(place.path, place.storage_options)
-    metadata = TableMetadata(store, root)
-    return metadata if place.branch is None else metadata.on_branch(place.branch)
+    """The table at a place, which may not exist yet.
+
+    Raises:
+        BranchNotFound: the place is on a branch that is not there.
+        InvalidArgument: two branches are named. Unsupported: it is a system table.
+    """
+    name = object_name(place.path)
+    if name.system is not None:
+        raise Unsupported(
+            f"the system table {name.system!r} in the data source itself",
+            hint="read it with morrow.spark.read, or by spark.read.format('morrow') in a registered session",
+        )
+    if name.branch is not None and place.branch is not None:
+        raise InvalidArgument(f"branch={place.branch!r}, but the path names the branch {name.branch!r} already")
+    store, root = resolve(name.table, place.storage_options)
+    metadata, branch = TableMetadata(store, root), place.branch or name.branch
+    return metadata if branch is None else metadata.on_branch(branch)
 
 
 def schema_of(given: Mapping[str, str]) -> StructType:
@@ -52,7 +66,11 @@ def as_spark_schema(fields: Sequence[DataField]) -> StructType:
 
 def check_schema(given: StructType, fields: Sequence[DataField]) -> None:
     """A schema that the user gave can only be the one that is read. Raises `InvalidArgument`."""
-    known = as_spark_schema(fields)
+    check_same(given, as_spark_schema(fields))
+
+
+def check_same(given: StructType, known: StructType) -> None:
+    """As `check_schema`, of a schema of Spark's."""
     if [(f.name, f.dataType.simpleString()) for f in given] != [(f.name, f.dataType.simpleString()) for f in known]:
         raise InvalidArgument(
             f"the schema of the table is {known.simpleString()}, not {given.simpleString()}; "

@@ -6,6 +6,9 @@ An offset says what has been read, and how its batch got there:
     {"snapshot": 4, "since": 4, "full": true}     all rows of snapshot 4, as insertions
     {"snapshot": 4, "begin": "full"}              where a new query begins: nothing has been read
 
+`AHEAD` marks the offset of a query that was told to begin with a snapshot which is not there yet. In any other offset
+a snapshot above the newest one has been read, and is gone.
+
 A batch is planned from its end alone. Spark keeps ends in the checkpoint, but asks anew where the query begins when
 the very first batch is repeated, and by then that may be somewhere else. For the same reason the first batch is run
 even when there is nothing to read: from then on the checkpoint knows where the query began.
@@ -41,6 +44,7 @@ Offset = dict[str, Any]
 
 NOTHING = 0
 """The offset before the first snapshot."""
+AHEAD = "ahead"
 
 
 class StreamPlanner:
@@ -114,10 +118,17 @@ class StreamPlanner:
         if start.get("begin") == FULL:
             return self._ends({"snapshot": since, "since": since, "full": True})
         newest = self._newest() if self._last is None else self._last
+        is_ahead = newest < since and ("begin" in start or start.get(AHEAD, False))
+        if newest < since and not is_ahead:
+            raise SnapshotNotFound(
+                f"{self._metadata.where}: the newest snapshot is {newest}, and the stream has read {since}: the table "
+                "was rolled back, or made anew; begin anew with another checkpoint"
+            )
         if "begin" not in start and (newest <= since or self._waits(since, newest, limit)):
             return start
         end = since if newest <= since else self._end(since, newest, limit)
-        return self._ends({"snapshot": end, "since": since, "full": False})
+        ahead = {AHEAD: True} if is_ahead else {}
+        return self._ends({"snapshot": end, "since": since, "full": False, **ahead})
 
     def newest(self) -> Offset:
         """The newest snapshot, for Spark's report of progress."""

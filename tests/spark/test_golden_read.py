@@ -37,9 +37,6 @@ IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SAMPLES = {"latest": 15, "branch": 4, "tag": 6, "snapshot": 200}
 """Of tables of old versions and of reads of other states, one in so many is read."""
 
-BY_TASKS_TOO = 1 if IS_LONG else 3
-"""Of the reads in which Spark's own scan takes part, one in so many is left to tasks as well."""
-
 TOGETHER = 20
 """Reads whose rows come by one job, or two."""
 
@@ -79,7 +76,7 @@ def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Side
     """What the reads from this one on give: by `read`, by the hand-off, by tasks alone, and a frame for its columns."""
     names = NAMES[start : start + TOGETHER]
     scans = [scan_of(KNOWN[name], root) for name in names]
-    native = [scan for scan in scans if is_native(scan)][::BY_TASKS_TOO]
+    native = [scan for scan in scans if is_native(scan)]
     frames = [to_dataframe(scan.plan, scan.store, spark) for scan in scans]
     alone = [to_dataframe(scan.plan, scan.store, spark, tasks_only=True) for scan in native]
     found, given = lines_of([*frames, *alone]), lines_of([handed_over(scan, spark) for scan in scans])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.filter import FilterLike, parse_filter
@@ -99,7 +100,7 @@ def write(
         raise InvalidArgument(f"partition and dynamic belong to mode='overwrite', not to {mode!r}")
     _check_numbered(commit_user, commit_identifier)
     metadata = _metadata(path, branch, storage_options)
-    made = _make(metadata, rows, create, must_be_new=mode in NEW_ONLY)
+    made = _make(metadata, rows, create, kinds, must_be_new=mode in NEW_ONLY)
     if mode == "ignore" and not made:
         return None
     target = WriteTarget.of(metadata, commit_user)
@@ -118,9 +119,13 @@ def upsert(rows: DataFrame, path: str | os.PathLike[str], **arguments: Any) -> S
         InvalidArgument: the table has no primary key. Others as `write`.
     """
     metadata = _metadata(path, arguments.get("branch"), arguments.get("storage_options"))
-    create = arguments.get("create")
-    _make(metadata, rows, create, must_be_new=False)
-    if not metadata.latest_schema().primary_keys:
+    there = metadata.schema_ids()
+    schema = (
+        metadata.latest_schema()
+        if there
+        else _first_schema(metadata, rows, arguments.get("create"), arguments.get("kinds"))
+    )
+    if not schema.primary_keys:
         raise InvalidArgument(f"{metadata.where}: it has no primary key to upsert by; use morrow.spark.write")
     return write(rows, path, "append", **arguments)
 
@@ -220,12 +225,25 @@ def _metadata(
     return metadata if branch is None else metadata.on_branch(branch)
 
 
-def _make(metadata: TableMetadata, rows: DataFrame, create: Create | None, *, must_be_new: bool) -> bool:
+def _make(
+    metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None, *, must_be_new: bool
+) -> bool:
     """Make the table if it is not there; whether it was made now."""
     if metadata.schema_ids():
         if must_be_new:
             raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
         return False
+    try:
+        create_first_schema(metadata, _first_schema(metadata, rows, create, kinds))
+    except AlreadyExists:  # another process was faster
+        if must_be_new:
+            raise
+        return False
+    return True
+
+
+def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None) -> TableSchema:
+    """The schema of a table for these rows, without the column of their kinds."""
     if create is None:
         raise TableNotFound(
             f"{metadata.where}: there is no table; make one with morrow.Catalog.create_table, or by create=dict(...)"
@@ -234,14 +252,8 @@ def _make(metadata: TableMetadata, rows: DataFrame, create: Create | None, *, mu
     if unknown:
         raise InvalidArgument(f"create: {unknown[0]!r} is none of {', '.join(Create.__annotations__)}")
     # As in CREATE TABLE AS: that an expression gives no null says nothing about rows to come.
-    schema = new_schema(without_not_null(paimon_fields(rows.schema)), **create, where=metadata.where)
-    try:
-        create_first_schema(metadata, schema)
-    except AlreadyExists:  # another process was faster
-        if must_be_new:
-            raise
-        return False
-    return True
+    columns = [field for field in paimon_fields(rows.schema) if field.name != kinds]
+    return new_schema(without_not_null(columns), **create, where=metadata.where)
 
 
 def _as_table_names(rows: DataFrame, target: WriteTarget, kinds: str | None) -> DataFrame:

@@ -155,6 +155,25 @@ def test_deletes_that_a_table_does_not_take(spark: SparkSession, tmp_path: Path)
         delete(frame(spark, FIRST), first.path)
 
 
+def test_a_table_that_is_made_has_no_column_of_row_kinds(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "made")
+    rows = spark.sql("SELECT 1L AS id, '+I' AS kind, 5 AS v UNION ALL SELECT 2L, '-D', 6")
+    upsert(rows, path, kinds="kind", create={"primary_keys": "id", "options": {"bucket": 1}})
+    assert morrow.open(path).scan().to_arrow().to_pylist() == [{"id": 1, "v": 5}]
+
+
+def test_an_upsert_that_is_refused_makes_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="no primary key to upsert"):
+        upsert(frame(spark, FIRST), tmp_path / "made", create={})
+    assert not (tmp_path / "made").exists()
+
+
+def test_tasks_are_counted_by_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2, "sink.parallelism": "many"})
+    with pytest.raises(InvalidArgument, match=r"'sink\.parallelism' is 'many'"):
+        write(frame(spark, FIRST), table.path)
+
+
 def test_deletes_are_not_older_than_their_rows_for_want_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
     options = {"bucket": 1, "sequence.field": "at"}
     table = new_table(tmp_path, "id BIGINT, at TIMESTAMP(9)", keys=["id"], options=options)

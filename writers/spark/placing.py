@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.murmur import hash_words
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.fixed import FixedRouter
@@ -111,8 +112,14 @@ def tokens(tasks: int) -> list[int]:
 
 def _parallelism(rows: DataFrame, target: WriteTarget) -> int:
     """As many tasks as run at once, unless the table says how many."""
-    said = target.schema.options.get(PARALLELISM, "")
-    return int(said) if said.isdigit() and int(said) else cores(rows.sparkSession)
+    said = target.schema.options.get(PARALLELISM)
+    if said is None:
+        return cores(rows.sparkSession)
+    if not said.isascii() or not said.isdigit() or int(said) < 1:
+        raise InvalidArgument(
+            f"{target.where}: the option {PARALLELISM!r} is {said!r}; it is a number of tasks, from 1 on"
+        )
+    return int(said)
 
 
 _SHUFFLES: Mapping[BucketMode, Callable[[DataFrame, WriteTarget, WriteJob], DataFrame]] = {

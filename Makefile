@@ -11,7 +11,7 @@ BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA  := bench/.data
 
-# Tests spread over the cores, those of Spark on one; WORKERS=0 runs them in this process (for a debugger).
+# Tests spread over the cores, the dearest files first; WORKERS=0 runs them in this process (for a debugger).
 WORKERS ?= auto
 PYTEST  := $(BIN)/pytest -q -n $(WORKERS)
 
@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := setup
-.PHONY: setup help demo test test-long bench bench-quick bench-peers lint format clean
+.PHONY: setup help demo check check-tests test test-long bench bench-quick bench-peers lint format dist clean
 
 setup: $(READY) help  ## make the environment (.venv), then list the targets
 
@@ -30,6 +30,12 @@ help:  ## list the targets
 demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the plan), write one, run a pipeline on Spark
 	@$(BIN)/python examples/demo.py
 	@$(BIN)/python examples/pipeline.py
+
+check: $(READY)  ## lint, types and the quick tests, side by side: a few minutes
+	@$(MAKE) -j2 -Otarget lint check-tests
+
+check-tests: $(READY)
+	@HYPOTHESIS_PROFILE=check $(PYTEST) --quick $(ARGS)
 
 test: $(READY)  ## run the tests, the golden tables among them
 	@$(PYTEST) $(ARGS)
@@ -55,6 +61,11 @@ lint: $(READY)  ## ruff, formatting, mypy strict, the layers
 format: $(READY)  ## format the code and sort the imports
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+dist: $(READY)  ## build the sdist and the wheel into dist/
+	@rm -rf dist build && mkdir dist
+	@$(BIN)/python -c 'from setuptools import build_meta as b; b.build_sdist("dist"); b.build_wheel("dist")' > /dev/null
+	@rm -rf build && ls dist
 
 clean:  ## remove the environment, caches and generated tables
 	@rm -rf $(VENV) $(DATA) bench/.peers build dist .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \

@@ -1,12 +1,14 @@
-"""Every error Morrow raises on purpose: one tree under `MorrowError`.
+"""The errors that Morrow raises on purpose: one tree under `MorrowError`.
 
-Five branches answer five different questions of a caller:
+The seven branches differ in what a caller should do:
 
 * `CorruptFile`      - the bytes of the table are not what the format says: restore or repair the file.
 * `Unsupported`      - the table is fine, Morrow does not handle it (an option, type, engine, version).
-* `CommitConflict`   - somebody else committed first: re-read and retry.
+* `CommitConflict`   - somebody else committed first, and it could not be settled: nothing was committed, do it again.
 * `NotFound`         - a table, snapshot, tag, branch, column or file that is not there.
-* `InvalidArgument`  - the call is wrong: nothing was read or written.
+* `InvalidArgument`  - the call or its data are wrong: nothing was read or written.
+* `StorageError`     - the disk or object store refused (permission, space, network): see to that, then try again.
+* `UnsafePath`       - metadata leads outside of the table: trust the folder by `allowed_roots`, or do not read it.
 
 Each message says what is wrong, where (table, file, option), and what to do.
 """
@@ -15,17 +17,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from morrow.engine.telling import shown
+
 
 class MorrowError(Exception):
-    """Base of every error that Morrow raises on purpose. They pickle, so that they come back from worker processes."""
+    """The base of every error that Morrow raises on purpose. Errors pickle, so that worker processes can return them.
+
+    Their text holds no known secrets and no characters that control a terminal: see `shown`.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(shown(arg) if isinstance(arg, str) else arg for arg in args))
+
+    def add_note(self, note: str, /) -> None:
+        super().add_note(shown(note))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By message and members, whatever the constructor takes.
+        # Restores by message and members, whatever the constructor takes.
         return _restored, (type(self), self.args, self.__dict__)
 
 
 def _restored(kind: type[MorrowError], arguments: tuple[Any, ...], members: dict[str, Any]) -> MorrowError:
     error = kind.__new__(kind, *arguments)
+    error.args = arguments
     error.__dict__.update(members)
     return error
 
@@ -52,47 +66,47 @@ class Unsupported(MorrowError):
 
 
 class CommitConflict(MorrowError):
-    """A commit lost against a concurrent one; nothing of it is visible."""
+    """A conflict with another commit that cannot be reconciled; nothing of this commit is visible."""
 
 
 class InvalidArgument(MorrowError, ValueError):
-    """The call itself is wrong: an unknown column, a filter that does not parse, a bad option value."""
+    """A wrong call: an unknown column, a filter that does not parse, a bad option value."""
 
 
 class AlreadyExists(InvalidArgument):
-    """A database, table or column of this name is there already; it was not touched."""
+    """A database, table or column of this name that exists already; it was not touched."""
 
 
 class StorageError(MorrowError, OSError):
-    """The file system or object store answered with an error that is not "no such file"."""
+    """An error of the file system or object store other than "no such file"."""
 
 
 class UnclearOutcome(StorageError):
-    """Whether a file was created is not known: the store gave no answer, or one that does not tell.
+    """A create whose outcome is unknown: the store gave no answer, or one that does not tell.
 
-    The file may be there now or turn up later. Look for it: one's own file that is there was created (call
-    `FileStore.sync` on it before acknowledging anything); another's, or none, was not.
+    The file may exist now or turn up later. Look for it: a file with the caller's own content was created (call
+    `FileStore.sync` on it before acknowledging anything); if it has other content or is absent, it was not.
     """
 
 
 class UnsafePath(MorrowError):
-    """A file name in metadata would lead outside the table; nothing was opened."""
+    """A path in metadata, or a link, that leads outside of the table; nothing was opened, written or removed there."""
 
 
 class NotFound(MorrowError, LookupError):
-    """Something named by the caller or by metadata is not there."""
+    """Something named by the caller or by metadata that does not exist."""
 
 
 class TableNotFound(NotFound):
-    """No folder, or a folder without a Paimon schema."""
+    """A missing folder, or a folder without a Paimon schema."""
 
 
 class DatabaseNotFound(NotFound):
-    """No such database folder in the warehouse."""
+    """A database without a folder in the warehouse."""
 
 
 class FileMissing(NotFound):
-    """A file that metadata names is not in the store."""
+    """A file that metadata names and the store does not have."""
 
     def __init__(
         self, path: str, *, hint: str = "the snapshot may have expired while it was read; open the table again"
@@ -102,20 +116,20 @@ class FileMissing(NotFound):
 
 
 class SnapshotNotFound(NotFound):
-    """No snapshot has this id, or none is at or before this time."""
+    """A snapshot id that does not exist, or a time with no snapshot at or before it."""
 
 
 class SnapshotExpired(SnapshotNotFound):
-    """The snapshot existed once; expiry removed it and no tag keeps it."""
+    """A snapshot that existed once; expiry, a rollback or the deletion of its tag removed it, and no tag keeps it."""
 
 
 class TagNotFound(NotFound):
-    """No tag of this name."""
+    """A tag name that does not exist."""
 
 
 class BranchNotFound(NotFound):
-    """No branch of this name."""
+    """A branch name that does not exist."""
 
 
 class ColumnNotFound(NotFound, InvalidArgument):
-    """A column that the schema read does not have."""
+    """A column that is not in the schema read."""

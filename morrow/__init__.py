@@ -1,10 +1,10 @@
-"""Morrow reads Apache Paimon tables as vectorised Arrow, Polars and DuckDB queries.
+"""Morrow reads and writes Apache Paimon tables, with Arrow, Polars, DuckDB and Spark.
 
     import morrow
     t = morrow.open("warehouse/db.db/orders")
     t.scan(columns=["id", "amount"], filter="amount > 10", as_of="2024-05-14").to_polars()
 
-Polars, DuckDB, pandas and Spark are imported when they are first used, never by ``import morrow``.
+Polars, DuckDB, pandas and Spark are imported on first use, never by ``import morrow``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ _HOMES = {
     "open": "morrow.session",
     "sql": "morrow.catalog",
 }
-_MODULES = {"duckdb": "morrow.duckdb", "errors": "morrow.engine.errors", "spark": "morrow.spark"}
+_MODULES = {
+    "duckdb": "morrow.duckdb",
+    "errors": "morrow.engine.errors",
+    "secrets": "morrow.secrets",
+    "spark": "morrow.spark",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # PEP 562: the public names load their modules when first touched, so that importing morrow stays quick.
+    # PEP 562: public names load their modules on first use, so that importing morrow stays quick.
     from importlib import import_module
 
     if name in _MODULES:

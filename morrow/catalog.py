@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Unpack
 
 from morrow.engine.catalog.filesystem import SYSTEM_DATABASE, SYSTEM_TABLE_MARK, FilesystemCatalog
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
 from morrow.engine.schema.columns import SchemaLike
 from morrow.engine.schema.creating import new_schema
-from morrow.system import SystemScan, make_catalog_scan
+from morrow.engine.telling import shown
+from morrow.scan import make_scan
+from morrow.session import Verify
+from morrow.system import SystemScan, make_catalog_scan, make_system_scan
 from morrow.table import Table
+from morrow.travelling import travels
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,16 +29,28 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """The tables of one warehouse.
+    """A filesystem catalog: the databases and tables of one warehouse.
 
     cat = morrow.Catalog("warehouse")
     cat.databases(), cat.tables("db"), cat.table("db.orders")
     cat.create_table("db.items", schema="id BIGINT, name STRING", primary_keys=["id"], options={"bucket": 4})
     """
 
-    def __init__(self, warehouse: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> None:
-        store, root = resolve(os.fspath(warehouse), storage_options)
-        self._catalog = FilesystemCatalog(store, root)
+    def __init__(
+        self,
+        warehouse: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        allowed_roots: Roots = (),
+        verify: Verify | None = None,
+    ) -> None:
+        """
+        Args:
+            warehouse: its folder or URL; it need not exist yet.
+            storage_options, allowed_roots, verify: as for `morrow.open`, for all tables.
+        """
+        store, root = resolve(location_of(warehouse, "warehouse"), storage_options, verify)
+        self._catalog = FilesystemCatalog(store, root, given_roots(allowed_roots))
 
     @property
     def warehouse(self) -> str:
@@ -40,15 +58,15 @@ class Catalog:
         return self._catalog.store.url(self._catalog.root)
 
     def databases(self) -> list[str]:
-        """Names of all databases, sorted."""
+        """Returns the names of all databases, sorted."""
         return self._catalog.databases()
 
     def tables(self, database: str) -> list[str]:
-        """Names of the tables of a database, sorted. Raises `DatabaseNotFound`."""
+        """Returns the names of the tables of a database, sorted. Raises `DatabaseNotFound`."""
         return self._catalog.tables(database)
 
     def table(self, name: str, *, branch: str | None = None) -> Table:
-        """The table ``database.table``.
+        """Opens the table ``database.table``.
 
         Raises:
             InvalidArgument: a name without a database. DatabaseNotFound, TableNotFound, BranchNotFound.
@@ -56,37 +74,45 @@ class Catalog:
         metadata = self._catalog.table(name)
         return Table(metadata if branch is None else metadata.on_branch(branch))
 
+    @travels
     def system(
         self,
         name: str,
         columns: Sequence[str] | None = None,
         filter: FilterLike | None = None,
         limit: int | None = None,
-        **at: Any,
+        *,
+        from_snapshot: int | str | None = None,
+        to_snapshot: int | str | None = None,
+        **at: Unpack[TravelArguments],
     ) -> SystemScan:
-        """A read of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
+        """Returns a scan of a system table: ``cat.system("db.orders$snapshots")``, ``cat.system("all_tables")``.
 
         Args:
-            name: ``db.orders$files``, on a branch ``db.orders$branch_dev$files``; or a table about all tables:
-                ``all_tables``, ``all_partitions``, ``all_table_options``, ``catalog_options``, which may be led by
-                ``sys.`` (where Paimon calls the first two ``sys.tables`` and ``sys.partitions``).
+            name: ``db.orders$files``, on a branch ``db.orders$branch_dev$files``; or a system table of the catalog:
+                ``all_tables``, ``all_partitions``, ``all_table_options``, ``catalog_options``, optionally prefixed by
+                ``sys.`` (Paimon's names of the first two are ``sys.tables`` and ``sys.partitions``).
             columns, filter, limit: as for `Table.scan`.
-            at: for system tables of a table, what `Table.system` takes besides: ``as_of``, ``snapshot``, ``tag``, ...
+            from_snapshot, to_snapshot, as_of, snapshot, tag, timestamp, watermark, version, branch: for system tables
+                of a table, as for `Table.system`.
 
         Raises:
-            DatabaseNotFound, TableNotFound, BranchNotFound: there is nothing of this name.
+            DatabaseNotFound, TableNotFound, BranchNotFound: nothing has this name.
             InvalidArgument, ColumnNotFound, ...: as `Table.system`.
         """
         if not isinstance(name, str):
             raise InvalidArgument(f"the name of a system table is text such as 'db.orders$files', not {name!r}")
         if SYSTEM_TABLE_MARK not in name:
-            if at:
-                raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(at)}")
+            past = {**at, "from_snapshot": from_snapshot, "to_snapshot": to_snapshot}
+            if given := [argument for argument, value in past.items() if value is not None]:
+                raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(given)}")
             return make_catalog_scan(self._catalog, name, columns=columns, filter=filter, limit=limit)
         found = object_name(name)
         if found.system is None:
             raise InvalidArgument(f"{name!r} is a table, not a system table: use Catalog.table")
-        return self.table(found.table, branch=found.branch).system(found.system, columns, filter, limit, **at)
+        return self.table(found.table, branch=found.branch).system(
+            found.system, columns, filter, limit, from_snapshot=from_snapshot, to_snapshot=to_snapshot, **at
+        )
 
     def sql(
         self,
@@ -95,7 +121,7 @@ class Catalog:
         database: str | None = None,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """A query over the tables of this catalog, as a DuckDB relation: columns and filters reach the files.
+        """Runs a query over the tables of this catalog as a DuckDB relation; its columns and filters reach the files.
 
         cat.sql("SELECT count(*) FROM db.orders VERSION AS OF 'v1' AS o JOIN db.items USING (item)").fetchall()
 
@@ -105,28 +131,36 @@ class Catalog:
           ``'snapshot.<id>'`` or ``'watermark-<millis>'``; tags come first.
         - ``TIMESTAMP AS OF`` (or ``FOR TIMESTAMP AS OF``, ``FOR SYSTEM_TIME AS OF``): ISO text, seconds since 1970 as a
           number (Spark's unit), or an expression of constants; what has no time zone is in UTC.
+        - ``/*+ OPTIONS('scan.snapshot-id' = '3') */``, or another ``scan.*`` option of time travel; other options are
+          refused.
 
         Branches and system tables are quoted names: ``db."orders$branch_dev"``, ``db."orders$snapshots"``,
         ``sys.all_tables``.
 
         Args:
-            database: that of names without one. Without it these are tables and views of the connection.
+            database: the database of unqualified names; None: they are tables and views of the connection.
             connection: DuckDB's default connection when None.
 
         Raises:
-            InvalidArgument: no query, or one that DuckDB does not understand.
+            InvalidArgument: not a query, or one that DuckDB does not understand.
             DatabaseNotFound, TableNotFound, BranchNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound.
         """
         from morrow import querying
 
         return querying.run(query, self._dataset, self.databases(), database=database, connection=connection)
 
-    def _dataset(self, name: str, travel: Mapping[str, Any]) -> PaimonDataset:
-        """What a query scans for ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
+    def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
+        """Returns the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
         parts = object_name(name)
-        if parts.system is not None or name.startswith(f"{SYSTEM_DATABASE}."):
-            return self.system(name, **travel).dataset()
-        return self.table(parts.table, branch=parts.branch).dataset(**travel)
+        if parts.system is None and name.startswith(f"{SYSTEM_DATABASE}."):
+            if travel != NOW:
+                raise InvalidArgument(f"{name}: the tables about all tables have no past")
+            return self.system(name).dataset()
+        metadata = self._catalog.table(parts.table)
+        travel = replace(travel, branch=parts.branch)
+        if parts.system is not None:
+            return make_system_scan(metadata, parts.system, travel=travel).dataset()
+        return make_scan(metadata, travel=travel).dataset()
 
     def create_table(
         self,
@@ -140,22 +174,22 @@ class Catalog:
         defaults: Mapping[str, object] | None = None,
         ignore_if_exists: bool = False,
     ) -> Table:
-        """Make the table ``database.table``, and its database if it is not there.
+        """Creates the table ``database.table``, and its database if it does not exist.
 
         Args:
             schema: the columns: a pyarrow or Polars schema (or anything that exports one: a frame, a relation), SQL
                 (``"id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y'"``), or a mapping of names to types in SQL
                 or pyarrow. Comments of Arrow fields are their metadata ``comment``.
-            primary_keys: columns whose values tell rows apart; they become NOT NULL. None of them: an append table.
+            primary_keys: the primary key columns, which become NOT NULL; empty: an append table.
             partition_keys: columns whose values become folders.
-            options: table options of Paimon, checked as Java checks them; numbers and booleans are taken.
-            comment: what the table is for.
+            options: Paimon's table options, checked as Java checks them; values may be numbers and booleans.
+            comment: the table's comment.
             defaults: column name -> the value for rows that do not give one.
-            ignore_if_exists: give the table that is there, whatever its schema.
+            ignore_if_exists: return the existing table, whatever its schema.
 
         Raises:
-            AlreadyExists: there is a table of this name.
-            InvalidArgument, ColumnNotFound: a name, column, key or option that cannot be; nothing was made.
+            AlreadyExists: the table exists.
+            InvalidArgument, ColumnNotFound: an invalid name, column, key or option; nothing was made.
             Unsupported: a type or option that Morrow does not handle.
         """
         place = self._catalog.place_of(name)
@@ -178,36 +212,40 @@ class Catalog:
             raise
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Remove a table with all its files. Raises `DatabaseNotFound`, `TableNotFound`."""
+        """Drops a table with all its files, except those outside of its folder or behind links.
+
+        Raises:
+            DatabaseNotFound, TableNotFound. UnsafePath: a link above the table leads out of the warehouse.
+        """
         self._catalog.drop_table(name, ignore_if_not_exists=ignore_if_not_exists)
 
     def rename_table(self, name: str, new_name: str) -> Table:
-        """Give a table another name, here or in another database; both are ``database.table``.
+        """Renames a table, also into another database; both names are ``database.table``.
 
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists.
-            Unsupported: in object stores, where it would be many steps that others see.
+            Unsupported: in object stores, where a rename is many steps that others would see.
         """
         return Table(self._catalog.rename_table(name, new_name))
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Make a database. Raises `AlreadyExists`, `InvalidArgument`."""
+        """Creates a database. Raises `AlreadyExists`, `InvalidArgument`."""
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Remove a database, with `cascade` its tables too.
+        """Drops a database; with `cascade` its tables too.
 
         Raises:
-            DatabaseNotFound. InvalidArgument: it holds tables, and `cascade` was not given.
+            DatabaseNotFound. InvalidArgument: it holds tables, and `cascade` is false.
         """
         self._catalog.drop_database(name, cascade=cascade, ignore_if_not_exists=ignore_if_not_exists)
 
     def rename_database(self, name: str, new_name: str) -> None:
-        """Give a database another name, at once with its tables. Raises as `rename_table`."""
+        """Renames a database with its tables, atomically. Raises as `rename_table`."""
         self._catalog.rename_database(name, new_name)
 
     def __repr__(self) -> str:
-        return f"Catalog({self.warehouse!r})"
+        return f"Catalog({shown(self.warehouse)!r})"
 
 
 def sql(
@@ -217,6 +255,6 @@ def sql(
     database: str | None = None,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """A query over the tables of a catalog, or of the catalog in a warehouse folder; see `Catalog.sql`."""
+    """Runs a query over the tables of a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
     found = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
     return found.sql(query, database=database, connection=connection)

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.schema import ROWKIND
+from morrow.engine.format.schema import ROWKIND, refuse_system_names
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import id_at, oldest_change, snapshot_or_changelog, snapshots_between
 from morrow.engine.plan.changes import ROWKIND_FIELD, ChangesMode, ChangesRequest
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.time_travel import Time, Travel, resolve, to_millis
+from morrow.engine.telling import shown
+from morrow.rows import Rows
 from morrow.scan import checked_columns, checked_rows
 
 if TYPE_CHECKING:
-    import duckdb
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
 
@@ -28,11 +28,11 @@ Mode = Literal["auto", "delta", "changelog", "diff"]
 FIRST_SNAPSHOT = 1
 
 
-class Changes:
-    """Rows led by the column ``rowkind``: +I, -U, +U or -D.
+class Changes(Rows):
+    """Changed rows, led by the column ``rowkind``: +I, -U, +U or -D.
 
-    They come in the order of their snapshots, within a snapshot bucket by bucket. `snapshot` is the last one they take
-    in (None for a table without snapshots), `is_full` says that they are all rows of it, as insertions.
+    Rows are in the order of their snapshots, within a snapshot bucket by bucket. `snapshot` is the last snapshot
+    included (None for a table without snapshots); `is_full`: these are all rows of it, as insertions.
     """
 
     def __init__(
@@ -57,77 +57,66 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no file to read; without one there are no changes."""
+        """Whether there is no file to read, and so no change."""
         return not self._parts
+
+    @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns of the rows, ``rowkind`` first, in their Paimon types."""
+        return (ROWKIND_FIELD, *self._fields)
+
+    @property
+    def title(self) -> str:
+        """The table's path."""
+        return self._metadata.where
 
     @property
     def _fields(self) -> tuple[DataField, ...]:
         return tuple(self._request.schema.by_name[name] for name in self._request.columns)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows."""
-        from morrow.engine.format.types import arrow_schema
-
-        return arrow_schema((ROWKIND_FIELD, *self._fields))
-
     def to_polars(self) -> pl.DataFrame:
-        """All changes as a Polars DataFrame."""
+        """Returns all changes as a Polars DataFrame."""
         from morrow.readers import changes
 
         return changes.to_polars(self._parts, self._fields, self._metadata.store)
 
     def to_arrow(self) -> pa.Table:
-        """All changes as an Arrow table with exactly `schema`."""
+        """Returns all changes as an Arrow table with exactly `schema`."""
         from morrow.readers import changes
 
         return changes.to_arrow(self._parts, self._fields, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Changes as record batches, in bounded memory (but for differences of snapshots, which are held whole)."""
+        """Yields changes as record batches, in bounded memory (mode ``diff`` holds all its changes)."""
         from morrow.readers import changes, execute
 
         rows = checked_rows(batch_rows) or execute.BATCH_ROWS
         return changes.to_batches(self._parts, self._fields, self._metadata.store, rows)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """`to_batches` as an Arrow record batch reader."""
+        """Returns `to_batches` as an Arrow record batch reader."""
         from morrow.readers import changes, execute
 
         rows = checked_rows(batch_rows) or execute.BATCH_ROWS
         return changes.batch_reader(self._parts, self._fields, self._metadata.store, rows)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """All changes as a pandas DataFrame of Arrow-backed columns."""
-        import pandas as pd
-
-        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
-
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
-        from morrow.readers import duckdb_relation
-
-        return duckdb_relation.relation(self.to_arrow(), connection)
-
     def count(self) -> int:
-        """The number of changes."""
+        """Returns the number of changes."""
         return sum(batch.num_rows for batch in self.to_batches())
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         what = "all rows" if self.is_full else "changes"
-        return f"Changes({self._metadata.where!r}, {what} of snapshot {self.snapshot_id})"
+        return shown(f"Changes({self._metadata.where!r}, {what} of snapshot {self.snapshot_id})")
 
 
 def make_request(metadata: TableMetadata, columns: Sequence[str] | None, filter: FilterLike | None) -> ChangesRequest:
-    """Check columns and filter against the newest schema, which changes are read with.
+    """Checks columns and filter against the newest schema, in which changes are read.
 
     Raises:
         ColumnNotFound, InvalidArgument: the call is wrong, or a column has the name of the row kind.
     """
     schema = metadata.latest_schema()
+    refuse_system_names(schema, metadata.where)
     names = tuple(schema.by_name) if columns is None else checked_columns(columns)
     if ROWKIND in names:
         raise InvalidArgument(
@@ -152,7 +141,7 @@ def make_changes(
     from_timestamp: Time | None,
     to_timestamp: Time | None,
 ) -> Changes:
-    """See `Table.changes`."""
+    """Plans the changes between two snapshots; see `Table.changes`."""
     request = make_request(metadata, columns, filter)
     try:
         asked = ChangesMode(mode)
@@ -162,8 +151,8 @@ def make_changes(
     _only_one(from_snapshot=from_snapshot, from_timestamp=from_timestamp)
     _only_one(to_snapshot=to_snapshot, to_timestamp=to_timestamp)
     tags = isinstance(from_snapshot, str) or isinstance(to_snapshot, str)
-    resolved = planned.mode_of(metadata, request, asked, tags=tags)
-    changelogs = resolved is not ChangesMode.DIFF and planned.in_changelogs(metadata, request, resolved)
+    resolved = planned.mode_of(request, asked, tags=tags)
+    changelogs = resolved is not ChangesMode.DIFF and planned.in_changelogs(request, resolved)
     end = _end(metadata, to_snapshot, to_timestamp, changelogs=changelogs)
     if end is None:
         return Changes(metadata, request, (), None)
@@ -187,8 +176,8 @@ def _only_one(**given: object) -> None:
 def start_of(
     metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool = False
 ) -> int:
-    """The snapshot after which changes begin; one before the oldest for all there are, with `changelogs` those too that
-    have outlived their snapshots.
+    """Returns the id of the snapshot after which changes begin. Without snapshot and timestamp it is one before the
+    oldest; `changelogs` includes changelogs that have outlived their snapshots.
     """
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot.id
@@ -203,7 +192,7 @@ def start_of(
 def _end(
     metadata: TableMetadata, snapshot: int | str | None, timestamp: Time | None, *, changelogs: bool
 ) -> Snapshot | None:
-    """The last snapshot of the changes: the newest where none is named; None when there is none so old."""
+    """Returns the last snapshot of the changes: the newest by default; None when none is old enough."""
     if isinstance(snapshot, str):
         return metadata.tag(snapshot).snapshot
     if snapshot is None and timestamp is None:

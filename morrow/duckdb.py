@@ -5,58 +5,81 @@ con.sql("SELECT * FROM paimon_scan('warehouse/db.db/orders', as_of := 'v1') WHER
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
+from morrow.engine.arguments import text
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.resolve import Roots, check_verify, given_roots
+from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.readers.dataset import PaimonDataset
-from morrow.readers.duckdb_relation import ScanFunction
+from morrow.readers.duckdb_relation import ScanFunction, checked_connection
+from morrow.scan import make_scan
+from morrow.system import make_system_scan
 
 if TYPE_CHECKING:
     import duckdb
 
+    from morrow.session import Verify
 
-def install(connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
-    """Make ``paimon_scan`` known to `connection` (DuckDB's default connection when None), and return it.
+NUMBERS = {"snapshot": ("[0-9]+", "snapshot id"), "watermark": ("-?[0-9]+", "number of milliseconds")}
 
-    ``paimon_scan(path, as_of := NULL, snapshot := NULL, tag := NULL, timestamp := NULL, version := NULL,
-    branch := NULL)`` is a table: columns and filters of the query reach the files. ``version`` is the name of a tag, a
-    snapshot id, ``snapshot.<id>`` or ``watermark-<millis>``; ``as_of`` is any of them, or a time. The path may end with
-    the name of a branch or system table: ``'warehouse/db.db/orders$snapshots'``, ``'...$branch_dev$files'``.
+
+def install(
+    connection: duckdb.DuckDBPyConnection | None = None, *, allowed_roots: Roots = (), verify: Verify | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Registers ``paimon_scan`` on `connection` (DuckDB's default connection when None), and returns the connection.
+
+    ``paimon_scan(path, as_of := NULL, snapshot := NULL, tag := NULL, timestamp := NULL, watermark := NULL,
+    version := NULL, branch := NULL)`` is a table: columns and filters of the query reach the files. ``version`` is the
+    name of a tag, a snapshot id, ``snapshot.<id>`` or ``watermark-<millis>``; ``as_of`` is any of them, or a time. The
+    path may end with the name of a branch or system table: ``'warehouse/db.db/orders$snapshots'``,
+    ``'...$branch_dev$files'``.
+
+    Args:
+        allowed_roots, verify: as for `morrow.open`, for all tables. Installing again replaces them.
+
+    Raises:
+        InvalidArgument: not a connection; an unknown `verify`; `allowed_roots` that are no folders or URLs.
     """
-    import duckdb
-
-    connection = connection or duckdb.default_connection()
-    ScanFunction(open_dataset).install(connection)
+    connection = checked_connection(connection)
+    check_verify(verify)
+    opening = partial(open_dataset, allowed_roots=given_roots(allowed_roots), verify=verify)
+    ScanFunction(opening).install(connection)
     return connection
 
 
 def open_dataset(
-    path: str,
-    as_of: str | None = None,
-    snapshot: str | None = None,
-    tag: str | None = None,
-    timestamp: str | None = None,
-    branch: str | None = None,
-    version: str | None = None,
+    path: str, given: Mapping[str, str], *, allowed_roots: Roots = (), verify: Verify | None = None
 ) -> PaimonDataset:
-    """The dataset of a ``paimon_scan`` call; all arguments arrive as text.
+    """Returns the dataset of a ``paimon_scan`` call, whose arguments are all text.
 
     Raises:
-        InvalidArgument: `snapshot` is no number; and whatever opening and planning raise.
+        InvalidArgument: an argument is no number where one is needed. Others as opening and planning.
     """
     from morrow.session import open as open_table
 
-    if snapshot is not None and not (snapshot.isascii() and snapshot.isdigit()):
-        raise InvalidArgument(f"snapshot := {snapshot!r} is no snapshot id")
-    number = None if snapshot is None else int(snapshot)
-    if as_of is not None and version is not None:
-        raise InvalidArgument("give only one of as_of, version")
-    as_of = as_of if version is None else version  # both are text here, and that is a version
+    text(path, "the path of paimon_scan")
+    for argument, value in given.items():
+        text(value, f"{argument} of paimon_scan")
+    travel = travel_of(**cast("TravelArguments", {name: _value(name, value) for name, value in given.items()}))
     name = object_name(path)
-    if branch is not None and name.branch is not None:
-        raise InvalidArgument(f"branch := {branch!r}, but the path names the branch {name.branch!r}")
-    table = open_table(name.table, branch=branch or name.branch)
+    if travel.branch is not None and name.branch is not None:
+        raise InvalidArgument(f"branch := {travel.branch!r}, but the path names the branch {name.branch!r}")
+    table = open_table(name.table, branch=name.branch, allowed_roots=allowed_roots, verify=verify)
+    metadata = table._metadata
     if name.system is None:
-        return table.dataset(as_of=as_of, snapshot=number, tag=tag, timestamp=timestamp)
-    return table.system(name.system, as_of=as_of, snapshot=number, tag=tag, timestamp=timestamp).dataset()
+        return make_scan(metadata, travel=travel).dataset()
+    return make_system_scan(metadata, name.system, travel=travel).dataset()
+
+
+def _value(argument: str, value: str) -> int | str:
+    if argument not in NUMBERS:
+        return value
+    pattern, meaning = NUMBERS[argument]
+    if not re.fullmatch(pattern, value):
+        raise InvalidArgument(f"{argument} := {value!r} is no {meaning}")
+    return int(value)

@@ -1,4 +1,4 @@
-"""What a table has been: its snapshots, readable in notebooks."""
+"""Snapshot lists that print as tables, also in notebooks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import html
 from collections.abc import Iterable, Sequence
 
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.telling import one_line
 
 
 class SnapshotList(list[Snapshot]):
-    """Snapshots, oldest first, with a readable form in notebooks."""
+    """Snapshots, oldest first, which print as a table (HTML in notebooks)."""
 
     HEADERS = ("id", "time", "kind", "schema", "records", "added")
 
@@ -27,7 +28,7 @@ class SnapshotList(list[Snapshot]):
         ]
 
     def __repr__(self) -> str:
-        rows = [self.HEADERS, *self._rows()]
+        rows = [self.HEADERS, *(tuple(map(one_line, row)) for row in self._rows())]
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.HEADERS))]
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
@@ -36,7 +37,7 @@ class SnapshotList(list[Snapshot]):
 
 
 def html_table(headers: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A plain HTML table; every cell is escaped."""
+    """Returns a plain HTML table; every cell is escaped."""
     head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

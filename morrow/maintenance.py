@@ -1,4 +1,4 @@
-"""What keeps a table alive for years: expiry, rollback, and the cleaning of files that nobody needs."""
+"""Table maintenance: expiry, rollback, and the removal of unreferenced files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 Other = TypeVar("Other")
 Age = dt.timedelta | Time
-"""An age (`timedelta`), or a moment as `to_millis` takes them."""
+"""An age (`timedelta`), or a moment in a form that `to_millis` takes."""
 
 
 class Maintenance:
-    """The part of `Table` that removes. What a snapshot, tag, branch or consumer needs is never removed."""
+    """The maintenance methods of `Table`. They never remove what a snapshot, tag, branch or consumer needs."""
 
     _metadata: TableMetadata
 
@@ -36,7 +36,7 @@ class Maintenance:
         older_than: Age | None = None,
         max_deletes: int | None = None,
     ) -> int:
-        """Remove old snapshots, with the files that only they need. Tags, branches and consumers keep theirs.
+        """Expires old snapshots, and removes the files that only they need. Tags, branches and consumers keep theirs.
 
         Args:
             retain_max: snapshots to keep at most; older ones go whatever their age (``snapshot.num-retained.max``).
@@ -44,12 +44,12 @@ class Maintenance:
             older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``).
             max_deletes: snapshots to remove at most in this call (``snapshot.expire.limit``).
 
-            What is not given is as the table's options say; Paimon's defaults are 10 at least, and one hour.
+            Arguments not given default to the table's options; Paimon's defaults are 10 at least, and one hour.
 
-        Returns: how many snapshots were removed.
+        Returns: the number of snapshots removed.
 
         Raises:
-            InvalidArgument: numbers that contradict each other.
+            InvalidArgument: contradictory numbers.
             StorageError: a file could not be deleted; call again.
         """
         from morrow.writers.expiry.snapshots import expire_snapshots
@@ -70,7 +70,7 @@ class Maintenance:
         older_than: Age | None = None,
         max_deletes: int | None = None,
     ) -> int:
-        """Remove old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
+        """Expires old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
         ``changelog.time-retained``). Arguments, result and errors as in `expire_snapshots`.
         """
         from morrow.writers.expiry.changelogs import expire_changelogs
@@ -94,29 +94,29 @@ class Maintenance:
         tag: str | None = None,
         timestamp: Time | None = None,
     ) -> Snapshot:
-        """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need.
+        """Rolls back to an earlier state. Removes later snapshots and tags, with the files that only they need.
 
         Args:
             to: a snapshot id, one of `Table.snapshots`, the name of a tag, or a time, as ``as_of`` in `Table.scan`.
             snapshot, tag, timestamp: the same, one meaning each.
 
-        Returns: the snapshot that is the newest now.
+        Returns: the newest snapshot now.
 
         Raises:
-            InvalidArgument: nothing to roll back to was given, or more than one.
-            SnapshotNotFound, SnapshotExpired, TagNotFound: it is not there; nothing was removed.
+            InvalidArgument: none of the arguments was given, or more than one.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: no such state; nothing was removed.
         """
         from morrow.writers.rollback.rollback import rollback
 
-        travel = travel_of(_id(to), snapshot=_id(snapshot), tag=tag, timestamp=timestamp)
+        travel = travel_of(as_of=_id(to), snapshot=_id(snapshot), tag=tag, timestamp=timestamp)
         if travel.is_latest:
             raise InvalidArgument("say what to roll back to: a snapshot id, the name of a tag, or a time")
-        # An id may have been given again since the snapshot was looked at: then it is this one that is meant, or none.
+        # An id may have been reused since the caller looked: only the very snapshot given is meant.
         given = [value for value in (to, snapshot) if isinstance(value, Snapshot)]
         return rollback(self._metadata, given[0] if given else travel)
 
     def create_tag_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
-        """Tag the first snapshot that was committed at or after a time; see `Tags.create_from_timestamp`."""
+        """Tags the first snapshot committed at or after a time; see `Tags.create_from_timestamp`."""
         from morrow.tags import Tags
 
         return Tags(self._metadata).create_from_timestamp(name, timestamp, time_retained)
@@ -133,16 +133,16 @@ class Maintenance:
         max_expires: int | None = None,
         now: dt.datetime | None = None,
     ) -> list[dict[str, Any]]:
-        """Drop the partitions that are too old. What is not given is as the options ``partition.*`` of the table say.
+        """Drops expired partitions. Arguments not given default to the table's options ``partition.*``.
 
         Args:
             expiration_time: the age, as a `timedelta` or in Paimon's form (``"7 d"``).
-            strategy: ``values-time``, the time that the partition's values tell, or ``update-time``, its last write.
-            timestamp_formatter, timestamp_pattern: how the values tell a time (``yyyyMMdd``, ``$dt $hour:00:00``).
+            strategy: ``values-time``: by the time in the partition's values; ``update-time``: by its last write.
+            timestamp_formatter, timestamp_pattern: the format of times in values (``yyyyMMdd``, ``$dt $hour:00:00``).
             max_expires: partitions to drop at most.
-            now: what ages are counted to; without a zone on this machine's clock. None is now.
+            now: the time at which ages are taken; without a zone on this machine's clock. None: the current time.
 
-        Returns: the partitions dropped, by column.
+        Returns: the partitions dropped, as values by column.
 
         Raises:
             InvalidArgument: no age is known, or the table has no partitions. CommitConflict: as `drop_partition`.
@@ -160,12 +160,12 @@ class Maintenance:
         )
 
     def remove_orphan_files(self, older_than: Age | None = None, dry_run: bool = True) -> OrphanFiles:
-        """Find files that no snapshot, changelog, tag or branch names, as killed writers leave them, and remove them.
+        """Finds and removes orphan files: files of killed writers that no snapshot, changelog, tag or branch names.
 
         Args:
-            older_than: only files that were last changed before this moment, or are of this age (one day if not given):
-                a writer that has not committed yet has younger files. It must be longer than any write takes.
-            dry_run: only tell which they are.
+            older_than: only files last changed before this moment, or of this age (default: one day), since a writer
+                that has not committed yet has younger files. It must be longer than any write takes.
+            dry_run: only list them.
 
         Raises:
             InvalidArgument: a moment that is not past.
@@ -178,9 +178,10 @@ class Maintenance:
         return remove_orphan_files(self._metadata, older_than_millis=epoch_millis(older_than), dry_run=dry_run)
 
     def purge(self, older_than: Age | None = None) -> Purged:
-        """Empty the table for good: rows, branches, tags, consumers, changelogs and old snapshots go with their files.
+        """Empties the table for good: removes rows, branches, tags, consumers, changelogs and old snapshots with their
+        files.
 
-        Schema and options stay, and so do files younger than `older_than` (one day if not given) that nobody names: a
+        Schema and options stay, and so do unreferenced files younger than `older_than` (default: one day), since a
         writer may be about to commit them.
 
         Raises:
@@ -191,7 +192,7 @@ class Maintenance:
         return purge(self._metadata, older_than_millis=epoch_millis(older_than))
 
     def repair(self) -> list[RepairedHint]:
-        """Write the hints LATEST and EARLIEST anew where they are missing or wrong; returns what was changed.
+        """Rewrites the hints LATEST and EARLIEST where they are missing or wrong; returns those changed.
 
         Morrow does not trust them, but Java Paimon fails on a LATEST that is too high.
         """
@@ -211,7 +212,7 @@ def _check_counts(**counts: int | None) -> None:
 
 
 def epoch_millis(age: Age | None) -> int | None:
-    """Epoch milliseconds of a moment, or of now minus an age."""
+    """Returns the epoch milliseconds of a moment, or of now minus an age."""
     if age is None or isinstance(age, int):
         return None if age is None else to_millis(age)
     try:

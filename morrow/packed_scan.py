@@ -1,4 +1,4 @@
-"""Reads of ``$binlog``, and of changes as rows of ``$audit_log`` and ``$binlog``: rows that come as record batches."""
+"""Scans of ``$binlog``, and of changes as ``$audit_log`` and ``$binlog``: rows are produced as record batches only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.format.schema import ROWKIND
 from morrow.engine.format.types import DataField, arrow_schema
+from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
 from morrow.engine.plan.predicate import ALWAYS, conjunction, conjuncts
 from morrow.engine.plan.predicate import columns as columns_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StreamedScan(SystemScan):
-    """Rows that come as record batches and in no other form."""
+    """A system scan whose rows are produced as record batches; the other forms are made of these."""
 
     def to_polars(self) -> pl.DataFrame:
         return self.lazy().collect()
@@ -40,7 +41,7 @@ class StreamedScan(SystemScan):
             for batch in self.narrowed(asked.columns).to_batches(batch_rows):
                 frame = to_frame(batch, asked.shown)
                 frame = frame if predicate is None else frame.filter(predicate)
-                frame = frame if columns is None else frame.select(columns)
+                frame = frame if columns is None else frame.select(cols(columns))
                 yield frame if rows is None else frame.head(rows)
                 rows = None if rows is None else rows - min(rows, frame.height)
                 if rows == 0:
@@ -52,7 +53,7 @@ class StreamedScan(SystemScan):
         return sum(map(len, self.to_batches()))
 
     def _finished(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches without columns that only the filter reads, up to the limit."""
+        """Yields batches without the columns that only the filter reads, up to the limit."""
         left = self._asked.limit
         for rows in batches:
             if left == 0:
@@ -64,7 +65,7 @@ class StreamedScan(SystemScan):
 
 
 class PackedScan(StreamedScan):
-    """Rows of a scan with their values in arrays; what the filter says of plain columns narrows the scan."""
+    """Rows of a scan with their values in arrays; conditions on plain columns narrow the scan."""
 
     def __init__(self, asked: Asked, everything: Scan) -> None:
         super().__init__(asked)
@@ -72,7 +73,7 @@ class PackedScan(StreamedScan):
 
     @cached_property
     def _parts(self) -> tuple[Filter, Filter]:
-        """What the filter says of columns that are not packed, and the rest."""
+        """The filter's conditions on plain columns, which are not arrays, and its other conditions."""
         from morrow.readers.system.binlog import PLAIN
 
         whole, plain = self._asked.filter, frozenset(field.name for field in PLAIN)
@@ -88,7 +89,7 @@ class PackedScan(StreamedScan):
 
     @property
     def _read(self) -> tuple[DataField, ...]:
-        """Output columns, and those that the rest of the filter needs."""
+        """Output columns, and those that the other conditions need."""
         return replace(self._asked, filter=self._parts[1]).read
 
     @cached_property
@@ -99,7 +100,7 @@ class PackedScan(StreamedScan):
 
     @property
     def unpacked(self) -> Scan | None:
-        """The scan whose rows, each value in an array, are those of this one; None if the filter looks into arrays."""
+        """The scan whose rows, with each value in an array, are this scan's; None if the filter looks into arrays."""
         rest = self._parts[1]
         return None if rest.columns or rest.residuals else self._inner
 
@@ -122,7 +123,7 @@ class PackedScan(StreamedScan):
 
 
 class ChangesScan(StreamedScan):
-    """What was done between two snapshots, as rows of ``$audit_log`` or ``$binlog``."""
+    """Changes between two snapshots as rows of ``$audit_log`` or ``$binlog``."""
 
     def __init__(self, asked: Asked, changes: Callable[[Sequence[str]], Changes], *, packed: bool) -> None:
         super().__init__(asked)
@@ -147,7 +148,7 @@ class ChangesScan(StreamedScan):
         if self._packed:
             batches = (packed(rows, read, pairs=True) for rows in with_whole_pairs(batches))
         else:
-            # Of changes, the kind is not nullable; of this table it is.
+            # The row kind is not nullable in changes, but nullable in this table.
             batches = (rows.select([field.name for field in read]).cast(arrow_schema(read)) for rows in batches)
         return self._finished(matching(self._asked.filter, read, batch) for batch in batches)
 

@@ -1,13 +1,14 @@
-"""SQL over the tables of a catalog: the body of ``Catalog.sql`` and ``morrow.sql``.
+"""SQL over the tables of a catalog: the implementation of ``Catalog.sql`` and ``morrow.sql``.
 
-The query is in DuckDB's dialect, with names in backticks too, and with time travel behind a table's name as Spark,
-Flink and Trino write it::
+The dialect is DuckDB's, plus names in backticks and time travel after a table's name in the syntax of Spark, Flink and
+Trino::
 
     SELECT * FROM db.orders VERSION AS OF 'v1' AS o JOIN db.`customers$branch_dev` USING (id)
     SELECT * FROM db.orders FOR SYSTEM_TIME AS OF '2024-05-14 12:00:00'
+    SELECT * FROM db.orders /*+ OPTIONS('scan.snapshot-id' = '3') */
 
-sqlglot parses the text. Each table of the catalog becomes a variable that holds a dataset: DuckDB finds it where the
-query is run from, and the relation keeps it. No name or value of the query is pasted into text.
+sqlglot parses the text. Each table of the catalog becomes a variable that holds a dataset: DuckDB finds it in the frame
+that runs the query, and the relation keeps it. No name or value of the query is pasted into text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
 from morrow.engine.errors import InvalidArgument, TableNotFound
-from morrow.engine.plan.time_travel import to_millis
+from morrow.engine.plan.filter.deep import with_room
+from morrow.engine.plan.time_travel import NOW, Travel, to_millis
+from morrow.hints import hints_in, travel_of_hints
 from morrow.readers.duckdb_relation import handed
 
 if TYPE_CHECKING:
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
 
     from morrow.readers.dataset import PaimonDataset
 
-OpenTable: TypeAlias = Callable[[str, Mapping[str, Any]], "PaimonDataset"]
-"""From ``database.table``, perhaps with ``$``, and the arguments of time travel to what is scanned."""
+OpenTable: TypeAlias = Callable[[str, Travel], "PaimonDataset"]
+"""Maps ``database.table``, perhaps with ``$``, and the state to read to the dataset to scan."""
 Node: TypeAlias = Any
 """A node of sqlglot's tree; its base class changed between versions."""
 
@@ -42,11 +45,11 @@ NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
 MILLIS_PER_SECOND = 1000
 
 RUN = compile("morrow_connection.sql(morrow_query)", "<query>", "eval")
-"""DuckDB looks for variables in the frame that calls it, and so only finds those that this is evaluated with."""
+"""DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
 
 
 class Dialect(DuckDB):
-    """DuckDB's SQL with the quotes and the time travel of Spark, Flink and Trino."""
+    """DuckDB's SQL with the backticks and time travel of Spark, Flink and Trino."""
 
     class Tokenizer(DuckDB.Tokenizer):
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - the form sqlglot's tokenizer reads
@@ -66,11 +69,12 @@ def run(
     database: str | None,
     connection: duckdb.DuckDBPyConnection | None,
 ) -> duckdb.DuckDBPyRelation:
-    """The result of `query` as a relation; see `Catalog.sql`."""
+    """Runs `query` as a relation; see `Catalog.sql`."""
     import duckdb
 
     connection = connection or duckdb.default_connection()
     tree = _parsed(query)
+    _check_hints(query, tree)
     variables: dict[str, object] = {}
     for table in list(tree.find_all(exp.Table)):
         name = _name_in_catalog(table, databases, database, connection)
@@ -78,19 +82,20 @@ def run(
             _check_no_travel(table)
             continue
         variable = f"morrow_{uuid.uuid4().hex}"
-        variables[variable] = handed(open_table(name, travel_arguments(table.args.get("version"))))
+        variables[variable] = handed(open_table(name, _travel(table, name)))
         _replace(table, variable)
     if not variables:
         return _result(connection, query, {})
     _qualify_less(tree)
-    return _result(connection, tree.sql(dialect=DuckDB), variables)
+    return _result(connection, with_room(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables)
 
 
 def _parsed(query: str) -> Node:
     if not isinstance(query, str):
         raise InvalidArgument(f"a query must be text, not {query!r}")
     try:
-        statements = [statement for statement in sqlglot.parse(query, dialect=Dialect) if statement is not None]
+        parsed = with_room(lambda: sqlglot.parse(query, dialect=Dialect), query, "the query")
+        statements = [statement for statement in parsed if statement is not None]
     except SqlglotError as error:
         raise InvalidArgument(f"the query does not parse: {str(error).splitlines()[0]}") from error
     if len(statements) != 1:
@@ -106,7 +111,7 @@ def _parsed(query: str) -> Node:
 def _name_in_catalog(
     table: Node, databases: Sequence[str], database: str | None, connection: duckdb.DuckDBPyConnection
 ) -> str | None:
-    """``database.table`` for what the catalog has to know; None for common table expressions and what is DuckDB's.
+    """Returns ``database.table`` of a table of the catalog; None for common table expressions and DuckDB's own tables.
 
     Names of two parts are the catalog's, unless only DuckDB has such a schema. Names of one part are the catalog's when
     there is a default `database`.
@@ -128,7 +133,7 @@ def _has_schema(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
 
 
 def _is_common(table: Node) -> bool:
-    """Whether a WITH around the table defines its name."""
+    """Returns whether a WITH around the table defines its name."""
     node = table.parent
     while node is not None:
         if any(table.name.lower() == each.alias.lower() for each in getattr(node, "ctes", ())):
@@ -138,13 +143,13 @@ def _is_common(table: Node) -> bool:
 
 
 def _check_no_travel(table: Node) -> None:
-    if table.args.get("version") is not None:
+    if table.args.get("version") is not None or hints_in(_comments(table)):
         name = table.this.sql(dialect=DuckDB)
         raise TableNotFound(f"the query: only tables of the catalog, written database.table, have a past; not {name}")
 
 
 def _replace(table: Node, variable: str) -> None:
-    """Let the table be a variable, under its own name or the alias that it has."""
+    """Replaces the table by a variable, which keeps its alias or else its name."""
     if not table.alias and not isinstance(table.parent, (exp.Summarize, exp.Describe)):
         table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
     table.set("this", exp.to_identifier(variable, quoted=True))
@@ -153,7 +158,7 @@ def _replace(table: Node, variable: str) -> None:
 
 
 def _qualify_less(tree: Node) -> None:
-    """Columns that are led by database and table (``db.orders.id``) by the table only."""
+    """Drops the database from columns qualified by database and table (``db.orders.id``)."""
     for column in tree.find_all(exp.Column):
         if column.args.get("db") is not None and column.args.get("catalog") is None:
             column.set("db", None)
@@ -162,40 +167,66 @@ def _qualify_less(tree: Node) -> None:
 # Time travel
 
 
-def travel_arguments(version: Node | None) -> dict[str, Any]:
-    """The arguments of a scan for what stands behind a table's name.
+def _check_hints(query: str, tree: Node) -> None:
+    """Checks that every hint of the text follows a table: the parser drops comments elsewhere."""
+    if "/*+" not in query:
+        return
+    written = sum(len(hints_in(token.comments)) for token in Dialect().tokenize(query))
+    known = sum(len(hints_in(_comments(table))) for table in tree.find_all(exp.Table))
+    if written != known:
+        raise InvalidArgument("the query: a hint /*+ OPTIONS(...) */ belongs behind the name of its table")
+
+
+def _comments(table: Node) -> list[str]:
+    """Returns the comments after a table's name, its alias or its AS OF clause."""
+    parts = (table.args.get("alias"), table.args.get("version"))
+    nodes = [table, table.this, *(node for part in parts if part is not None for node in part.walk())]
+    return [comment for node in nodes for comment in node.comments or ()]
+
+
+def _travel(table: Node, name: str) -> Travel:
+    """Returns the state of a table that a clause or a hint after its name asks for."""
+    asked = travel_of_clause(table.args.get("version"))
+    hinted = travel_of_hints(hints_in(_comments(table)), name)
+    if NOW not in (asked, hinted):
+        raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
+    return hinted if asked == NOW else asked
+
+
+def travel_of_clause(version: Node | None) -> Travel:
+    """Returns the state of a table that a clause ``VERSION | TIMESTAMP AS OF`` asks for.
 
     Raises:
-        InvalidArgument: a form of time travel that is not ``AS OF``, or a value that is none.
+        InvalidArgument: a form of time travel that is not ``AS OF``, or an invalid value.
     """
     if version is None:
-        return {}
+        return NOW
     if version.args["kind"] != "AS OF":
         raise InvalidArgument(f"time travel by {version.args['kind']}: write AS OF (changes are read by Table.changes)")
     value = version.expression
     return {"VERSION": _version, "TIMESTAMP": _timestamp}[version.name](value)
 
 
-def _version(value: Node) -> dict[str, Any]:
-    """The name of a tag, an id, ``snapshot.<id>`` or ``watermark-<millis>``, as text; an id as a number too."""
+def _version(value: Node) -> Travel:
+    """Parses the name of a tag, an id, ``snapshot.<id>`` or ``watermark-<millis>`` as text, or an id as a number."""
     if not isinstance(value, exp.Literal) or not (value.is_string or value.is_int):
         raise InvalidArgument(f"VERSION AS OF takes a text or the id of a snapshot, not {value.sql(dialect=DuckDB)}")
-    return {"as_of": value.name}
+    return Travel(version=value.name)
 
 
-def _timestamp(value: Node) -> dict[str, Any]:
-    """ISO text, seconds since 1970 as a number, or an expression of constants; what has no zone is in UTC."""
+def _timestamp(value: Node) -> Travel:
+    """Parses ISO text, seconds since 1970 as a number, or an expression of constants; times without a zone are UTC."""
     if isinstance(value, exp.Literal) and not value.is_string:
-        return {"timestamp": int(Decimal(value.name) * MILLIS_PER_SECOND // 1)}
+        return Travel(millis=int(Decimal(value.name) * MILLIS_PER_SECOND // 1))
     if isinstance(value, exp.Literal):
         if value.name.strip().isdecimal():
             raise InvalidArgument(f"TIMESTAMP AS OF {value.name!r}: write seconds since 1970 as a number, unquoted")
-        return {"timestamp": to_millis(value.name)}
-    return {"timestamp": _evaluated(value)}
+        return Travel(millis=to_millis(value.name))
+    return Travel(millis=_evaluated(value))
 
 
 def _evaluated(value: Node) -> int:
-    """Epoch milliseconds of an expression, by a DuckDB that has no tables and no files."""
+    """Evaluates an expression to epoch milliseconds, in a DuckDB without tables and file access."""
     import duckdb
 
     text = value.sql(dialect=DuckDB)

@@ -1,4 +1,4 @@
-"""What users do to the rows of a table; each call is one commit."""
+"""Operations on the rows of a table; each call is one commit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class RowOperations:
-    """The part of `Table` that writes. Writers are imported when they are first used."""
+    """The writing methods of `Table`. Writers are imported on first use."""
 
     _metadata: TableMetadata
 
     def append(
         self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
     ) -> Snapshot | None:
-        """Add rows, in one commit. In a table with a primary key this is `upsert`.
+        """Appends rows, in one commit. In a table with a primary key this is `upsert`.
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
                 LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
             kinds: see `Writer.write`.
-            properties: kept in the snapshot.
+            properties: stored in the snapshot.
 
         Returns: the last snapshot created, None when there were no rows.
 
@@ -43,8 +43,8 @@ class RowOperations:
     def upsert(
         self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
     ) -> Snapshot | None:
-        """Put rows into a table with a primary key, in one commit: rows of a new key are added, others are merged with
-        those of the same key as the merge engine says (by default they replace them). Arguments as in `append`.
+        """Upserts rows into a table with a primary key, in one commit: inserts rows with new keys, and merges others
+        with the row of their key by the merge engine (by default they replace it). Arguments and result as in `append`.
 
         Raises:
             InvalidArgument: the table has no primary key. Others as `append`.
@@ -54,19 +54,19 @@ class RowOperations:
         return upsert(self._target(), data, kinds, properties)
 
     def delete(self, keys_or_filter: object) -> Snapshot | None:
-        """Delete rows, in one commit.
+        """Deletes rows, in one commit.
 
         Args:
-            keys_or_filter: a condition as `scan` takes filters (SQL text, a pyarrow or Polars expression), or the
-                primary keys of the rows: any data as in `append`, of which only the key columns are looked at. A
-                condition on partition columns alone drops partitions.
+            keys_or_filter: a condition, as the filter of `scan` (SQL text, a pyarrow or Polars expression), or the
+                primary keys of the rows: any data as in `append`, of which only the key columns are used. A condition
+                on partition columns alone drops partitions.
 
-        Returns: the last snapshot created, None when no row was there to delete.
+        Returns: the last snapshot created, None when there was no row to delete.
 
         Raises:
             ColumnNotFound, InvalidArgument: the condition or the keys are wrong.
             Unsupported: the merge engine of the table deletes no rows.
-            CommitConflict: somebody else changed the same files of an append table; nothing was deleted.
+            CommitConflict: others changed these rows on every attempt; nothing was changed.
         """
         from morrow.writers.operations.delete import delete_keys, delete_matching, is_condition
 
@@ -75,19 +75,19 @@ class RowOperations:
         return delete_keys(self._target(), keys_or_filter)
 
     def update(self, set: Mapping[str, object], where: FilterLike | None = None) -> Snapshot | None:
-        """Give columns new values, in one commit.
+        """Updates columns of rows, in one commit.
 
         Args:
             set: column -> new value. Text is a SQL expression over the old row (``"amount * 2"``, ``"'text'"``), a
-                Polars expression is computed, anything else is the value itself (None: null).
-            where: which rows, as `scan` takes filters; None: all.
+                Polars expression is computed over the old row, anything else is the value itself (None: null).
+            where: the rows to update, as the filter of `scan`; None: all.
 
         Returns: the last snapshot created, None when no row matched.
 
         Raises:
             ColumnNotFound, InvalidArgument: a column, expression or condition is wrong, a value does not fit its
                 column, or a column belongs to the primary key.
-            Unsupported: the merge engine of the table updates no rows.
+            Unsupported: the merge engine of the table updates no rows, or would change the meaning of this update.
             CommitConflict: as `delete`.
         """
         from morrow.writers.operations.update import update
@@ -95,7 +95,7 @@ class RowOperations:
         return update(self._target(), set, where)
 
     def merge(self, source: object, on: str | Sequence[str]) -> Merge:
-        """Begin a MERGE INTO: match rows of a source with those of the table, then say what to do; see `Merge`.
+        """Begins a MERGE INTO: matches rows of a source with rows of the table; its clauses are methods of `Merge`.
 
         Args:
             source: data as in `append`; it is held in memory.
@@ -112,13 +112,13 @@ class RowOperations:
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
     ) -> Snapshot | None:
-        """Replace rows by others, in one commit. This is also what gives partitions another number of buckets.
+        """Replaces rows by new ones, in one commit. Overwriting a partition also changes its number of buckets.
 
         Args:
             data: as in `append`; columns that `partition` names may be missing.
             partition: values of some or all partition columns: only rows of these partitions are written and replaced.
-            dynamic: True: only partitions of which there are new rows are replaced. False: all that `partition` names,
-                or the whole table. None: as the option ``dynamic-partition-overwrite`` says (by default True).
+            dynamic: True: replace only partitions that `data` has rows of. False: all that `partition` names, or the
+                whole table. None: by the option ``dynamic-partition-overwrite`` (default True).
 
         Returns: the last snapshot created, None when there was nothing to do.
 
@@ -130,16 +130,16 @@ class RowOperations:
         return overwrite(self._target(), data, partition, dynamic)
 
     def truncate(self) -> Snapshot | None:
-        """Remove all rows, in one commit; older snapshots keep them."""
+        """Deletes all rows, in one commit; older snapshots keep them."""
         from morrow.writers.operations.overwrite import truncate
 
         return truncate(self._target())
 
     def drop_partition(self, *partitions: Mapping[str, object]) -> Snapshot | None:
-        """Remove all rows of partitions: ``t.drop_partition({"dt": "2024-05-14"})``; several are dropped in one commit.
+        """Drops one or more partitions, in one commit: ``t.drop_partition({"dt": "2024-05-14"})``.
 
         Raises:
-            InvalidArgument: no partition, one without values, a column that is no partition column.
+            InvalidArgument: no partition, a partition without values, a column that is no partition column.
         """
         from morrow.writers.operations.overwrite import drop_partitions
 
@@ -156,21 +156,21 @@ class RowOperations:
         order_by: str | Sequence[str] | None = None,
         strategy: str | None = None,
     ) -> Snapshot | None:
-        """Compact files, in one commit, also of a table that is ``write-only``.
+        """Compacts files, in one commit, also where the table is ``write-only``.
 
         Args:
             full: tables with a primary key: make one sorted run of every bucket. Append tables: rewrite every small
-                file. Otherwise as the options ``num-sorted-run.*`` and ``compaction.*`` say.
+                file. False: what the options ``num-sorted-run.*`` and ``compaction.*`` ask for.
             partition: only partitions with these values in (some of) their columns.
             where: only partitions for which this condition on partition columns is true.
             order_by: sort the rows of append tables by these columns while they are rewritten.
-            strategy: ``order``, ``zorder`` or ``hilbert``: how to sort.
+            strategy: how to sort: ``order``, ``zorder`` or ``hilbert``.
 
         Returns: the snapshot, None when nothing was worth compacting.
 
         Raises:
-            InvalidArgument, ColumnNotFound, Unsupported: an argument is wrong, or not for this kind of table.
-            CommitConflict: somebody else compacted the same files; nothing was changed.
+            InvalidArgument, ColumnNotFound, Unsupported: an argument is wrong, or does not apply to this kind of table.
+            CommitConflict: another commit compacted the same files; nothing was changed.
         """
         from morrow.writers.operations.compact import compact
 
@@ -179,18 +179,18 @@ class RowOperations:
         )
 
     def writer(self, commit_user: str | None = None) -> Writer:
-        """A writer for many batches in one commit, or for one commit after the other.
+        """Returns a writer, for many batches in one commit or for a series of commits.
 
         Args:
-            commit_user: a name of your own makes commits repeatable: with it and an identifier, a commit that was made
-                already is recognised. None: a new name.
+            commit_user: a fixed name makes commits repeatable: with it and an identifier, a commit that was already
+                made is recognised. None: a new name.
         """
         from morrow.writing import Writer
 
         return Writer(self._metadata, commit_user)
 
     def committer(self, commit_user: str) -> Committer:
-        """Commits what writers of this user have prepared, maybe in other processes."""
+        """Returns a committer of what writers of this commit user have prepared, also in other processes."""
         from morrow.writing import Committer
 
         return Committer(self._metadata, commit_user)

@@ -1,34 +1,37 @@
-"""A scan: what to read of a table, and the forms its rows come in."""
+"""Scans: planned reads of a table, with its rows as Arrow, Polars, pandas, DuckDB or Spark."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.arguments import MOST_BATCH_ROWS, MOST_ROWS
+from morrow.engine.errors import ColumnNotFound, FileMissing, InvalidArgument
+from morrow.engine.format.schema import refuse_system_names
 from morrow.engine.plan.explain import explain
-from morrow.engine.plan.fallback import plan_with_fallback
+from morrow.engine.plan.fallback import plan_with_fallback, readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.engine.plan.time_travel import AsOf, Time, Travel, resolve, travel_of, travel_of_options
+from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
+from morrow.engine.telling import shown, shown_lines
+from morrow.rows import Rows
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyspark.sql import DataFrame as SparkDataFrame
-    from pyspark.sql import SparkSession
 
     from morrow.engine.format.types import DataField
     from morrow.engine.io.store import FileStore
     from morrow.readers.dataset import PaimonDataset
+    from morrow.readers.verification.report import Verification
 
 
 def make_scan(
@@ -37,37 +40,32 @@ def make_scan(
     columns: Sequence[str] | None = None,
     filter: FilterLike | None = None,
     limit: int | None = None,
-    as_of: AsOf | None = None,
-    snapshot: int | None = None,
-    tag: str | None = None,
-    timestamp: Time | None = None,
-    watermark: int | None = None,
-    travel: Travel | None = None,
+    travel: Travel = NOW,
 ) -> Scan:
-    """Resolve snapshot and schema, and check columns, filter and limit against them; see `Table.scan`.
-
-    `travel` is what the arguments from `as_of` on say, where that is known already.
-    """
+    """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`."""
+    metadata, travel = travel.of_branch(metadata)
     newest = metadata.latest_schema()
     options = metadata.options(newest)
-    if travel is None:
-        travel = travel_of(as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
     if travel.is_latest:
         travel = travel_of_options(options.travel)
     found = resolve(metadata, travel)
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
     schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
+    refuse_system_names(schema, metadata.where)
+    asked = Travel()
+    if options.other_branch is not None:
+        asked, schema = travel, readable_schema(metadata, schema, options, found, travel)
     checked_limit(limit)
     names = tuple(schema.by_name) if columns is None else checked_columns(columns)
     for name in names:
         schema.column(name)
     parsed = parse_filter(filter, schema.fields)
-    request = ScanRequest(schema, options, found, names, parsed, limit, travelled=not travel.is_latest)
+    request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked)
     return Scan(metadata, request)
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """A caller's list of column names. Raises `InvalidArgument` for what is none, or names a column twice."""
+    """Checks a caller's list of column names. Raises `InvalidArgument` for anything else, and for duplicates."""
     if isinstance(columns, str):
         raise InvalidArgument(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
     if not isinstance(columns, Iterable) or not all(isinstance(name, str) for name in columns):
@@ -78,21 +76,23 @@ def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_limit(limit: int | None) -> int | None:
-    """A caller's limit. Raises `InvalidArgument` unless it is a number of rows."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+    """Checks a caller's limit. Raises `InvalidArgument` unless it is a number of rows."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MOST_ROWS):
         raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
     return limit
 
 
 def checked_rows(batch_rows: int | None) -> int | None:
-    """A caller's size of batches. Raises `InvalidArgument` unless it is a positive number."""
-    if batch_rows is not None and (isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1):
+    """Checks a caller's batch size. Raises `InvalidArgument` unless it is a positive number."""
+    if batch_rows is not None and (
+        isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or not 1 <= batch_rows <= MOST_BATCH_ROWS
+    ):
         raise InvalidArgument(f"batch_rows must be a number of rows, 1 or more, not {batch_rows!r}")
     return batch_rows
 
 
-class Scan:
-    """A planned read. Rows come as Arrow, Polars, pandas, DuckDB or Spark; the plan is made once, on first use."""
+class Scan(Rows):
+    """A read of a table: rows as Arrow, Polars, pandas, DuckDB or Spark. The plan is made once, on first use."""
 
     def __init__(self, metadata: TableMetadata, request: ScanRequest, plan: ScanPlan | None = None) -> None:
         self._metadata = metadata
@@ -101,16 +101,16 @@ class Scan:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The immutable plan: files, sections, what pruning kept."""
+        """The immutable plan: files, sections, the results of pruning."""
         return self._given_plan or plan_with_fallback(self._metadata, self._request)
 
     def prepare(self) -> None:
-        """Do now what needs no rows: make the plan."""
+        """Makes the plan now, which reads no rows."""
         _ = self.plan
 
     @property
     def store(self) -> FileStore:
-        """Where the files of the plan lie."""
+        """The store of the plan's files."""
         return self._metadata.store
 
     @property
@@ -119,63 +119,57 @@ class Scan:
         return tuple(self._request.read_schema.by_name[name] for name in self._request.columns)
 
     @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows."""
-        from morrow.engine.format.types import arrow_schema
-
-        return arrow_schema(self.fields)
+    def title(self) -> str:
+        """The table's path."""
+        return self._metadata.where
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read, None for a table without one."""
+        """The id of the snapshot that is read, None for a table without snapshots."""
         return None if self._request.snapshot is None else self._request.snapshot.id
 
     def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table with exactly `schema`."""
+        """Returns all rows as an Arrow table with exactly `schema`."""
         from morrow.readers import execute
 
         return execute.to_arrow(self.plan, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows as record batches, in bounded memory whatever the table's size."""
+        """Yields rows as record batches, in bounded memory whatever the table's size."""
         from morrow.readers import execute
 
         return execute.to_batches(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """`to_batches` as an Arrow record batch reader."""
+        """Returns `to_batches` as an Arrow record batch reader."""
         from morrow.readers import execute
 
         return execute.batch_reader(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
         from morrow.readers import execute
 
         return execute.to_polars(self.plan, self._metadata.store)
 
     def lazy(self) -> pl.LazyFrame:
-        """A Polars LazyFrame; masks are computed now, data is read when it is collected.
+        """Returns a Polars LazyFrame. Masks are computed now, data is read when it is collected.
 
-        If the snapshot has expired by then, the error that a file is missing is Polars' own, not `SnapshotExpired`.
-        Columns chosen later reach the file scans. So do filters on files without a mask; on masked files give them to
-        `Table.scan` instead, which tests them before the mask.
+        If the snapshot has expired by then, the error is Polars' own for a missing file, not `SnapshotExpired`.
+        Columns selected later reach the file scans, and so do filters on files without a mask. For masked files give
+        filters to `Table.scan`, which tests them before the mask.
         """
         from morrow.readers import execute
 
         return execute.lazy(self.plan, self._metadata.store)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """All rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls."""
-        import pandas as pd
-
-        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
-
     def dataset(self) -> PaimonDataset:
-        """The scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
+        """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
         from morrow.readers.dataset import PaimonDataset
 
-        key = (self._metadata.store.url(self._metadata.root), self._metadata.branch, self._request)
+        metadata, store = self._metadata, self._metadata.store
+        opened = metadata.branch, metadata.allowed_roots, store.checks_pages
+        key = (store.url(metadata.root), *opened, self._request) if self._request.filter.is_identified else None
 
         def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
             return self.narrowed(columns, filter).to_reader()
@@ -186,11 +180,11 @@ class Scan:
         return PaimonDataset(self.schema, read, key, plan)
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> Scan:
-        """The same snapshot with fewer columns and rows: both must be of this scan's output.
+        """Returns a scan of the same snapshot with fewer columns and rows; both refer to this scan's output.
 
         Raises:
             ColumnNotFound: a column that this scan does not have.
-            InvalidArgument: this scan has a limit, which a later filter would change the meaning of.
+            InvalidArgument: a filter on a scan with a limit, whose meaning it would change.
         """
         request = self._request
         if request.limit is not None and filter is not None:
@@ -207,78 +201,82 @@ class Scan:
 
     @property
     def request(self) -> ScanRequest:
-        """What is asked for: snapshot, schema, columns, filter and limit."""
+        """The request: snapshot, schema, columns, filter and limit."""
         return self._request
 
     def adapted(self, change: Callable[[ScanRequest], ScanRequest]) -> Scan:
-        """The same snapshot read in another way."""
+        """Returns a scan of the same snapshot whose request is changed by `change`."""
         return Scan(self._metadata, change(self._request))
 
     def asking(self, columns: tuple[str, ...], filter: Filter, limit: int | None) -> Scan:
-        """The same snapshot with these columns and rows, which are known to be right."""
+        """Returns a scan of the same snapshot with these columns, filter and limit, which are not checked again."""
         return Scan(self._metadata, replace(self._request, columns=columns, filter=filter, limit=limit))
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers import duckdb_relation
 
-        # What cannot be read is said here, by our errors: DuckDB wraps what its scans raise in its own.
+        # Planning now raises Morrow's own errors: DuckDB wraps those of its scans.
         _ = self.plan
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._request.limit is None else self.to_arrow()
         return duckdb_relation.relation(source, connection)
 
-    def to_spark(self, spark: SparkSession) -> SparkDataFrame:
-        """A Spark DataFrame, made by createDataFrame from Arrow: for results that fit the driver.
-
-        Raises:
-            Unsupported: a column whose type this version of Spark does not have (TIME before 4.1).
-            InvalidArgument: the rows take more than 1 GiB; `morrow.spark.read` leaves them to the executors.
-        """
-        from morrow.readers.spark import handoff
-
-        return handoff.to_spark(self.to_batches(), self.fields, spark, where=self._metadata.where)
-
     def count(self) -> int:
-        """The number of rows, from metadata where that suffices."""
+        """Returns the number of rows, from metadata where that suffices."""
         from morrow.readers import execute
 
         return execute.count(self.plan, self._metadata.store)
 
     def verify(self) -> int:
-        """Read every file of the plan whole and hold it against metadata and page checksums.
+        """Reads every data file whole and checks it against its metadata and checksums; see `verification`.
 
-        Scans check sizes, counts and the checksums of deletion vectors, but no page checksums of Parquet files: a bit
-        that flipped in a page may go unnoticed there, and is found here.
-
-        Returns: the number of files checked.
+        Returns: the number of files.
 
         Raises:
-            FileMissing, CorruptFile: the first file that is gone, truncated or damaged.
-            SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
+            FileMissing, CorruptFile: a file is gone, truncated or damaged; the message names the others.
+            Unsupported: a file that cannot be read. SnapshotExpired: files are gone because the snapshot has been
+            removed meanwhile. StorageError.
         """
-        from morrow.engine.plan.in_flight import in_flight
-        from morrow.readers.file_frames import verify_file
-        from morrow.readers.merges.version_masks import scan_masks
+        found = self.verification()
+        found.raise_problems()
+        return len(found.files)
 
-        store = self._metadata.store
-        with in_flight(self.plan, store):
-            for part in self.plan.parts:
-                for section in part.sections:
-                    scan_masks(part, section, store)
-                    for file in section.files:
-                        verify_file(part, file, store)
-        return sum(len(part.files) for part in self.plan.parts)
+    def verification(self) -> Verification:
+        """Reads every data file whole and reports the damage file by file; `str` of the report is a readable text.
+
+        Files: all live files of the snapshot (of a fallback branch: those that the scan reads), with a filter those
+        that may hold matching rows. All columns are decoded, in every format, whatever the scan's columns. Checked
+        against metadata: size, number of rows and of retractions, statistics of columns (bounds, nulls), NOT NULL,
+        partition values, first and last key, order and uniqueness of keys, sequence numbers, deletion vectors and file
+        indexes (for some values); in Parquet files the checksum of every page that has one.
+
+        Scans check only sizes, numbers of rows and checksums of deletion vectors and blobs, and with
+        ``open(..., verify="pages")`` those of the pages they read.
+
+        Raises:
+            SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
+            CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read. StorageError.
+        """
+        from morrow.engine.plan.file_facts import file_facts
+        from morrow.engine.plan.in_flight import in_flight
+        from morrow.readers.verification.files import verified
+        from morrow.readers.verification.report import Verification
+
+        with in_flight(self.plan, self._metadata.store):
+            parts = [file_facts(self._metadata, part) for part in self.plan.parts]
+            found = Verification(tuple(file for part, files in parts for file in verified(self._metadata, part, files)))
+            if missing := [file.error for file in found.files if isinstance(file.error, FileMissing)]:
+                with suppress(FileMissing), in_flight(self.plan, self._metadata.store):
+                    raise missing[0]  # which says whether the snapshot has been removed
+        return found
 
     def explain(self) -> str:
-        """What will be read and why: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
+        """Explains the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
         from morrow.readers.merges.explain import merge_text
 
         texts = [explain(self.plan), *map(merge_text, self.plan.parts)]
-        return "\n\n".join(text for text in texts if text)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
+        return shown_lines("\n\n".join(text for text in texts if text))
 
     def __repr__(self) -> str:
         request = self._request
@@ -287,7 +285,7 @@ class Scan:
             parts.append(f"filter={request.filter.text!r}")
         if request.limit is not None:
             parts.append(f"limit={request.limit}")
-        return f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})"
+        return shown(f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})")
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.explain())}</pre>"

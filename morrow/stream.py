@@ -1,4 +1,4 @@
-"""A stream of a table's changes that follows new snapshots."""
+"""Streams of a table's changes, which follow new snapshots."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from morrow.changes import FIRST_SNAPSHOT, Changes, checked_id, start_of
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound
+from morrow.engine.options.streaming import FULL, LATEST, parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.consumers import Consumers
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from types import TracebackType
 
     from morrow.engine.format.snapshot import Snapshot
@@ -21,12 +23,19 @@ if TYPE_CHECKING:
 
 Start = Literal["full", "latest"]
 STARTS = get_args(Start)
+POLL_SECONDS = 1.0
+MILLIS = 1000
+
+
+def _seconds(interval: timedelta | None) -> float:
+    return POLL_SECONDS if interval is None else interval.total_seconds()
 
 
 class ChangeStream:
-    """Follows a table snapshot by snapshot; see `Table.stream`. An iterator and, with a consumer, a context.
+    """An iterator over the changes of a table, snapshot by snapshot; see `Table.stream`.
 
-    `next_snapshot` is the snapshot that is read next, what `commit` records.
+    With a consumer it is also a context manager, which commits unless an error leaves it. `next_snapshot` is the id of
+    the snapshot to read next, which `commit` records.
     """
 
     def __init__(
@@ -36,37 +45,48 @@ class ChangeStream:
         *,
         from_snapshot: int | None,
         from_timestamp: Time | None,
-        start: Start,
+        start: Start | None,
         consumer_id: str | None,
         wait: float | None,
-        poll: float,
+        poll: float | None,
     ) -> None:
-        if start not in STARTS:
+        if start is not None and start not in STARTS:
             raise InvalidArgument(f"start must be one of {', '.join(STARTS)}, not {start!r}")
+        begins = (from_snapshot, from_timestamp, start) == (None, None, None)
+        said = parse_stream_options(request.options.given, begins=begins)
         self._metadata = metadata
         self._request = request
-        self._consumer_id = consumer_id
+        self._consumer_id = said.consumer_id if consumer_id is None else consumer_id
         self._consumers = Consumers(metadata)
         self._wait = wait
-        self._poll = poll
+        self._poll = _seconds(said.interval) if poll is None else poll
+        self._bound, self._delay = said.bound, said.delay
         self._full: Snapshot | None = None
+        self._is_over = False
         self.next_snapshot = FIRST_SNAPSHOT
-        recorded = None if consumer_id is None else self._consumers.next_snapshot(consumer_id)
+        recorded = None
+        if self._consumer_id is not None and not (said.begins_anew and consumer_id is None):
+            recorded = self._consumers.next_snapshot(self._consumer_id)
         if recorded is not None:
             self.next_snapshot = recorded
-        elif from_snapshot is not None:
-            self.next_snapshot = max(checked_id(from_snapshot), FIRST_SNAPSHOT)
-        elif from_timestamp is not None:
-            mode = planned.mode_of(metadata, request, planned.ChangesMode.AUTO, tags=False)
-            changelogs = planned.in_changelogs(metadata, request, mode)
-            self.next_snapshot = start_of(metadata, None, from_timestamp, changelogs=changelogs) + 1
+        elif begins:
+            self._begin(said.start, said.snapshot, said.timestamp)
         else:
-            self._begin(start)
+            here = from_snapshot is not None or from_timestamp is not None
+            self._begin(LATEST if here else start or FULL, from_snapshot, from_timestamp)
 
-    def _begin(self, start: Start) -> None:
-        newest = self._metadata.latest_snapshot()
-        if newest is not None:
-            self._full = newest if start == "full" else None
+    def _begin(self, start: str, snapshot: int | None, timestamp: Time | None) -> None:
+        if snapshot is not None:
+            self.next_snapshot = max(checked_id(snapshot), FIRST_SNAPSHOT)
+            if start == FULL:
+                self._full = self._metadata.snapshot(self.next_snapshot)
+                self.next_snapshot += 1
+        elif timestamp is not None:
+            mode = planned.mode_of(self._request, planned.ChangesMode.AUTO, tags=False)
+            changelogs = planned.in_changelogs(self._request, mode)
+            self.next_snapshot = start_of(self._metadata, None, timestamp, changelogs=changelogs) + 1
+        elif (newest := self._metadata.latest_snapshot()) is not None:
+            self._full = newest if start == FULL else None
             self.next_snapshot = newest.id + 1
 
     def __iter__(self) -> ChangeStream:
@@ -75,12 +95,16 @@ class ChangeStream:
     def __next__(self) -> Changes:
         if self._full is not None:
             newest, self._full = self._full, None
+            self._is_over = self._is_past_bound(newest)
             rows = planned.full_rows(self._metadata, self._request, newest)
             return Changes(self._metadata, self._request, [rows], newest, is_full=True)
         deadline = None if self._wait is None else time.monotonic() + self._wait
         while True:
-            snapshot = self._snapshot()
-            if snapshot is not None:
+            snapshot = None if self._is_over else self._snapshot()
+            self._is_over = self._is_over or (snapshot is not None and self._is_past_bound(snapshot))
+            if self._is_over:
+                raise StopIteration
+            if snapshot is not None and not self._is_too_young(snapshot):
                 self.next_snapshot = snapshot.id + 1
                 part = planned.followed(self._metadata, self._request, snapshot)
                 if part is not None:
@@ -90,8 +114,14 @@ class ChangeStream:
                 raise StopIteration
             time.sleep(self._poll)
 
+    def _is_past_bound(self, snapshot: Snapshot) -> bool:
+        return self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound
+
+    def _is_too_young(self, snapshot: Snapshot) -> bool:
+        return self._delay is not None and snapshot.time_millis > MILLIS * (time.time() - self._delay.total_seconds())
+
     def _snapshot(self) -> Snapshot | None:
-        """The next snapshot, None when it is not there yet.
+        """Returns the next snapshot, None when it does not exist yet.
 
         Raises:
             SnapshotExpired: it has expired.
@@ -105,10 +135,10 @@ class ChangeStream:
             return None
 
     def commit(self) -> None:
-        """Record that all changes handed out so far have been processed.
+        """Records that all changes returned so far have been processed.
 
         Raises:
-            InvalidArgument: the stream has no consumer id. StorageError: it cannot be written.
+            InvalidArgument: the stream has no consumer id. StorageError: the record cannot be written.
         """
         if self._consumer_id is None:
             raise InvalidArgument("this stream has no consumer whose progress could be recorded: give a consumer_id")

@@ -1,4 +1,4 @@
-"""System tables by name: what a table knows about itself, and its rows with what is usually hidden."""
+"""Scans of system tables by name: tables of metadata, and the table's rows with their hidden columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.plan.time_travel import AsOf, Time, Travel, travel_of
+from morrow.engine.plan.time_travel import NOW, Travel
 from morrow.packed_scan import ChangesScan, PackedScan
 from morrow.scan import make_scan
 from morrow.system_scan import Asked, MadeScan, RowScan, SystemScan
@@ -31,7 +31,7 @@ def make_catalog_scan(
     filter: FilterLike | None = None,
     limit: int | None = None,
 ) -> SystemScan:
-    """The scan of a table about all tables; see `Catalog.system`."""
+    """Plans a scan of a system table of the catalog; see `Catalog.system`."""
     from morrow.readers.system.catalog_tables import catalog_table
 
     table = catalog_table(name)
@@ -46,21 +46,17 @@ def make_system_scan(
     columns: Sequence[str] | None = None,
     filter: FilterLike | None = None,
     limit: int | None = None,
-    as_of: AsOf | None = None,
-    snapshot: int | None = None,
-    tag: str | None = None,
-    timestamp: Time | None = None,
-    watermark: int | None = None,
+    travel: Travel = NOW,
     from_snapshot: int | str | None = None,
     to_snapshot: int | str | None = None,
 ) -> SystemScan:
-    """The scan of a table's system table; see `Table.system`."""
+    """Plans a scan of a table's system table; see `Table.system`."""
     from morrow.readers.system.base import MetadataTable, TableState
     from morrow.readers.system.registry import system_table
     from morrow.readers.system.row_tables import RowTable
 
     table = system_table(name)
-    travel = travel_of(as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
+    metadata, travel = travel.of_branch(metadata)
     title = f"{metadata.where}${table.name}"
     if from_snapshot is not None or to_snapshot is not None:
         if not travel.is_latest:
@@ -111,7 +107,7 @@ def _changes_scan(
     schema = metadata.latest_schema()
     fields = table.fields_of(schema, metadata.options(schema), metadata.where)
     if fields[1:2] == (SEQUENCE_NUMBER_FIELD,):
-        # The files of a snapshot know them, a difference of two snapshots does not.
+        # Sequence numbers are in the files of a snapshot, not in a difference of two snapshots.
         fields = (fields[0], *fields[2:])
     asked = Asked.of(title, fields, columns, filter, limit)
     changes = partial(make_changes, metadata, start, end, mode="auto", filter=None)

@@ -1,37 +1,36 @@
-"""A read of a system table, in the forms that a scan has: the rows are metadata, or those of the table."""
+"""Scans of system tables, whose rows are metadata or the table's own rows."""
 
 from __future__ import annotations
 
-import html
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
-from morrow.engine.format.types import DataField, arrow_schema
+from morrow.engine.format.types import DataField
+from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
+from morrow.engine.telling import shown
+from morrow.rows import Rows
 from morrow.scan import Scan, checked_columns, checked_limit, checked_rows
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyspark.sql import DataFrame as SparkDataFrame
-    from pyspark.sql import SparkSession
 
     from morrow.readers.dataset import PaimonDataset
 
 MakeRows = Callable[[Sequence[str]], "pl.DataFrame"]
-"""Makes rows with the named columns."""
+"""Makes the rows with the named columns."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a caller wants of a system table: columns in order, a parsed filter, a limit; `fields` are all there are."""
+    """The request for a system table: columns in order, a parsed filter, a limit; `fields` are all its columns."""
 
     title: str
     fields: tuple[DataField, ...]
@@ -48,7 +47,7 @@ class Asked:
         filter: FilterLike | None,
         limit: int | None,
     ) -> Asked:
-        """Raises `ColumnNotFound`, `InvalidArgument` for a call that is wrong."""
+        """Checks a caller's arguments. Raises `ColumnNotFound`, `InvalidArgument` when they are wrong."""
         names = tuple(field.name for field in fields)
         wanted = names if columns is None else checked_columns(columns)
         for name in wanted:
@@ -72,26 +71,21 @@ class Asked:
         return (*self.shown, *extra)
 
     def narrowed(self, columns: Sequence[str] | None, filter: FilterLike | None) -> Asked:
-        """Fewer columns and rows; both must be of the output. Raises as `of`."""
+        """Returns a request for fewer columns and rows; both refer to the output. Raises as `of`."""
         if self.limit is not None and filter is not None:
             raise InvalidArgument("a scan with a limit cannot be narrowed by a filter")
         inner = Asked.of(self.title, self.shown, columns, filter, self.limit)
         return replace(self, columns=inner.columns, filter=both(self.filter, inner.filter))
 
 
-class SystemScan(ABC):
-    """A read of a system table: rows come as Arrow, Polars, pandas or DuckDB.
+class SystemScan(Rows):
+    """A read of a system table: rows as Arrow, Polars, pandas, DuckDB or Spark.
 
-    What is read is fixed on first use of the rows; make another one to see what has happened since.
+    The state is fixed on first use of the rows; make a new scan to see later changes.
     """
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows: the columns and types that Paimon documents."""
-        return arrow_schema(self.fields)
 
     @property
     def fields(self) -> tuple[DataField, ...]:
@@ -100,58 +94,28 @@ class SystemScan(ABC):
 
     @property
     def title(self) -> str:
-        """Where the table is, and which system table it is: ``warehouse/db.db/orders$snapshots``."""
+        """The path of the table with the name of the system table: ``warehouse/db.db/orders$snapshots``."""
         return self._asked.title
 
     @abstractmethod
     def prepare(self) -> None:
-        """Do now what needs no data files: make the plan, or all of the rows where they are metadata."""
-
-    @abstractmethod
-    def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows as record batches."""
-
-    @abstractmethod
-    def to_polars(self) -> pl.DataFrame:
-        """All rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
+        """Does now what needs no data files: makes the plan, or all rows where they are metadata."""
 
     @abstractmethod
     def lazy(self) -> pl.LazyFrame:
-        """The rows as a Polars LazyFrame."""
-
-    @abstractmethod
-    def count(self) -> int:
-        """The number of rows."""
+        """Returns the rows as a Polars LazyFrame."""
 
     @abstractmethod
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> SystemScan:
-        """The same with fewer columns and rows: both must be of this scan's output.
+        """Returns this scan with fewer columns and rows; both refer to this scan's output.
 
         Raises:
             ColumnNotFound: a column that this scan does not have.
-            InvalidArgument: this scan has a limit, which a later filter would change the meaning of.
+            InvalidArgument: a filter on a scan with a limit, whose meaning it would change.
         """
 
-    def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table with exactly `schema`."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.to_batches(), self.schema)
-
-    def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
-        """`to_batches` as an Arrow record batch reader."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """All rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls."""
-        import pandas as pd
-
-        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
-
     def dataset(self) -> PaimonDataset:
-        """The scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
+        """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
         from morrow.readers.dataset import PaimonDataset
 
         def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
@@ -160,24 +124,12 @@ class SystemScan(ABC):
         return PaimonDataset(self.schema, read)
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """A DuckDB relation on `connection` (DuckDB's default connection when None)."""
+        """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
         from morrow.readers import duckdb_relation
 
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._asked.limit is None else self.to_arrow()
         return duckdb_relation.relation(source, connection)
-
-    def to_spark(self, spark: SparkSession) -> SparkDataFrame:
-        """A Spark DataFrame, made by createDataFrame from Arrow; `morrow.spark.read` leaves rows to the executors.
-
-        Raises as `Scan.to_spark`.
-        """
-        from morrow.readers.spark import handoff
-
-        return handoff.to_spark(self.to_batches(), self.fields, spark, where=self.title)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         asked = self._asked
@@ -186,14 +138,11 @@ class SystemScan(ABC):
             parts.append(f"filter={asked.filter.text!r}")
         if asked.limit is not None:
             parts.append(f"limit={asked.limit}")
-        return f"SystemScan({', '.join(parts)})"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return shown(f"SystemScan({', '.join(parts)})")
 
 
 class MadeScan(SystemScan):
-    """Rows that are made at once, out of metadata."""
+    """A system scan whose rows are made of metadata, all at once."""
 
     def __init__(self, asked: Asked, make: MakeRows) -> None:
         super().__init__(asked)
@@ -205,7 +154,7 @@ class MadeScan(SystemScan):
 
         asked = self._asked
         made = self._make([field.name for field in asked.read])
-        frame = matching(asked.filter, asked.read, made.lazy()).select(asked.columns)
+        frame = matching(asked.filter, asked.read, made.lazy()).select(cols(asked.columns))
         return (frame if asked.limit is None else frame.head(asked.limit)).collect()
 
     def prepare(self) -> None:
@@ -233,7 +182,7 @@ class MadeScan(SystemScan):
 
 
 class RowScan(SystemScan):
-    """Rows that a scan of the table gives."""
+    """A system scan whose rows are those of a scan of the table."""
 
     def __init__(self, asked: Asked, scan: Scan) -> None:
         super().__init__(asked)
@@ -266,7 +215,7 @@ class RowScan(SystemScan):
         return self._scan.dataset()
 
     def explain(self) -> str:
-        """What will be read and why, as `Scan.explain`."""
+        """Explains the read, as `Scan.explain`."""
         return self._scan.explain()
 
     def narrowed(self, columns: Sequence[str] | None = None, filter: FilterLike | None = None) -> RowScan:

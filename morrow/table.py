@@ -1,21 +1,23 @@
-"""A Paimon table as an object: its schema, history, scans and changes."""
+"""The class `Table`: a table's schema, history, scans and changes."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from morrow.branches import Branches
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.time_travel import AsOf, Time
+from morrow.engine.plan.time_travel import Time, TravelArguments, travel_of
+from morrow.engine.telling import shown
 from morrow.history import SnapshotList, html_table
 from morrow.maintenance import Maintenance
 from morrow.row_operations import RowOperations
 from morrow.scan import Scan, make_scan
 from morrow.tags import Tags
+from morrow.travelling import travels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,10 +32,9 @@ if TYPE_CHECKING:
 
 
 class Table(RowOperations, Maintenance):
-    """One Paimon table, on one branch.
+    """A Paimon table, on one branch. Open one with `morrow.open` or `morrow.Catalog.table`.
 
-    Nothing is cached about the newest state: every scan sees the newest snapshot at the time it is planned.
-    Make one with `morrow.open` or `morrow.Catalog.table`.
+    The newest state is never cached: every scan sees the newest snapshot at the time it is planned.
     """
 
     def __init__(self, metadata: TableMetadata) -> None:
@@ -42,7 +43,7 @@ class Table(RowOperations, Maintenance):
 
     @property
     def path(self) -> str:
-        """Where the table lies: a folder, or a URL."""
+        """The table's folder or URL."""
         return self._metadata.store.url(self._metadata.root)
 
     @property
@@ -52,7 +53,7 @@ class Table(RowOperations, Maintenance):
 
     @property
     def branch(self) -> str:
-        """The branch this object reads; ``main`` unless another was asked for."""
+        """The branch of this object, ``main`` by default."""
         return self._metadata.branch
 
     @property
@@ -77,7 +78,7 @@ class Table(RowOperations, Maintenance):
 
     @property
     def comment(self) -> str | None:
-        """The table's comment."""
+        """The table's comment, None without one."""
         return self._newest.comment
 
     @property
@@ -86,43 +87,38 @@ class Table(RowOperations, Maintenance):
 
     @property
     def alter(self) -> Alteration:
-        """Changes of the schema: ``t.alter.add_column("x", "INT")``; several at once: ``with t.alter() as a: ...``."""
+        """Schema changes: ``t.alter.add_column("x", "INT")``; several in one version: ``with t.alter() as a: ...``."""
         from morrow.altering import Alteration
 
         return Alteration(self._metadata)
 
     def schemas(self) -> list[TableSchema]:
-        """All versions of the schema, oldest first."""
+        """Returns all versions of the schema, oldest first."""
         return self._metadata.schemas()
 
     def snapshots(self) -> SnapshotList:
-        """Living snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
+        """Returns the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
         return SnapshotList(self._metadata.snapshots())
 
     @property
     def tags(self) -> Tags:
-        """Named snapshots that expiry leaves alone: ``t.tags.list()``, ``t.tags.get(name)``."""
+        """The tags, named snapshots that expiry keeps: ``t.tags.list()``, ``t.tags.create("v1")``."""
         return Tags(self._metadata)
 
     @property
     def branches(self) -> Branches:
-        """Lines of snapshots beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
+        """The branches beside main: ``t.branches.create("dev", tag="v1")``, then ``t.on_branch("dev")``."""
         return Branches(self._metadata)
 
+    @travels
     def scan(
         self,
         columns: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # the name users know from Arrow and Iceberg
         limit: int | None = None,
-        *,
-        as_of: AsOf | None = None,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: Time | None = None,
-        watermark: int | None = None,
-        branch: str | None = None,
+        **at: Unpack[TravelArguments],
     ) -> Scan:
-        """A read of the table, planned when its rows are asked for.
+        """Returns a scan of the table, which is planned on first use of its rows.
 
         Args:
             columns: output columns in order; None for all.
@@ -130,41 +126,25 @@ class Table(RowOperations, Maintenance):
             limit: rows at most; reading stops there.
             as_of: a snapshot id, a tag name, or a time: the newest snapshot at or before it.
             snapshot, tag, timestamp, watermark: the same, one meaning each. Times are epoch milliseconds, ISO text,
-                or datetimes; what has no zone is in UTC.
-            branch: read another branch.
+                or datetimes; those without a zone are UTC.
+            version: text that is a tag name, an id, ``snapshot.<id>``, ``watermark-<millis>`` or an ISO time.
+            branch: the branch to read instead of this one.
 
         Raises:
             ColumnNotFound, InvalidArgument: the call is wrong.
-            SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: there is nothing to travel to.
+            SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such state.
         """
-        metadata = self._metadata if branch is None else self._metadata.on_branch(branch)
-        return make_scan(
-            metadata,
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            as_of=as_of,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp=timestamp,
-            watermark=watermark,
-        )
+        return make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
 
-    def dataset(
-        self,
-        *,
-        as_of: AsOf | None = None,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: Time | None = None,
-        branch: str | None = None,
-    ) -> PaimonDataset:
-        """The table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
+    @travels
+    def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:
+        """Returns the table as a pyarrow Dataset: DuckDB and Polars push their columns and filters into it.
 
-        The arguments choose a snapshot as in `scan`; the newest one is fixed when this is called.
+        The arguments choose a snapshot as in `scan`; by default it is the newest at the time of this call.
         """
-        return self.scan(as_of=as_of, snapshot=snapshot, tag=tag, timestamp=timestamp, branch=branch).dataset()
+        return self.scan(**at).dataset()
 
+    @travels
     def system(
         self,
         name: str,
@@ -172,42 +152,33 @@ class Table(RowOperations, Maintenance):
         filter: FilterLike | None = None,
         limit: int | None = None,
         *,
-        as_of: AsOf | None = None,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: Time | None = None,
-        watermark: int | None = None,
-        branch: str | None = None,
         from_snapshot: int | str | None = None,
         to_snapshot: int | str | None = None,
+        **at: Unpack[TravelArguments],
     ) -> SystemScan:
-        """A read of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md has them all.
+        """Returns a scan of a system table: ``t.system("snapshots").to_polars()``. docs/system-tables.md lists them.
 
         Args:
-            name: ``snapshots``, ``files``, ``audit_log``, ...; the ``$`` of Paimon's names may lead it.
-            columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, branch: as for `scan`. Tables that tell
-                of all snapshots at once, such as ``snapshots``, are not read as of one.
-            from_snapshot, to_snapshot: of ``audit_log`` and ``binlog``, what was done between these, as `changes` has
-                it; in ``binlog`` an update is then one row, whose arrays hold the values before and after.
+            name: ``snapshots``, ``files``, ``audit_log``, ...; with or without Paimon's leading ``$``.
+            columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, version, branch: as for `scan`. Tables
+                about all snapshots at once, such as ``snapshots``, do not travel in time.
+            from_snapshot, to_snapshot: read the changes between these, as `changes`; for ``audit_log`` and ``binlog``.
+                In ``binlog`` an update is then one row, whose arrays hold the values before and after.
 
         Raises:
-            TableNotFound: there is no system table of this name.
-            Unsupported: the table has nothing of the kind (``row_tracking`` where rows are not tracked).
+            TableNotFound: no such system table.
+            Unsupported: this table does not have it (``row_tracking`` where rows are not tracked).
             ColumnNotFound, InvalidArgument, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: as `scan`.
         """
         from morrow.system import make_system_scan
 
         return make_system_scan(
-            self._metadata if branch is None else self._metadata.on_branch(branch),
+            self._metadata,
             name,
             columns=columns,
             filter=filter,
             limit=limit,
-            as_of=as_of,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp=timestamp,
-            watermark=watermark,
+            travel=travel_of(**at),
             from_snapshot=from_snapshot,
             to_snapshot=to_snapshot,
         )
@@ -225,20 +196,20 @@ class Table(RowOperations, Maintenance):
         from_timestamp: Time | None = None,
         to_timestamp: Time | None = None,
     ) -> Changes:
-        """What was done between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
+        """Returns the changes between two snapshots: rows led by ``rowkind`` (+I, -U, +U, -D), in the newest columns.
 
         Args:
-            from_snapshot: an id, or the name of a tag; its own changes are not among them. None: all that are left.
-            to_snapshot: an id, or the name of a tag; its changes are the last ones. None: the newest.
-            mode: ``delta`` reads the rows that were written (APPEND snapshots), ``changelog`` what the changelog
-                producer made of them, ``diff`` holds the rows of both snapshots against each other. ``auto`` is diff
-                for tags, changelog for tables with a producer, delta for others.
-            columns, filter: as for `scan`; the filter looks at each changed row by itself.
+            from_snapshot: an id or a tag name, exclusive. None: from the oldest change there is.
+            to_snapshot: an id or a tag name, inclusive. None: the newest.
+            mode: ``delta`` reads the rows that were written (APPEND snapshots), ``changelog`` those of the changelog
+                producer, ``diff`` compares the rows of both snapshots. ``auto`` is diff for tags, changelog for tables
+                with a changelog producer, delta for others.
+            columns, filter: as for `scan`; the filter tests each changed row by itself.
             from_timestamp, to_timestamp: the newest snapshots at or before these times.
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
-            SnapshotNotFound, SnapshotExpired, TagNotFound: a snapshot is not there.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: no such snapshot.
         """
         from morrow.changes import make_changes
 
@@ -258,23 +229,28 @@ class Table(RowOperations, Maintenance):
         from_snapshot: int | None = None,
         *,
         from_timestamp: Time | None = None,
-        start: Start = "full",
+        start: Start | None = None,
         consumer_id: str | None = None,
         columns: Sequence[str] | None = None,
         filter: FilterLike | None = None,
         wait: float | None = None,
-        poll: float = 1.0,
+        poll: float | None = None,
     ) -> ChangeStream:
-        """Follow the table: an iterator over `Changes`, one for each snapshot that changed rows.
+        """Follows the table: returns an iterator over `Changes`, one for each snapshot that changed rows.
+
+        With the option ``scan.bounded.watermark`` it ends at the first snapshot with a greater watermark; with
+        ``streaming.read.snapshot.delay`` it reads a snapshot only when it is that old.
 
         Args:
             from_snapshot: the first snapshot whose changes are read.
             from_timestamp: changes after the newest snapshot at or before this time.
-            start: where neither is given: ``full``, all rows of the newest snapshot first; ``latest``, only what comes.
-            consumer_id: a name under which `ChangeStream.commit`, or the end of a ``with`` block, records how far this
-                reader has come. A stream of a consumer that is known goes on from there; expiry keeps what it needs.
-            wait: seconds to wait for a new snapshot before the iteration ends; None for ever, 0 not at all.
-            poll: seconds between looks for a new snapshot.
+            start: where neither is given: ``full``: all rows of the newest snapshot first; ``latest``: later changes
+                only. None: by the table's options (``scan.mode`` and others), ``full`` without them.
+            consumer_id: the consumer under which `ChangeStream.commit`, or the end of a ``with`` block, records the
+                progress. A stream of a known consumer continues from there; expiry keeps what it needs. None: the
+                option ``consumer-id``, if set.
+            wait: seconds to wait for a new snapshot before the iteration ends; None: for ever, 0: not at all.
+            poll: seconds between looks for a new snapshot; None: ``continuous.discovery-interval``, or one second.
 
         Raises:
             InvalidArgument, ColumnNotFound: the call is wrong.
@@ -296,13 +272,13 @@ class Table(RowOperations, Maintenance):
 
     @property
     def consumers(self) -> Consumers:
-        """Readers of changes and how far they have come: ``t.consumers.all()``, ``t.consumers.delete(name)``."""
+        """The consumers and their progress: ``t.consumers.all()``, ``t.consumers.delete(name)``."""
         from morrow.engine.plan.consumers import Consumers
 
         return Consumers(self._metadata)
 
     def on_branch(self, branch: str) -> Table:
-        """The same table on another branch. Raises `BranchNotFound`."""
+        """Returns the same table on another branch. Raises `BranchNotFound`."""
         return Table(self._metadata.on_branch(branch))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -314,12 +290,12 @@ class Table(RowOperations, Maintenance):
         if schema.partition_keys:
             keys.append(f"partitioned by ({', '.join(schema.partition_keys)})")
         branch = "" if self.branch == MAIN_BRANCH else f", branch {self.branch}"
-        columns = "\n".join(f"  {f.name}: {f.type}" for f in schema.fields)
-        return f"Table({self.path!r}{branch}, {', '.join(keys)})\n{columns}"
+        columns = "\n".join(shown(f"  {f.name}: {f.type}") for f in schema.fields)
+        return f"Table({shown(self.path)!r}{branch}, {', '.join(keys)})\n{columns}"
 
     def _repr_html_(self) -> str:
         schema = self._newest
         rows = [(f.name, str(f.type), f.description or "") for f in schema.fields]
-        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.path)}</p>" + html_table(
+        return f"<p><b>{html.escape(self.name)}</b> {html.escape(shown(self.path))}</p>" + html_table(
             ("column", "type", "comment"), rows
         )

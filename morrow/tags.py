@@ -1,4 +1,4 @@
-"""The tags of a table: made, looked at, changed and deleted."""
+"""The tags of a table: listed, created, changed and deleted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from morrow.engine.format.snapshot import Snapshot, Tag
 from morrow.engine.options.tagging import time_span
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, at_time, to_millis
+from morrow.engine.telling import one_line
 from morrow.history import html_table
 
 Retained: TypeAlias = dt.timedelta | float | str | None
-"""How long a tag stays: a `timedelta`, seconds, or text such as ``1 d``."""
+"""The time for which a tag is retained: a `timedelta`, seconds, or text such as ``1 d``."""
 
 
 class Tags:
-    """Named snapshots that expiry leaves alone."""
+    """The tags of a table: named snapshots that expiry keeps. It is also a collection: ``"v1" in t.tags``."""
 
     HEADERS = ("name", "snapshot", "time", "records", "created", "retained")
 
@@ -28,7 +29,9 @@ class Tags:
     # Looking
 
     def list(self) -> Sequence[Tag]:
-        """All tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known, ``.create_time``."""
+        """Returns all tags by the id of their snapshot; each has ``.name``, ``.snapshot`` and, if known,
+        ``.create_time``.
+        """
         return self._metadata.tags()
 
     @property
@@ -37,11 +40,11 @@ class Tags:
         return tuple(self._metadata.tag_names())
 
     def get(self, name: str) -> Tag:
-        """Raises `TagNotFound`."""
+        """Returns the tag of this name. Raises `TagNotFound`."""
         return self._metadata.tag(name)
 
     def previous(self, name: str) -> Tag | None:
-        """The last tag whose snapshot was committed before that of this one; None when it is the first.
+        """Returns the last tag whose snapshot was committed before this tag's; None when this is the first.
 
         Raises `TagNotFound`.
         """
@@ -50,7 +53,7 @@ class Tags:
         return max(earlier, key=_place, default=None)
 
     def next(self, name: str) -> Tag | None:
-        """The first tag whose snapshot was committed after that of this one; None when it is the last.
+        """Returns the first tag whose snapshot was committed after this tag's; None when this is the last.
 
         Raises `TagNotFound`.
         """
@@ -69,20 +72,20 @@ class Tags:
         *,
         timestamp: Time | None = None,
     ) -> Tag:
-        """Give a snapshot a name that keeps it, with all its files, when it expires.
+        """Tags a snapshot: names it and keeps it, with all its files, when it expires.
 
         Args:
-            name: no number, and nothing with / or \\ in it.
-            snapshot: an id, or one of `Table.snapshots`; None for the newest. An expired one can get another name
-                while a tag keeps it.
-            time_retained: how long the tag stays: a timedelta, seconds, or text such as ``'1 d'``. None for
+            name: not a number, and without / and \\.
+            snapshot: an id, or one of `Table.snapshots`; None for the newest. An expired snapshot can be tagged as long
+                as another tag keeps it.
+            time_retained: for how long the tag is retained: a timedelta, seconds, or text such as ``'1 d'``. None:
                 ``tag.default-time-retained``, or for ever.
-            ignore_if_exists: when there is a tag of this name, leave it as it is and return it.
+            ignore_if_exists: return the existing tag of this name, unchanged.
             timestamp: tag the newest snapshot that was committed at or before this time.
 
         Raises:
-            InvalidArgument: the call is wrong. AlreadyExists: there is such a tag.
-            SnapshotNotFound, SnapshotExpired: there is no such snapshot, or not any more; no tag was made.
+            InvalidArgument: the call is wrong. AlreadyExists: the tag exists.
+            SnapshotNotFound, SnapshotExpired: no such snapshot, or not any more; no tag was made.
         """
         from morrow.writers.tags.creation import create_tag
 
@@ -93,7 +96,7 @@ class Tags:
         return create_tag(self._metadata, name, found, time_retained=span, ignore_if_exists=ignore_if_exists)
 
     def create_from_timestamp(self, name: str, timestamp: Time, time_retained: Retained = None) -> Tag:
-        """Tag the first snapshot that was committed at or after a time, alive or kept by a tag.
+        """Tags the first snapshot committed at or after a time, also one that has expired and is kept by a tag.
 
         Raises as `create`; `SnapshotNotFound`: all are older.
         """
@@ -103,15 +106,15 @@ class Tags:
         return create_tag(self._metadata, name, found, time_retained=_span(time_retained))
 
     def create_due(self, now: dt.datetime | None = None) -> Sequence[Tag]:
-        """Make the automatic tags that are due (``tag.automatic-creation`` by process time or watermark).
+        """Creates the automatic tags that are due (``tag.automatic-creation`` by process time or watermark).
 
-        Commits do so by themselves; call it from a scheduler where a table stands still for long. It then commits an
-        empty snapshot to carry the tag.
+        Commits do so by themselves; call it from a scheduler for tables with long pauses. It then commits an empty
+        snapshot to carry the tag.
 
         Args:
-            now: what time it is (what has no zone is in UTC); None for the clock.
+            now: the current time (UTC without a zone); None for the clock.
 
-        Returns: the tags that were made.
+        Returns: the tags created.
         """
         from morrow.writers.tags.automatic import create_due
 
@@ -123,19 +126,19 @@ class Tags:
     # Changing
 
     def rename(self, name: str, new_name: str) -> Tag:
-        """Give a tag another name.
+        """Renames a tag.
 
         Raises:
-            TagNotFound, AlreadyExists. InvalidArgument: a name that no tag can have.
+            TagNotFound, AlreadyExists. InvalidArgument: an invalid tag name.
         """
         from morrow.writers.tags.changing import rename_tag
 
         return rename_tag(self._metadata, name, new_name)
 
     def replace(self, name: str, snapshot: int | Snapshot | None = None, time_retained: Retained = None) -> Tag:
-        """Let a tag name another snapshot (None: the newest), for the time given (None: for ever).
+        """Moves a tag to another snapshot (None: the newest), retained for the time given (None: for ever).
 
-        What only its old snapshot needs is removed.
+        Files that only its old snapshot needs are removed.
 
         Raises:
             TagNotFound, SnapshotNotFound, SnapshotExpired, InvalidArgument: nothing was changed.
@@ -147,10 +150,10 @@ class Tags:
     # Deleting
 
     def delete(self, name: str, ignore_if_not_exists: bool = False) -> bool:
-        """Delete a tag and the files that nothing else needs; False when there was none.
+        """Deletes a tag and the files that nothing else needs; returns False when there was none.
 
         Raises:
-            TagNotFound: there is none, and that is not to be ignored.
+            TagNotFound: no such tag, and `ignore_if_not_exists` is false.
             StorageError: the tag is gone, some files are not; the next maintenance removes them.
         """
         from morrow.writers.tags.deletion import delete_tag
@@ -158,11 +161,11 @@ class Tags:
         return delete_tag(self._metadata, name, ignore_if_not_exists=ignore_if_not_exists)
 
     def expire(self, older_than: dt.timedelta | Time | None = None) -> Sequence[str]:
-        """Delete the tags that have stayed as long as they were to; returns their names.
+        """Deletes expired tags, whose retention time is over; returns their names.
 
         Args:
-            older_than: delete tags that were made before this moment, or that are of this age, as well. A tag without
-                an end does not say when it was made; the time of its file counts.
+            older_than: delete also tags that were created before this moment, or are of this age. A tag without a
+                retention time does not record its creation; the time of its file counts.
         """
         from morrow.writers.tags.retention import expire_tags
 
@@ -180,7 +183,7 @@ class Tags:
         return name in self._metadata.tag_names()
 
     def __repr__(self) -> str:
-        return "\n".join(f"{tag.name}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
+        return "\n".join(f"{one_line(tag.name)}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
 
     def _repr_html_(self) -> str:
         return html_table(self.HEADERS, [_row(tag) for tag in self.list()])

@@ -1,4 +1,4 @@
-"""Writing in steps: many batches in one commit, and commits that are recognised when they are repeated."""
+"""Writers and committers: many batches in one commit, and commits that can be repeated."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from morrow.engine.arguments import instance
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.operations.session import WriteSession, commit_once
-from morrow.writers.operations.settling import settled
+from morrow.writers.operations.recompaction import recompacted
+from morrow.writers.operations.session import WriteSession, check_identifier, commit_once
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ __all__ = ["CommitMessage", "Committer", "Writer"]
 
 
 class Writer:
-    """Writes to one table; what was written is visible after `commit`, all at once.
+    """A writer of one table. Its rows become visible by `commit`, all at once. Make one with `Table.writer`.
 
         with t.writer() as w:
             for batch in batches:
                 w.write(batch)
 
-    Leaving the block commits what was not committed yet; an exception drops it and deletes its files. A writer is used
-    by one thread. Make one with `Table.writer`.
+    Leaving the block commits uncommitted rows; an exception drops them and deletes their files. A writer is used by one
+    thread.
     """
 
     def __init__(self, metadata: TableMetadata, commit_user: str | None = None) -> None:
@@ -39,27 +40,26 @@ class Writer:
 
     @property
     def commit_user(self) -> str:
-        """The name under which this writer commits."""
+        """The commit user of this writer's commits."""
         return self._session.target.commit_user
 
     def write(self, data: object, kinds: Kinds = None) -> int:
-        """Take rows, which may be written to files at once; nobody sees them before the commit.
+        """Writes rows, which stay invisible until the commit; they may be buffered or written to files at once.
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
                 LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name. Missing
-                ones take their default value; without one they are an error, except where null changes nothing: in
+                columns take their default value; without one they are an error, except where null changes nothing: in
                 partial-update and aggregation tables, and in deletions.
-            kinds: what each row does in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the
-                codes 0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
+            kinds: the row kinds, in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the codes
+                0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
 
         Returns: the number of rows taken (``ignore-delete`` leaves some out).
 
         Raises:
             ColumnNotFound: a column that the table does not have.
-            InvalidArgument: a column is missing, a NOT NULL column has nulls, values that do not fit their column
-                without loss, row kinds that the table does not take. The writer is closed then, and nothing was
-                written.
+            InvalidArgument: a column is missing, a NOT NULL column has nulls, values do not fit their column without
+                loss, the table does not take these row kinds. The writer is closed then, and nothing was written.
         """
         self._check_open()
         try:
@@ -71,9 +71,9 @@ class Writer:
         return taken
 
     def prepare(self) -> list[CommitMessage]:
-        """Finish the files of what was written since the last call, for a commit later or elsewhere.
+        """Finishes the files written since the last call and returns their messages, to commit them later or elsewhere.
 
-        Messages are plain data that pickles: hand them to `Committer.commit` in any process, or to `Committer.abort`.
+        Messages are plain data that pickles: pass them to `Committer.commit` in any process, or to `Committer.abort`.
         """
         self._check_open()
         self._unprepared = 0
@@ -86,31 +86,31 @@ class Writer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Commit what was written since the last commit; the writer goes on.
+        """Commits the rows written since the last commit; the writer stays open.
 
         Args:
             identifier: the number of this commit among those of the commit user, growing. A writer made with a
                 `commit_user` recognises what this user has committed before, and does not commit it twice.
             watermark: event time up to which the rows are complete, epoch milliseconds.
-            properties: kept in the snapshot.
+            properties: stored in the snapshot.
 
         Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
 
         Raises:
-            CommitConflict: somebody else changed what this commit depends on; its files are deleted. Write again.
-            UnclearOutcome: the store did not tell. Repeat with the same commit user and identifier.
+            CommitConflict: another commit changed what this one depends on; its files are deleted. Write again.
+            UnclearOutcome: the store did not tell whether it was made. Repeat with the same commit user and identifier.
         """
         self._check_open()
         self._unprepared = 0
         return self._session.commit(identifier, watermark=watermark, properties=properties)
 
     def abort(self) -> None:
-        """Drop what was not committed (nor prepared) and close the writer."""
+        """Drops what was neither committed nor prepared, and closes the writer."""
         self._open = False
         self._session.abort()
 
     def close(self) -> None:
-        """Commit what was written and not committed yet, and close the writer."""
+        """Commits uncommitted rows, and closes the writer."""
         if not self._open:
             return
         try:
@@ -136,7 +136,7 @@ class Writer:
 
 
 class Committer:
-    """Commits what writers of one commit user have prepared. Make one with `Table.committer`."""
+    """A committer of what writers of one commit user have prepared. Make one with `Table.committer`."""
 
     def __init__(self, metadata: TableMetadata, commit_user: str) -> None:
         self._commits = maintained(WriteTarget.of(metadata, commit_user))
@@ -149,26 +149,52 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Commit messages under an identifier, unless this user has committed it already; see `Writer.commit`."""
+        """Commits messages under an identifier, unless this user has committed it already; see `Writer.commit`.
+
+        Raises:
+            InvalidArgument: messages that were committed before, under another identifier or none.
+        """
+        _checked(messages)
         repeats = identifier != BATCH_COMMIT_IDENTIFIER
         return commit_once(
-            self._commits, messages, identifier, watermark=watermark, properties=properties, repeats=repeats
+            self._commits,
+            messages,
+            identifier,
+            watermark=watermark,
+            properties=properties,
+            repeats=repeats,
+            check_new=True,
         )
 
     def filter_and_commit(self, batches: Mapping[int, Sequence[CommitMessage]]) -> int:
-        """Commit those batches, by identifier, that this user has not committed yet; returns how many those were.
+        """Commits the batches, given by identifier, that this user has not committed yet; returns their number.
 
-        Identifiers of a user grow: whatever is not above that of its newest snapshot counts as committed.
+        Identifiers of a user grow: those not above that of its newest snapshot count as committed.
 
         Raises:
             FileMissing: a file of a batch is gone. CommitConflict, UnclearOutcome: as `Writer.commit`.
         """
+        instance(batches, Mapping, "batches")
+        for identifier, messages in batches.items():
+            check_identifier(identifier)
+            _checked(messages)
+        if not batches:
+            return 0
         made = self._commits.filter_and_commit(batches)
         if made:
             messages = [message for batch in batches.values() for message in batch]
-            settled(self._commits, messages, self._commits.latest_snapshot(), max(batches), several=True)
+            recompacted(self._commits, messages, self._commits.latest_snapshot(), max(batches), several=True)
         return made
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files of messages that will not be committed."""
-        self._commits.abort(messages)
+        """Deletes the files of messages that will not be committed."""
+        self._commits.abort(_checked(messages))
+
+
+def _checked(messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
+    """Checks a list of messages. Raises `InvalidArgument` for anything else."""
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        raise InvalidArgument(f"messages are what Writer.prepare returns, a list, not {messages!r}")
+    for message in messages:
+        instance(message, CommitMessage, "each message")
+    return messages

@@ -1,14 +1,14 @@
 """Full reads of files that Arrow decodes, straight to an Arrow table: the rows never pass through Polars.
 
-Masks are laid on each decoded batch in the thread that decoded it, so a table costs little more than its files. Only
-tables without a filter, whose columns come from the files as they are, are read so; frames do everything else.
+Masks are applied to each decoded batch in the thread that decoded it, so a table costs little more than its files. Only
+plans without a filter, whose columns come unchanged from the files, are read this way; all others are read as frames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow as pa
@@ -21,18 +21,18 @@ from morrow.readers.dtypes import conform, to_arrow_array
 from morrow.readers.evolution import file_columns
 from morrow.readers.file_frames import constant_of, source_of, written_fields
 from morrow.readers.files.source import FileSource, check_rows, reading
-from morrow.readers.made_columns import made_columns
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded
 from morrow.readers.row_kinds import RETRACT_BIT
+from morrow.readers.virtual_columns import virtual_columns
 
 FORMATS = frozenset({"orc"})
 """Formats whose decoder gives Arrow arrays."""
 
 
 def is_arrow_only(plan: ScanPlan) -> bool:
-    """Whether `arrow_table` reads the rows of this plan, which has neither filter nor limit."""
-    if any(made_columns(part, part.fields) for part in plan.parts):
+    """Returns whether `arrow_table` reads the rows of this plan, which has neither filter nor limit."""
+    if any(virtual_columns(part, part.fields) for part in plan.parts):
         return False
     return all(_is_plain(part, section) for part in plan.parts for section in part.sections) and all(
         _needs_no_cast(part, file) for part in plan.parts for file in _shapes(part)
@@ -40,23 +40,23 @@ def is_arrow_only(plan: ScanPlan) -> bool:
 
 
 def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore) -> pa.Table:
-    """All rows as an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk for each that a decoder gives.
+    """Reads all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
 
     Args:
         plan: one for which `is_arrow_only` holds.
-        masks: for each part of the plan and each of its sections what `scan_masks` gives.
+        masks: the result of `scan_masks` for each part of the plan and each of its sections.
 
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
     """
     files = [
-        _MaskedFile(part, section, file, mask, store)
+        _MaskedFile(part, section, file, mask, store, plan.fields)
         for part, section_masks in zip(plan.parts, masks, strict=True)
         for section, file_masks in zip(part.sections, section_masks, strict=True)
         for file, mask in zip(section.files, file_masks, strict=True)
     ]
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-        # The largest first: as the last one it would keep a single thread busy.
+        # Largest first: a large file at the end would keep a single thread busy.
         order = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
         read = dict(zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])))
     batches = [batch for i in range(len(files)) for batch in read[i]]
@@ -64,13 +64,13 @@ def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store
 
 
 def _is_plain(plan: ScanPlan, section: Section) -> bool:
-    """Whether every row of the section is a row of one of its files, in a format of `FORMATS`."""
+    """Returns whether every row of the section is stored as a row of one of its files, in a format of `FORMATS`."""
     stored = section.kind is not SectionKind.STITCH and not is_folded(plan, section)
     return stored and all(file.format in FORMATS for file in section.files)
 
 
 def _shapes(plan: ScanPlan) -> list[DataFile]:
-    """One file for each set of columns that files were written with."""
+    """Returns one file for each distinct set of written columns."""
     files = (file for section in plan.sections for file in section.files)
     return list({(file.schema_id, file.write_columns): file for file in files}.values())
 
@@ -82,35 +82,40 @@ def _needs_no_cast(plan: ScanPlan, file: DataFile) -> bool:
 
 @dataclass(frozen=True)
 class _MaskedFile:
-    """A data file with the rows of it that are rows of the table; None: all, but for retractions."""
+    """A data file and its live rows; None: all rows except retractions."""
 
     plan: ScanPlan
     section: Section
     file: DataFile
     mask: Mask
     store: FileStore
+    fields: tuple[DataField, ...]
+    """The columns of the rows; their types may be nullable where those of the plan are not."""
 
     def batches(self) -> list[pa.RecordBatch]:
-        """The live rows, columns `plan.fields`, a batch for each chunk of the decoder."""
+        """Returns the live rows, columns `fields`, one batch per chunk of the decoder."""
         source = source_of(self.file, self.plan, self.store)
         with reading(self.file.path):
             return list(self._decoded(source))
 
     def _decoded(self, source: FileSource) -> Iterator[pa.RecordBatch]:
-        # Imported here, as every decoder is: with the first file of its kind.
+        # Imported here, as every decoder is, with the first file of its format.
         from morrow.readers.files.orc import decode_stripes
 
         constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))
         wanted = [field for field in self.plan.fields if field.name not in constants]
         kind = [VALUE_KIND_FIELD] if self._holds_retractions else []
         read = file_columns(written_fields(self.plan, self.file), (*wanted, *kind))
-        schema = arrow_schema(self.plan.fields)
+        schema = arrow_schema(self.fields)
+        pairs = list(zip(self.plan.fields, self.fields, strict=True))
         rows = 0
         for stripe in decode_stripes(source, read):
             stored = dict(zip((field.id for field in read), stripe.columns, strict=True))
             columns = [
-                self._constant(field, stripe.rows) if field.name in constants else _column(stored, field, stripe.rows)
-                for field in self.plan.fields
+                self._constant(field, stripe.rows)
+                if field.name in constants
+                else _column(stored, replace(field, type=shown.type), stripe.rows)
+                for field, shown in pairs
             ]
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             live = self._live(rows, stripe.rows, stored.get(VALUE_KIND_FIELD.id))
@@ -120,7 +125,7 @@ class _MaskedFile:
 
     @property
     def _holds_retractions(self) -> bool:
-        """Whether masks leave retractions to the scan; masks of a merge do not."""
+        """Whether the scan has to drop retractions, which masks leave in; masks of a merge leave them out."""
         raw = self.section.kind is SectionKind.RAW and self.plan.drops_retractions
         return raw and self.file.may_hold_retractions
 
@@ -138,7 +143,7 @@ class _MaskedFile:
 
 
 def _column(stored: dict[int, pa.Array], field: DataField, rows: int) -> pa.Array:
-    """The column of that id; null where the file was written without it."""
+    """Returns the column with this field id; null where the file was written without it."""
     if field.id not in stored:
         return pa.nulls(rows, field.type.arrow())
     return conform(stored[field.id], field.type.arrow())

@@ -1,4 +1,4 @@
-"""What became of keys, as changelog rows: +I, -U with +U, -D."""
+"""Changes of keys as changelog rows: +I, -U with +U, -D."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import polars as pl
 
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField, DoubleType, FloatType, MapType, MultisetType
+from morrow.engine.names import series
 from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 
 Rows = npt.NDArray[np.int64]
@@ -19,7 +20,7 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tells whether rows differ in any of some columns.
+    """A comparison of rows by some columns.
 
     As in Paimon, NaN differs from NaN, and the order of a map's entries does not matter.
     """
@@ -27,10 +28,10 @@ class Comparison:
     fields: tuple[DataField, ...]
 
     def differs(self, before: pl.DataFrame, after: pl.DataFrame) -> npt.NDArray[np.bool_]:
-        """Row by row, whether any column differs."""
+        """Returns for each row whether any column differs."""
         changed = np.zeros(before.height, bool)
         for field in self.fields:
-            old, new = (_in_one_order(field, frame[field.name]) for frame in (before, after))
+            old, new = (_in_one_order(field, series(frame, field.name)) for frame in (before, after))
             changed |= old.ne_missing(new).to_numpy()
             if isinstance(field.type, (FloatType, DoubleType)):
                 changed |= old.is_nan().fill_null(False).to_numpy()
@@ -44,13 +45,13 @@ def _in_one_order(field: DataField, column: pl.Series) -> pl.Series:
 def changelog(
     rows: pl.DataFrame, before: Rows, after: Rows, considered: npt.NDArray[np.bool_], comparison: Comparison | None
 ) -> pl.DataFrame:
-    """The changes of keys, in the order of the keys.
+    """Returns the changes of keys, in the order of the keys.
 
     Args:
         rows: rows with their ``_VALUE_KIND``.
-        before, after: for each key, the row it was and the row it is, `NO_ROW` for none; a retraction is none.
-        considered: the keys whose change is told.
-        comparison: updates it finds nothing different in are left out.
+        before, after: for each key, its row before and after the change, `NO_ROW` for none; a retraction is none.
+        considered: the keys whose changes are returned.
+        comparison: updates in which it finds no difference are left out.
 
     Returns: rows of the same columns; ``_VALUE_KIND`` is that of the change.
     """
@@ -73,7 +74,7 @@ def changelog(
 
 
 def _in_key_order(rows: pl.DataFrame, groups: Sequence[tuple[npt.NDArray[np.bool_], Rows, int]]) -> pl.DataFrame:
-    """The rows of each group of keys with its row kind; groups of one key keep their order."""
+    """Returns the rows of each group of keys with its row kind; groups of one key keep their order."""
     keys = [np.flatnonzero(chosen) for chosen, _, _ in groups]
     order = np.argsort(np.concatenate(keys), kind="stable")
     numbers = np.concatenate([ends[own] for own, (_, ends, _) in zip(keys, groups)])[order]
@@ -82,5 +83,5 @@ def _in_key_order(rows: pl.DataFrame, groups: Sequence[tuple[npt.NDArray[np.bool
 
 
 def rows_at(rows: pl.DataFrame, numbers: Rows) -> pl.DataFrame:
-    """The rows with these numbers, in that order."""
+    """Returns the rows with these numbers, in that order."""
     return rows.select(pl.all().gather(pl.Series(numbers, dtype=pl.Int64)))

@@ -16,23 +16,22 @@ import pyarrow as pa
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, arrow_schema
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import COUNT, NEW_ROW, OLD_ROW, cols
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference, FileChanges
-from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers import execute
-from morrow.readers.blame import reading_files
 from morrow.readers.changelog import NO_ROW, Comparison, changelog, rows_at
 from morrow.readers.dtypes import to_arrow_table
 from morrow.readers.expressions import polars as expressions
+from morrow.readers.file_errors import reading_files
 from morrow.readers.file_frames import file_frame
 from morrow.readers.row_kinds import DELETE, INSERT, NAMES, kind_name
 from morrow.readers.section_frames import empty_frame, filtered
-
-COUNT = "__morrow_count"
+from morrow.readers.streaming import batches
 
 
 def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore) -> pl.DataFrame:
-    """All changes, columns ``rowkind`` and `fields`.
+    """Reads all changes, columns ``rowkind`` and `fields`.
 
     Raises:
         CorruptFile, FileMissing, Unsupported: a file that cannot be read.
@@ -42,17 +41,17 @@ def to_polars(parts: Sequence[Changes], fields: Sequence[DataField], store: File
 
 
 def to_arrow(parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore) -> pa.Table:
-    """All changes as an Arrow table."""
+    """Reads all changes as an Arrow table."""
     return to_arrow_table(to_polars(parts, fields, store), (ROWKIND_FIELD, *fields))
 
 
 def to_batches(
     parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore, batch_rows: int = execute.BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Changes as record batches, one part after another; a difference of snapshots is in memory as a whole."""
+    """Yields changes as record batches, one part after another; a difference of snapshots is held in memory whole."""
 
     def in_batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-        return frame.collect_batches(chunk_size=batch_rows, maintain_order=True, lazy=True, engine="streaming")
+        return batches(frame, batch_rows)
 
     for part in parts:
         for frame in _frames(part, fields, store, in_batches):
@@ -63,7 +62,7 @@ def to_batches(
 def batch_reader(
     parts: Sequence[Changes], fields: Sequence[DataField], store: FileStore, batch_rows: int = execute.BATCH_ROWS
 ) -> pa.RecordBatchReader:
-    """`to_batches` as an Arrow stream."""
+    """Returns `to_batches` as an Arrow stream."""
     schema = arrow_schema((ROWKIND_FIELD, *fields))
     return pa.RecordBatchReader.from_batches(schema, to_batches(parts, fields, store, batch_rows))
 
@@ -78,8 +77,9 @@ def _whole(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 def _frames(part: Changes, fields: Sequence[DataField], store: FileStore, collect: Collect) -> Iterator[pl.DataFrame]:
     names = [ROWKIND, *(field.name for field in fields)]
     if isinstance(part, Difference):
+        differing = _differing(part, store)
         yield from collect(
-            expressions.matching(part.filter, part.after.schema.fields, _differing(part, store).lazy()).select(names)
+            expressions.matching(part.filter, part.after.schema.fields, differing.lazy()).select(cols(names))
         )
         return
     plan = part.plan
@@ -88,22 +88,23 @@ def _frames(part: Changes, fields: Sequence[DataField], store: FileStore, collec
     for sections in execute.groups(plan.sections):
         with reading_files(plan, sections, read, store):
             for frame in collect(frame_of(plan, sections, store)):
-                yield frame.select(names)
+                yield frame.select(cols(names))
 
 
 # --- files of changes ---
 
 
 def _changed(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    """The rows of files, one after another, that satisfy the plan's filter."""
+    """Returns the rows of files, one file after another, that satisfy the plan's filter."""
     frame = pl.concat(
         [_scanned(plan, section, group, store) for section in sections for group in _alike(section.files)]
     )
-    return _residual(plan.filter, plan, frame)
+    read = [plan.schema.by_name[name] for name in plan.read_columns]
+    return expressions.having(plan.filter.residuals, read, frame)
 
 
 def _alike(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Neighbouring files that one scan can read."""
+    """Groups neighbouring files that one scan can read."""
     for _, group in groupby(files, key=lambda file: (file.schema_id, file.format, file.write_columns)):
         yield list(group)
 
@@ -121,31 +122,25 @@ def _with_kind(frame: pl.LazyFrame, kind: pl.Expr) -> pl.LazyFrame:
 
 
 def _inserted(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
-    """The rows of a plan as insertions."""
+    """Returns the rows of a plan as insertions."""
     part = replace(plan, sections=tuple(sections), fallback=None)
     return _with_kind(execute.lazy(part, store), pl.lit(NAMES[INSERT]))
-
-
-def _residual(filter_: Filter, plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
-    read = [plan.schema.by_name[name] for name in plan.read_columns]
-    for residual in filter_.residuals:
-        frame = expressions.residual(residual, read)(frame)
-    return frame
 
 
 # --- differences of snapshots ---
 
 
 def _differing(part: Difference, store: FileStore) -> pl.DataFrame:
-    """``rowkind`` and all columns."""
+    """Returns the difference of two snapshots: ``rowkind`` and all columns."""
     before, after = (execute.to_polars(plan, store) for plan in (part.before, part.after))
     if not part.key:
         return _counted(before, after)
     kinds = pl.lit(INSERT, pl.Int8).alias(VALUE_KIND)
     rows = pl.concat([before, after]).with_columns(kinds)
-    keys = [frame.select(part.key).with_row_index(number) for frame, number in ((before, "old"), (after, "new"))]
-    both = keys[0].join(keys[1], on=list(part.key), how="full", coalesce=True).sort(part.key)
-    old, new = (both[name].cast(pl.Int64).fill_null(NO_ROW).to_numpy().copy() for name in ("old", "new"))
+    key = cols(part.key)
+    keys = [frame.select(key).with_row_index(number) for frame, number in ((before, OLD_ROW), (after, NEW_ROW))]
+    both = keys[0].join(keys[1], on=key, how="full", coalesce=True).sort(key)
+    old, new = (both[name].cast(pl.Int64).fill_null(NO_ROW).to_numpy().copy() for name in (OLD_ROW, NEW_ROW))
     new[new >= 0] += before.height
     comparison = Comparison(part.after.schema.fields)
     changes = changelog(rows, old, new, np.ones(len(old), bool), comparison)
@@ -153,10 +148,10 @@ def _differing(part: Difference, store: FileStore) -> pl.DataFrame:
 
 
 def _counted(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """Rows without a key: of which there are more now, insertions; of which there are fewer, deletions."""
+    """Counts rows without a key: rows more frequent now are insertions, rows less frequent are deletions."""
     names = after.columns
     rows = pl.concat([before.with_columns(pl.lit(-1).alias(COUNT)), after.with_columns(pl.lit(1).alias(COUNT))])
-    counted = rows.group_by(names, maintain_order=True).agg(pl.col(COUNT).sum()).filter(pl.col(COUNT) != 0)
+    counted = rows.group_by(cols(names), maintain_order=True).agg(pl.col(COUNT).sum()).filter(pl.col(COUNT) != 0)
     repeated = rows_at(counted, np.repeat(np.arange(counted.height), np.abs(counted[COUNT].to_numpy())))
     kind = pl.when(pl.col(COUNT) > 0).then(pl.lit(NAMES[INSERT])).otherwise(pl.lit(NAMES[DELETE]))
-    return repeated.select(kind.alias(ROWKIND), *names)
+    return repeated.select(kind.alias(ROWKIND), *cols(names))

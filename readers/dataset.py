@@ -1,7 +1,8 @@
-"""A table as a `pyarrow.dataset.Dataset`: hosts that know datasets push their columns and filters into it.
+"""A table as a `pyarrow.dataset.Dataset`: hosts that support datasets push their columns and filters into it.
 
 DuckDB calls `scanner(columns, filter)` when the object is registered or found by name; Polars does so through
-`scan_pyarrow_dataset`. Each scan is planned anew with what was pushed down, so it prunes like any other scan.
+`scan_pyarrow_dataset`. Each scan is planned anew with the pushed-down columns and filter, so it prunes like any other
+scan.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import pyarrow.dataset as pads
 from morrow.engine.errors import Unsupported
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.telling import shown
 
 ReadFunction = Callable[[Sequence[str] | None, pc.Expression | None], pa.RecordBatchReader]
-"""Opens a stream of the named columns (None: all), of the rows for which the expression is true."""
+"""Opens a stream of the named columns (None: all) with the rows for which the expression is true."""
 
 PlanFunction = Callable[[Sequence[str] | None, pc.Expression | None], tuple[ScanPlan, FileStore]]
-"""The plan of what a `ReadFunction` would read, and the store its files are in."""
+"""Plans what a `ReadFunction` would read; returns the plan and the store of its files."""
 
 
 class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
@@ -36,7 +38,7 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         self.plan = plan
         """For hosts that take rows in another layout than pyarrow's; None: there is `read` only."""
         self.key = key
-        """What the rows are of (table, snapshot, columns, filter): equal keys, equal rows; None is never equal."""
+        """The source of the rows (table, snapshot, columns, filter): equal keys, equal rows; None is never equal."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -49,9 +51,9 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
         filter: pc.Expression | None = None,  # pyarrow's name
         **_options: Any,
     ) -> pads.Scanner:
-        """A scanner over the rows; `columns` and `filter` reach the file scans.
+        """Returns a scanner over the rows; `columns` and `filter` are pushed into the file scans.
 
-        Keyword options of pyarrow that steer its own readers (batch size, readahead, threads) have no meaning here.
+        Keyword options of pyarrow for its own readers (batch size, readahead, threads) have no effect here.
         """
         if isinstance(columns, dict):
             reader = self.read(None, filter)
@@ -66,9 +68,9 @@ class PaimonDataset(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no typ
             hint="use schema, scanner, to_table, to_batches, count_rows, head or take; to_table() gives an Arrow table",
         )
 
-    # The base class would reach for a C++ dataset that is not there, and end the process.
+    # The base class would access a C++ dataset that does not exist, and crash the process.
     filter = get_fragments = join = join_asof = replace_schema = sort_by = _refused
     partition_expression = property(_refused)
 
     def __repr__(self) -> str:
-        return f"PaimonDataset({', '.join(self._schema.names)})"
+        return shown(f"PaimonDataset({', '.join(self._schema.names)})")

@@ -1,6 +1,6 @@
-"""Paimon types in Polars, and the way from Polars frames to the exact Arrow types of `arrow_schema`.
+"""Paimon types in Polars, and conversions of Polars frames to the exact Arrow types of `arrow_schema`.
 
-Polars has fewer types than Arrow, so some are represented:
+Polars has fewer types than Arrow, so some are represented (`morrow.engine.format.polars_types`):
 
 ================  ==========================================  ===============================================
 Paimon            Polars                                      Arrow
@@ -24,87 +24,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
+from morrow.engine.format.polars_types import polars_dtype, polars_schema
+from morrow.engine.names import cols, unnamed
+
+__all__ = [
+    "conform",
+    "list_offsets",
+    "null_mask",
+    "polars_dtype",
+    "polars_schema",
+    "to_arrow_array",
+    "to_arrow_batch",
+    "to_arrow_table",
+    "to_frame",
+    "to_series",
+]
 
 MAX_CHUNK_BYTES = 2**31 - 1
-"""What 32-bit offsets can address: a larger chunk is split, as Arrow's string and list types require."""
+"""The limit of 32-bit offsets: a larger chunk is split, as Arrow's string and list types require."""
 
 THREADED_ROWS = 1 << 18
-"""Frames of so many rows are converted in threads; below, starting them costs as much as they save."""
+"""Frames of so many rows are converted in threads; below, starting threads costs as much as they save."""
 
 TEXT = frozenset({pl.String(), pl.Binary()})
 """Types that Polars keeps as views."""
 
-_ATOMIC: dict[type[t.DataType], pl.DataType] = {
-    t.BooleanType: pl.Boolean(),
-    t.TinyIntType: pl.Int8(),
-    t.SmallIntType: pl.Int16(),
-    t.IntType: pl.Int32(),
-    t.BigIntType: pl.Int64(),
-    t.FloatType: pl.Float32(),
-    t.DoubleType: pl.Float64(),
-    t.DateType: pl.Date(),
-    t.TimeType: pl.Time(),
-    t.CharType: pl.String(),
-    t.VarCharType: pl.String(),
-    t.BinaryType: pl.Binary(),
-    t.VarBinaryType: pl.Binary(),
-    t.BlobType: pl.Binary(),
-    t.VariantType: pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()}),
-}
-
-
-def _entries(key: t.DataType, value: t.DataType) -> pl.DataType:
-    return pl.List(pl.Struct({"key": polars_dtype(key), "value": polars_dtype(value)}))
-
-
-def _time_unit(precision: int) -> Any:
-    unit = t.arrow_time_unit(precision)
-    return "ms" if unit == "s" else unit
-
-
-_PARAMETRIC: dict[type[t.DataType], Callable[[Any], pl.DataType]] = {
-    t.DecimalType: lambda d: pl.Decimal(d.precision, d.scale),
-    t.TimestampType: lambda d: pl.Datetime(_time_unit(d.precision)),
-    t.LocalZonedTimestampType: lambda d: pl.Datetime(_time_unit(d.precision), "UTC"),
-    t.ArrayType: lambda d: pl.List(polars_dtype(d.element)),
-    t.VectorType: lambda d: pl.Array(polars_dtype(d.element), d.length),
-    t.MapType: lambda d: _entries(d.key, d.value),
-    t.MultisetType: lambda d: _entries(d.element, t.IntType()),
-    t.RowType: lambda d: pl.Struct({field.name: polars_dtype(field.type) for field in d.fields}),
-}
-
-
-def polars_dtype(type: t.DataType) -> pl.DataType:
-    """The Polars dtype in which Morrow's frames hold values of this Paimon type (see the table above).
-
-    Raises:
-        Unsupported: a type without Polars representation.
-    """
-    kind = type.__class__
-    if kind in _ATOMIC:
-        return _ATOMIC[kind]
-    if kind in _PARAMETRIC:
-        return _PARAMETRIC[kind](type)
-    raise Unsupported(f"the type {type} in a Polars frame")
-
-
-def polars_schema(fields: Sequence[t.DataField]) -> pl.Schema:
-    """The Polars schema of a frame with these columns."""
-    return pl.Schema({field.name: polars_dtype(field.type) for field in fields})
-
 
 def to_arrow_table(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Table:
-    """A frame in Morrow's representation as an Arrow table whose schema is exactly `arrow_schema(fields)`.
+    """Converts a frame in Morrow's representation to an Arrow table with exactly the schema `arrow_schema(fields)`.
 
-    Columns are taken by name, in the order of `fields`. Nulls in a NOT NULL column are not looked for.
+    Columns are taken by name, in the order of `fields`. NOT NULL columns are not checked for nulls.
 
     Raises:
         InvalidArgument: a column is missing or holds values that are not of the type.
@@ -113,11 +69,11 @@ def to_arrow_table(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Tab
     missing = [name for name in schema.names if name not in frame.columns]
     if missing:
         raise InvalidArgument(f"the frame has no column {missing[0]!r}; its columns are {frame.columns}")
-    return _table(frame.select(schema.names), schema)
+    return _table(frame.select(cols(schema.names)), schema)
 
 
 def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
-    """Like `to_arrow_table`, in one record batch; chunks are joined.
+    """Converts like `to_arrow_table`, to one record batch; chunks are joined.
 
     Raises:
         InvalidArgument: as `to_arrow_table`, and text or binary of more than 2 GiB in one column.
@@ -131,7 +87,7 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
 
 def _table(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     def column(number: int) -> pa.ChunkedArray:
-        field, series = schema.field(number), frame.to_series(number)
+        field, series = schema.field(number), unnamed(frame.to_series(number))
         convert = _text_arrays if series.dtype in TEXT else _arrays
         return pa.chunked_array([made for piece in series.get_chunks() for made in convert(piece, field)], field.type)
 
@@ -144,7 +100,7 @@ def _table(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
-    """One chunk of a column, in several arrays if 32-bit offsets do not reach through it."""
+    """Returns one chunk of a column, split into several arrays if 32-bit offsets do not suffice."""
     array = piece.to_arrow(compat_level=pl.CompatLevel.oldest())
     if array.nbytes <= MAX_CHUNK_BYTES or len(piece) == 1:
         return [_named(field, array)]
@@ -152,9 +108,9 @@ def _arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
 
 
 def _text_arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
-    """The same of text or bytes, straight from Polars' views."""
+    """Does the same for text or bytes, straight from Polars' views."""
     array = _named(field, piece.to_arrow(compat_level=pl.CompatLevel.newest()))
-    # What the views amount to is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
+    # The size of the views is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
     if array.get_total_buffer_size() <= MAX_CHUNK_BYTES:
         return [array]
     return _halves(piece, field, _text_arrays) if len(piece) > 1 else _arrays(piece, field)
@@ -175,9 +131,9 @@ def _named(field: pa.Field, chunk: pa.Array) -> pa.Array:
 
 
 def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """The same values in another Arrow layout of the same logical type, nested types included.
+    """Converts values to another Arrow layout of the same logical type, nested types included.
 
-    Lists (also of a fixed size), large lists and maps become what `type` says, struct members are taken in order and
+    Lists (also of a fixed size), large lists and maps take the layout of `type`, struct members are taken in order and
     renamed, offsets narrow to 32 bits, units and nullability flags follow `type`. Timestamps finer than `type` are
     floored.
 
@@ -185,7 +141,7 @@ def conform(array: pa.Array, type: pa.DataType) -> pa.Array:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: the values do not fit, or another logical type.
     """
     if not len(array) and array.offset:
-        # Polars cuts lists without elements out of longer ones; Arrow cannot combine such an empty rest with others.
+        # Polars cuts lists without elements out of longer ones; Arrow cannot combine such empty arrays with others.
         return pa.array([], type)
     if array.type.equals(type, check_metadata=True):
         return array
@@ -228,33 +184,33 @@ def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
         try:
             return array.cast(type)
         except pa.ArrowInvalid:
-            # The writer kept digits that the declared precision has not.
+            # The writer kept more digits than the declared precision.
             unit = {"s": "second", "ms": "millisecond", "us": "microsecond"}[type.unit]
             return pc.floor_temporal(array, unit=unit).cast(type)
     return array.cast(type)
 
 
 def list_offsets(array: pa.Array) -> pa.Array:
-    """The 32-bit offsets of a list or map array, not a slice of a longer one (Arrow takes none beside a null mask)."""
+    """Returns 32-bit offsets of a list or map array, unsliced (Arrow takes no slice beside a null mask)."""
     offsets = array.offsets.cast(pa.int32())
     return pc.add(offsets, pa.scalar(0, pa.int32())) if offsets.offset else offsets
 
 
 def null_mask(array: pa.Array) -> pa.Array | None:
-    """True where null, as the `from_arrays` constructors take it; None when nothing is."""
+    """Returns true where null, as the `from_arrays` constructors take it; None when there are no nulls."""
     return array.is_null() if array.null_count else None
 
 
 def to_arrow_array(series: pl.Series, type: t.DataType) -> pa.Array:
-    """One column in Morrow's Polars representation as an Arrow array of exactly `type.arrow()`."""
-    return conform(series.to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
+    """Converts a column in Morrow's Polars representation to an Arrow array of exactly `type.arrow()`."""
+    return conform(unnamed(series).to_arrow(compat_level=pl.CompatLevel.oldest()), type.arrow())
 
 
 def to_frame(rows: pa.RecordBatch | pa.Table, fields: Sequence[t.DataField]) -> pl.DataFrame:
-    """Arrow columns of these types, in their order, as a frame in Morrow's representation."""
+    """Converts Arrow columns of these types, in their order, to a frame in Morrow's representation."""
     return pl.DataFrame([to_series(field.name, rows.column(field.name), field.type) for field in fields])
 
 
 def to_series(name: str, array: pa.Array | pa.ChunkedArray, type: t.DataType) -> pl.Series:
-    """An Arrow column of `type` as a Polars series in Morrow's representation."""
-    return pl.Series(name, pl.from_arrow(array), dtype=polars_dtype(type))
+    """Converts an Arrow column of `type` to a Polars series in Morrow's representation."""
+    return pl.Series(pl.from_arrow(array), dtype=polars_dtype(type)).alias(name)

@@ -3,15 +3,16 @@
 DuckDB reads a scan through a `PaimonDataset`: its projections and filters arrive in `scanner(columns, filter)`, the
 files are scanned and masked by Polars, and the rows come back as an Arrow stream of views (`duckdb_stream`). One path
 serves every format and merge engine. DuckDB's own ``read_parquet`` would have to find each row's position and its bit
-in the mask, by `get_bit` or by joins: for a sum of one column that takes longer than reading it.
+in the mask, by `get_bit` or by joins: for a sum of one column, that takes longer than reading the column.
 
 DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
-returns; the function hands the dataset over as a view in an in-memory database of its own. Other rows get another
-database: a transaction sees those that are attached while it runs, but no views made after its first look.
+returns; the function registers the dataset as a view in an in-memory database of its own. Other rows get another
+database: a transaction sees databases attached while it runs, but no views created after its first access.
 """
 
 from __future__ import annotations
 
+import inspect
 import threading
 import uuid
 from collections import OrderedDict
@@ -23,7 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.dataset import PaimonDataset
+from morrow.readers.duckdb_names import ToldApart, is_apart, rows_apart, told_apart
 from morrow.readers.duckdb_stream import view_reader
 
 if TYPE_CHECKING:
@@ -36,17 +40,20 @@ MOST_HANDOFFS = 32
 
 
 class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
-    """A dataset as DuckDB scans it: rows come as views where that can be, and not through Arrow's own scanner."""
+    """A dataset for DuckDB to scan: rows are passed as views where possible, not through Arrow's own scanner."""
 
     def __init__(self, source: PaimonDataset) -> None:
-        # The base class has no Python constructor; DuckDB looks at its name only, and calls what is below.
+        self._apart = None if is_apart(source.schema) else ToldApart(source)
+        # The base class has no Python constructor; DuckDB looks at its name only, and calls the methods below.
         self._source = source
 
     @property
     def schema(self) -> pa.Schema:
-        return self._source.schema
+        return self._source.schema if self._apart is None else self._apart.schema
 
     def scanner(self, columns: Sequence[str] | None, filter: pc.Expression | None) -> _Rows:
+        if self._apart is not None:
+            return _Rows(self._apart.read(columns, filter))
         if self._source.plan is None:
             return _Rows(self._source.read(columns, filter))
         return _Rows(view_reader(*self._source.plan(columns, filter)))
@@ -54,7 +61,7 @@ class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
 
 @dataclass(frozen=True)
 class _Rows:
-    """What DuckDB asks of a scanner."""
+    """The part of a scanner that DuckDB calls."""
 
     reader: pa.RecordBatchReader
 
@@ -63,24 +70,36 @@ class _Rows:
 
 
 def handed(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
-    """What DuckDB scans for `source`, as an object."""
-    return _Handed(source) if isinstance(source, PaimonDataset) else source
+    """Returns the object that DuckDB scans for `source`; columns that it cannot distinguish are `told_apart`."""
+    if isinstance(source, PaimonDataset):
+        return _Handed(source)
+    return rows_apart(source).rename_columns(told_apart(source.column_names))
 
 
 def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """A relation over `source` on `connection` (DuckDB's default connection when None)."""
+    """Returns a relation over `source` on `connection` (DuckDB's default connection when None)."""
+    return checked_connection(connection).from_arrow(handed(source))
+
+
+def checked_connection(connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyConnection:
+    """Returns the connection, DuckDB's default one for None. Raises `InvalidArgument` if it is not a connection."""
     import duckdb
 
-    return (connection or duckdb.default_connection()).from_arrow(handed(source))
+    if connection is None:
+        return duckdb.default_connection()
+    # The module itself stands for its default connection.
+    if not isinstance(connection, duckdb.DuckDBPyConnection) and connection is not duckdb:
+        raise InvalidArgument(f"connection is one of DuckDB's, as duckdb.connect() makes them, not {connection!r}")
+    return connection
 
 
 class ScanFunction:
     """The macro ``paimon_scan(path, as_of := ..., ...)`` of one DuckDB instance.
 
-    `open_dataset` gets the macro's arguments as text (None where not given) and returns what to scan.
+    `open_dataset` gets the macro's arguments as text (None where not given) and returns the dataset to scan.
     """
 
-    PARAMETERS = ("as_of", "snapshot", "tag", "timestamp", "branch", "version")
+    PARAMETERS = tuple(TravelArguments.__annotations__)
 
     def __init__(self, open_dataset: Callable[..., PaimonDataset]) -> None:
         self._open_dataset = open_dataset
@@ -89,7 +108,7 @@ class ScanFunction:
         self._cursor: duckdb.DuckDBPyConnection | None = None
 
     def install(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the macro on `connection`; installing twice replaces it.
+        """Creates the macro on `connection`; installing twice replaces it.
 
         All cursors of an in-memory database have it. In a database file it is temporary, to leave the file as it is;
         then each cursor needs its own.
@@ -99,7 +118,7 @@ class ScanFunction:
         helper = f"morrow_plan_{uuid.uuid4().hex}"
         connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
             helper,
-            self.plan,
+            self._function(),
             ["varchar"] * (1 + len(self.PARAMETERS)),
             "varchar",
             null_handling="special",
@@ -113,23 +132,25 @@ class ScanFunction:
             f"FROM query({helper}(path, {arguments}))"
         )
 
-    def plan(
-        self,
-        path: str,
-        as_of: str | None,
-        snapshot: str | None,
-        tag: str | None,
-        timestamp: str | None,
-        branch: str | None,
-        version: str | None,
-    ) -> str:
-        """SQL text that reads the table: called by DuckDB while it binds a query."""
-        given = {"as_of": as_of, "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "version": version}
-        dataset = self._open_dataset(path, branch=branch, **given)
+    def plan(self, path: str, *values: str | None) -> str:
+        """Returns SQL text that reads the table; DuckDB calls it while binding a query, with values of `PARAMETERS`."""
+        given = {name: value for name, value in zip(self.PARAMETERS, values, strict=True) if value is not None}
+        dataset = self._open_dataset(path, given)
         return f"FROM {self._hand_over(dataset)}.{HANDOFF_VIEW}"
 
+    def _function(self) -> Callable[..., str]:
+        """Returns `plan` with a signature that names each argument, as DuckDB requires of functions."""
+
+        def plan(*values: str | None) -> str:
+            return self.plan(*values)  # type: ignore[arg-type]  # DuckDB gives the path as text
+
+        positional = inspect.Parameter.POSITIONAL_ONLY
+        named = [inspect.Parameter(name, positional) for name in ("path", *self.PARAMETERS)]
+        plan.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # functions take any attribute
+        return plan
+
     def _hand_over(self, dataset: PaimonDataset) -> str:
-        """The database that `dataset` is a view in; the same rows are handed over once."""
+        """Returns the database in which `dataset` is a view; the same rows are registered once."""
         assert self._cursor is not None
         database = f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}"
         key = database if dataset.key is None else dataset.key
@@ -152,6 +173,6 @@ class ScanFunction:
 
 
 def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the connection's current database is a file."""
+    """Returns whether the connection's current database is a file."""
     found = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
     return found.fetchone() != (None,)

@@ -1,9 +1,9 @@
-"""Rows as DuckDB takes them fastest: an Arrow stream whose text and bytes are Arrow views.
+"""Rows in DuckDB's fastest input format: an Arrow stream with text and bytes as Arrow views.
 
-Polars and DuckDB hold a text as a view, 16 bytes with its first characters and where the rest lies. Arrow's plain
-strings lie one after another instead: to make them from views copies every character, a third of what a full read
-takes. DuckDB scans views as they are. It asks that a stream's types mean what the dataset declared, not that they
-are laid out alike: plain strings are declared, for DuckDB pushes no filter into a dataset that declares views.
+Polars and DuckDB store text as views: 16 bytes with the first characters and a pointer to the rest. Arrow's plain
+strings are contiguous instead: converting views to them copies every character, a third of the time of a full read.
+DuckDB scans views directly. It requires that a stream's types have the declared meaning, not the declared layout: the
+dataset declares plain strings, because DuckDB pushes no filter into a dataset that declares views.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers import execute
-from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.file_errors import reading_files
+from morrow.readers.streaming import batches
 
 VIEWS: dict[type[DataType], pa.DataType] = {
     CharType: pa.string_view(),
@@ -46,7 +48,7 @@ VIEWS: dict[type[DataType], pa.DataType] = {
     BinaryType: pa.binary_view(),
     VarBinaryType: pa.binary_view(),
 }
-"""Types of columns that cross as views; within nested types they are laid out plainly."""
+"""Types of columns that are passed as views; within nested types they have the plain layout."""
 
 NUMBERS = (
     *(BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType),
@@ -57,11 +59,11 @@ NUMBERS = (
 BATCH_VALUES = 1 << 20
 LONG_VALUE = 8
 """Values of a batch at most, where one of text, bytes or a nested type counts as so many: each batch has a cost of its
-own, which is felt where columns are few. Batches may always have `execute.BATCH_ROWS` rows."""
+own, which matters where columns are few. Batches may always have `execute.BATCH_ROWS` rows."""
 
 
 def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
-    """The plan's rows as an Arrow stream with text and bytes as views, in bounded memory.
+    """Returns the plan's rows as an Arrow stream with text and bytes as views, in bounded memory.
 
     Raises (while it is read):
         CorruptFile, FileMissing, Unsupported, StorageError: as reading does.
@@ -74,17 +76,17 @@ def view_reader(plan: ScanPlan, store: FileStore) -> pa.RecordBatchReader:
 
 
 def view_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """`arrow_schema` with views for columns of text and bytes, and without comments."""
+    """Returns `arrow_schema` with views for columns of text and bytes, and without comments."""
     types = [VIEWS.get(type(field.type)) or field.type.arrow() for field in fields]
     return pa.schema([pa.field(field.name, kind, field.type.nullable) for field, kind in zip(fields, types)])
 
 
 def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Schema) -> pa.Table:
-    """A frame in Morrow's representation as an Arrow table of `schema`, the `view_schema` of `fields`.
+    """Converts a frame in Morrow's representation to an Arrow table of `schema`, the `view_schema` of `fields`.
 
-    Columns that Polars holds in that layout already are neither copied nor looked at; most are.
+    Columns that Polars holds in that layout already, as most are, are neither copied nor inspected.
     """
-    own = frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.newest())
+    own = frame.select(cols(schema.names)).to_arrow(compat_level=pl.CompatLevel.newest())
     others = [field for field, has, wanted in zip(fields, own.schema.types, schema.types) if has != wanted]
     converted = to_arrow_table(frame, others) if others else own
     columns = [converted[name] if name in converted.column_names else own[name] for name in schema.names]
@@ -92,7 +94,7 @@ def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Sche
 
 
 def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
-    """The rows of all parts, a group of sections at a time."""
+    """Yields the rows of all parts, a group of sections at a time."""
     weight = sum(1 if type(field.type) in NUMBERS else LONG_VALUE for field in plan.fields)
     rows = max(execute.BATCH_ROWS, BATCH_VALUES // weight)
     for part in plan.parts:
@@ -101,9 +103,7 @@ def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
             group = replace(part, sections=tuple(sections), fallback=None)
             with reading_files(group, sections, read, store):
                 count = 0
-                for frame in execute.lazy(group, store).collect_batches(
-                    chunk_size=rows, maintain_order=True, lazy=True, engine="streaming"
-                ):
+                for frame in batches(execute.lazy(group, store), rows):
                     count += frame.height
                     yield frame
                 execute.check_complete(group, store, count)

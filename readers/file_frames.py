@@ -10,14 +10,15 @@ import polars as pl
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.types import BigIntType, DataField
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
+from morrow.engine.options import Options
+from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.evolution import file_columns, project
-from morrow.readers.files import FileSource, scan, verify, verify_pages
-from morrow.readers.made_columns import TRACKED, made_columns, made_from, make, need_positions
-
-POSITION = "__morrow_position"
-"""The row's 0-based position in its data file, or in several one after another, where a mask is to be applied."""
+from morrow.readers.files import FileSource, check_place, scan, verify
+from morrow.readers.files.page_checks import check_pages
+from morrow.readers.virtual_columns import TRACKED, made_from, make, need_positions, virtual_columns
 
 _POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
 
@@ -31,21 +32,21 @@ def file_frame(
     *,
     position: bool = False,
 ) -> pl.LazyFrame:
-    """Rows of `files` (all of one schema, format and set of written columns) with exactly `fields`, as stored.
+    """Returns rows of `files` (of one schema, format and set of written columns) with exactly `fields`, as stored.
 
     Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
     With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
-    (`made_columns`) are made here; those that depend on the file want one file at a time.
+    (`virtual_columns`) are made here; those that depend on the file require one file at a time.
     """
-    made = made_columns(plan, fields)
+    made = virtual_columns(plan, fields)
     if not made:
         return _stored_frame(plan, section, files, fields, store, position=position)
     stored = made_from(plan, files[0], fields)
-    # Where nothing is read, positions tell how many rows there are.
+    # Where no column is read, positions give the row count.
     numbered = position or need_positions(plan, fields) or not stored
     frame = _stored_frame(plan, section, files, stored, store, position=numbered)
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
-    return frame.with_columns(make(plan, files[0], field, pl.col(POSITION)) for field in made).select(names)
+    return frame.with_columns(make(plan, files[0], field, pl.col(POSITION)) for field in made).select(cols(names))
 
 
 def _stored_frame(
@@ -61,10 +62,12 @@ def _stored_frame(
     wanted = tuple(field for field in fields if field.name not in constants)
     written = written_fields(plan, files[0])
     read = file_columns(written, wanted)
-    # A scan of no columns still has to know how many rows there are: their positions say so.
+    # A scan of no columns still needs the row count: the positions give it.
     counted = position or not read
     sources = [source_of(file, plan, store) for file in files]
-    # Positions that only count rows need not go on from file to file, so no file has to be held against its row count.
+    if store.checks_pages:
+        check_pages(sources, {field.name for field in read})
+    # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
     groups = [[source] for source in sources] if counted and not position else [sources]
     frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
@@ -72,49 +75,46 @@ def _stored_frame(
     frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)
     literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
-    return frame.with_columns(literals).select(names) if literals or counted else frame
+    return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
 
 
 def constant_of(value: Value | None, field: DataField) -> pl.Expr:
-    """A partition's value as a column."""
+    """Returns a partition's value as a column."""
     dtype = polars_dtype(field.type)
+    if isinstance(value, float):
+        # As a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
+        return pl.lit(pl.Series([value], dtype=dtype)).alias(field.name)
     if isinstance(value, np.datetime64):
         # Nanoseconds, which Python's datetime does not have: by their count since the epoch.
         return pl.lit(int(value.astype(np.int64))).cast(dtype).alias(field.name)
     return pl.lit(value, dtype=dtype).alias(field.name)
 
 
-def verify_file(plan: ScanPlan, file: DataFile, store: FileStore) -> None:
-    """Hold one data file against its metadata and its own checksums, reading all of it.
+def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
+    """Returns the file as readers take it; on a local disk its place and size are checked first, at negligible cost.
 
     Raises:
-        FileMissing, CorruptFile: the file is gone, truncated or damaged.
+        UnsafePath: a link leads out of the folders in which the table's files may lie.
+        FileMissing, CorruptFile: no such file, or one of another size.
     """
-    source = source_of(file, plan, store)
-    verify(source, rows=True)
-    if file.format == "parquet":
-        verify_pages(source)
-
-
-def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
-    """The file as readers want it; on a local disk its size is checked first, which costs next to nothing."""
     columns = _stored_names(file, plan) if file.format == "csv" else ()
     source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
     if store.is_local:
+        check_place(file.path, plan.roots)
         verify(source)
     return source
 
 
 def _stored_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
-    """All columns of the file in their order, for formats that do not name them."""
+    """Returns all columns of the file in their order, for formats that do not name them."""
     fields = written_fields(plan, file)
-    thin = plan.file_options.get("data-file.thin-mode", "false").lower() == "true"
+    thin = Options(plan.file_options).get(DATA_FILE_THIN_MODE)
     keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
     return tuple(field.name for field in (*keys, *fields))
 
 
 def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
-    """The columns the file holds: those of its schema, or the subset that its writer wrote."""
+    """Returns the columns the file holds: those of its schema, or the subset that its writer wrote."""
     fields = plan.file_fields[file.schema_id]
     if file.write_columns is None:
         return fields

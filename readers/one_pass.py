@@ -1,8 +1,8 @@
-"""Sections whose files overlap, read whole: keys and values in one pass over the files.
+"""Reads sections with overlapping files whole: keys and values in one pass over the files.
 
 A scan with masks reads the keys first and the rows again. When all rows are wanted, and nothing is cached yet, it is
-cheaper to read everything once and to find the rows of the table in memory. The masks that come of it are kept, so the
-next read is a masked scan.
+cheaper to read everything once and to find the live rows in memory. The resulting masks are cached, so the next
+read is a masked scan.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -21,14 +22,14 @@ from morrow.readers.masks.superseded import Live, live_rows
 from morrow.readers.merges.version_masks import is_folded, known_masks
 
 WORKERS = 2
-"""Parts of a section that are worked on at once."""
+"""Parts of a section that are processed at once."""
 
 MOST_ROWS = 1 << 22
 """Stored rows of a section up to which it is read at once: all of them are in memory together."""
 
 
 def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame | None:
-    """All rows of the section, columns `plan.read_columns`, in memory; None where masked scans serve better."""
+    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper."""
     if section.kind is not SectionKind.MERGE or section.row_count > MOST_ROWS or not plan.read_columns:
         return None
     if is_folded(plan, section):
@@ -42,13 +43,13 @@ def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Lazy
 
 
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
-    """The newest version of every key."""
+    """Returns the newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(plan.read_columns)
 
     def newest(part: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:
         live = live_rows(keys, [keys.deciding(frame) for frame in part], lambda: [keys.unpacked(f) for f in part])
-        return live, [frame.select(plan.read_columns).filter(pl.Series(mask)) for frame, mask in zip(part, live)]
+        return live, [frame.select(cols(plan.read_columns)).filter(pl.Series(mask)) for frame, mask in zip(part, live)]
 
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = list(pool.map(newest, keys.parts(read)))

@@ -11,11 +11,11 @@ from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 
 RETRACT_BIT = 1
-"""Retractions (-U, -D) are the odd kinds."""
+"""The bit of retractions (-U, -D), which are the odd kinds."""
 
 NAMES: Mapping[int, str] = {INSERT: "+I", UPDATE_BEFORE: "-U", UPDATE_AFTER: "+U", DELETE: "-D"}
 
 
 def kind_name() -> pl.Expr:
-    """The column ``rowkind``, from ``_VALUE_KIND``."""
+    """Returns the column ``rowkind``, from ``_VALUE_KIND``."""
     return pl.col(VALUE_KIND).replace_strict(NAMES, return_dtype=pl.String).alias(ROWKIND)

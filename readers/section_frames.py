@@ -13,25 +13,26 @@ import polars as pl
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.data_evolution import stitched_frame
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.file_frames import POSITION, file_frame
-from morrow.readers.made_columns import depend_on_file
+from morrow.readers.file_frames import file_frame
 from morrow.readers.masks import Mask
 from morrow.readers.row_kinds import RETRACT_BIT
-from morrow.readers.stitch import stitched_frame
+from morrow.readers.virtual_columns import depend_on_file
 
 POSITIONED_ROWS = 1 << 28
-"""Rows, about, that one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
+"""About how many rows one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
 
 SMALL_ROWS = 1 << 23
-"""Up to so many stored rows a full read lays masks beside the rows: faster, but Polars then holds more at once."""
+"""Stored rows up to which a full read lays masks beside the rows: faster, but Polars then holds more at once."""
 
 
 def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
-    """The live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
+    """Returns the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
         return filtered(plan, stitched_frame(plan, section, fields, masks, store))
@@ -39,7 +40,7 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
     complete = plan.filter.predicate == ALWAYS and plan.limit is None
     beside = complete and bool(fields) and plan.stored_rows <= SMALL_ROWS
     # A filter leaves few rows, so one scan may read several masked files; Polars would hold more of a whole table at
-    # once. Positions through several files rest on their row counts, which far stores would have to be asked for.
+    # once. Positions through several files depend on their row counts, which would take requests to remote stores.
     alone = plan.filter.predicate == ALWAYS or not store.is_local
     one_by_one = depend_on_file(plan, fields)
 
@@ -56,15 +57,13 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
 
 
 def empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
-    """No rows of these columns."""
+    """Returns an empty frame of these columns."""
     return pl.LazyFrame(schema={field.name: polars_dtype(field.type) for field in fields})
 
 
 def filtered(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows for which the pushable part of the plan's filter is true."""
-    if plan.filter.predicate == ALWAYS:
-        return frame
-    return frame.filter(expressions.compile(plan.filter.predicate, plan.schema.fields))
+    """Returns the rows for which the pushable part of the plan's filter is true."""
+    return expressions.where(plan.filter.predicate, plan.schema.fields, frame)
 
 
 def _hold_retractions(files: Sequence[DataFile]) -> bool:
@@ -74,10 +73,10 @@ def _hold_retractions(files: Sequence[DataFile]) -> bool:
 def _scan_groups(
     section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
 ) -> list[tuple[list[DataFile], list[Mask]]]:
-    """Files that one scan can read: those of one shape together.
+    """Groups files that one scan can read: those of one shape together.
 
     Masked files whose rows are `looked_up` by position are each `alone`, or those of a RAW section at least apart from
-    its files that need no positions. All files may be wanted `one_by_one`.
+    its files that need no positions. With `one_by_one` each file is alone.
     """
     starts = accumulate((file.row_count for file in section.files), initial=0)
 
@@ -100,14 +99,17 @@ def _scan_beside(
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    """All rows of the files in their order, so that one long mask lies beside them and no position has to be made."""
+    """Scans all rows of the files in order.
+
+    One long mask then lies beside them, and no position has to be computed.
+    """
     frame = file_frame(plan, section, files, fields, store)
-    mask = _long_mask(files, masks)
+    mask = long_mask(files, masks)
     return frame if mask is None else frame.filter(pl.lit(mask))
 
 
-def _long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
-    """One mask of all rows of the files, one file after another."""
+def long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
+    """Returns one mask of all rows of the files, one file after another."""
     if all(mask is None for mask in masks):
         return None
     pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
@@ -123,8 +125,8 @@ def _scan_masked(
     fields: tuple[DataField, ...],
     store: FileStore,
 ) -> pl.LazyFrame:
-    """Rows of the files that the filter leaves, looked up in one long mask by their position."""
-    mask = _long_mask(files, masks)
+    """Returns the filtered rows of the files that are live: their positions are looked up in one long mask."""
+    mask = long_mask(files, masks)
     with_kind = retractions and _hold_retractions(files)
     read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
     frame = file_frame(plan, section, files, read, store, position=mask is not None)
@@ -135,14 +137,14 @@ def _scan_masked(
     if mask is not None:
         frame = frame.filter(_is_live(mask))
     if with_kind or mask is not None:
-        frame = frame.select(plan.read_columns)
+        frame = frame.select(cols(plan.read_columns))
     return frame
 
 
 def _is_live(mask: pl.Series) -> pl.Expr:
-    """Whether the row at `POSITION` is live.
+    """Returns an expression: whether the row at `POSITION` is live.
 
-    Polars takes this for an expression over all rows, so what a user filters later stays above it. Elementwise forms
+    Polars treats this as an expression over all rows, so a user's later filters stay above it. Elementwise forms
     (a Python function, ``is_in`` of the dead positions) let such filters through but double the cost of a sum.
     """
     return pl.lit(mask).gather(pl.col(POSITION))

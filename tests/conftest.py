@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
+from morrow.engine import telling
+from morrow.engine.io import conditional_put, secrets
 from morrow.engine.io.durability import fsync_disabled
 from tests.support import golden
+from tests.support.costs import Costs, recorded
 
 PROJECT = Path(__file__).parents[1]
+SLOW_SECONDS = 5.0
+"""What a file of tests may cost in `make check`."""
+MARK_THEIR_OWN = ("tests/test_golden.py",)
+"""Files that say themselves which of their tests are slow."""
+SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "failures", "pipeline"))
+"""Tests that start drivers of their own."""
 
 # `make test` tries the same examples every time, so a failure is due to a change; `make test-long` tries new ones.
+# `make check` tries the first of them.
 settings.register_profile(
     "default",
     max_examples=100,
@@ -26,27 +35,57 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("long", settings.get_profile("default"), max_examples=2_000, derandomize=False)
+settings.register_profile("check", settings.get_profile("default"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-SHARE_A_SESSION = re.compile("tests/(spark/(?!test_(cluster|failures|pipeline)[.])|interop/test_spark[.])")
-"""Tests with the fixture `spark`; those that are left out have drivers of their own."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", metavar="FILE", help="measure wall and CPU by file and by test; all of it goes to FILE")
+    parser.addoption("--quick", action="store_true", help="leave out tests marked spark, interop or slow (make check)")
 
 
-class ByFile(LoadScopeScheduling):
-    """Gives workers whole files of tests, and one of them all that share a session of Spark."""
+def pytest_configure(config: pytest.Config) -> None:
+    if target := config.getoption("--costs"):
+        config.pluginmanager.register(Costs(Path(target)))
+    if config.getoption("--quick"):
+        config.option.markexpr = "not (spark or interop or slow)"
 
-    def _split_scope(self, nodeid: str) -> str:
-        return "spark" if SHARE_A_SESSION.match(nodeid) else nodeid.partition("::")[0]
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make check` does not even import what it leaves out."""
+    file = collection_path.relative_to(PROJECT).as_posix() if collection_path.is_relative_to(PROJECT) else ""
+    return True if config.getoption("--quick") and (file == "tests/interop" or is_slow(file)) else None
 
 
+def is_slow(file: str) -> bool:
+    """Whether all tests of a file are left out by `make check`, for what it costs."""
+    return recorded().get(file, 0.0) >= SLOW_SECONDS and file not in MARK_THEIR_OWN
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    return ByFile(config, log)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.support.schedule import ByCost
+
+    return ByCost(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make check` leaves out: tests with a JVM, and files that cost much."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        file = item.nodeid.partition("::")[0]
+        if "spark" in fixtures or file in SPARK_WITHOUT_FIXTURE:
+            item.add_marker("spark")
+        if "java" in fixtures:
+            item.add_marker("interop")
+        if is_slow(file):
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +93,35 @@ def syncing() -> Iterator[None]:
     """No file is synced: the tables of tests may be lost. Tests about durability have a fixture of their own."""
     with fsync_disabled():
         yield
+
+
+PYTESTS_OWN = "PYTEST_CURRENT_TEST"
+"""The variable that pytest sets before each step of a test."""
+KEPT_BY_PROCESS = (
+    (telling, "_secrets"),
+    (conditional_put, "_proven"),
+    *((secrets, name) for name in ("_resolver", "_held", "_names")),
+)
+"""What modules remember of the stores that were opened."""
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """What a test leaves in its process is taken back, so that the order of tests makes no difference: secrets that
+    messages hide, secrets left out of pickles and who finds them again, stores that were tried out, the environment.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != PYTESTS_OWN}
+    before = [copy(getattr(module, name)) for module, name in KEPT_BY_PROCESS]
+    yield
+    for (module, name), value in zip(KEPT_BY_PROCESS, before, strict=True):
+        setattr(module, name, value)
+    # Only what differs is set: threads of Polars and others read the environment at any time, which the C library does
+    # not guard, and a process whose whole environment is set anew may crash.
+    for name in os.environ.keys() - environment.keys() - {PYTESTS_OWN}:
+        del os.environ[name]
+    for name, value in environment.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 @pytest.fixture(scope="session")

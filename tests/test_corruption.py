@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import MorrowError, UnsafePath
+from morrow.engine.errors import CorruptFile, MorrowError, UnsafePath
 from tests.support.table_factory import AVRO, TableFactory
 
 FIELDS = [("id", "INT"), ("name", "STRING"), ("score", "DOUBLE")]
@@ -213,6 +213,11 @@ def in_file(record: dict[str, Any], **changes: Any) -> None:
     record["_FILE"].update(changes)
 
 
+def misnamed(record: dict[str, Any]) -> None:
+    name = record["_DELETIONS_VECTORS_RANGES"][0]["f0"]
+    one_range(record, f0=name.replace("data-", "da83-"))
+
+
 CONTRADICTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "a vector of no known file": ("index_manifest", lambda r: one_range(r, f0="data-unknown-0.parquet")),
     "vectors without ranges": ("index_manifest", lambda r: r.update(_DELETIONS_VECTORS_RANGES=None)),
@@ -226,6 +231,19 @@ CONTRADICTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
     "an unknown schema": ("manifest", lambda r: in_file(r, _SCHEMA_ID=7)),
     "a format without a name": ("manifest", lambda r: in_file(r, _FILE_NAME="data")),
     "a kind that is neither add nor delete": ("manifest", lambda r: r.update(_KIND=2)),
+    "a bucket that there is not": ("manifest", lambda r: r.update(_TOTAL_BUCKETS=1, _BUCKET=1)),
+    "a bucket below all": ("manifest", lambda r: r.update(_BUCKET=-3)),
+    "a level below zero": ("manifest", lambda r: in_file(r, _LEVEL=-1)),
+    "sequence numbers that end before they begin": ("manifest", lambda r: in_file(r, _MIN_SEQUENCE_NUMBER=1 << 40)),
+    "a file that is deleted and was not added": ("manifest", lambda r: r.update(_KIND=1)),
+    "a partition in a table without partitions": ("manifest", lambda r: r.update(_PARTITION=b"\0\0\0\1" + bytes(16))),
+    "a column that the schema lacks": ("manifest", lambda r: in_file(r, _WRITE_COLS=["id", "nane"])),
+    "a file without columns": ("manifest", lambda r: in_file(r, _WRITE_COLS=[])),
+    "an index file that is deleted": ("index_manifest", lambda r: r.update(_KIND=1)),
+    "an index of an unknown type": ("index_manifest", lambda r: r.update(_INDEX_TYPE="DELETION_VECTORR")),
+    "vectors of another index": ("index_manifest", lambda r: r.update(_INDEX_TYPE="HASH")),
+    "another number of vectors": ("index_manifest", lambda r: r.update(_ROW_COUNT=2)),
+    "a vector of a file of almost this name": ("index_manifest", misnamed),
     "other counts of files": ("manifest_list", lambda r: r.update(_NUM_ADDED_FILES=2)),
 }
 
@@ -235,6 +253,85 @@ def test_contradictions_are_noticed(what: str, tmp_path: Path) -> None:
     table_with_vectors(tmp_path / "t")
     rewrite(tmp_path / "t", *CONTRADICTIONS[what])
     with pytest.raises(MorrowError):
+        read(tmp_path / "t")
+
+
+COUNTED = ("fewer rows", "more rows", "another cardinality", "a file that is deleted and was not added")
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_a_count_of_rows_notices_contradictions_too(what: str, tmp_path: Path) -> None:
+    table_with_vectors(tmp_path / "t")
+    rewrite(tmp_path / "t", *CONTRADICTIONS[what])
+    with pytest.raises(MorrowError):
+        morrow.open(tmp_path / "t").scan().count()
+
+
+def test_entries_that_are_lost_are_missed(tmp_path: Path) -> None:
+    append_table(tmp_path / "t")
+    file = tmp_path / "t" / "snapshot" / "snapshot-2"
+    snapshot = json.loads(file.read_text())
+    for side in ("ManifestList", "ManifestListSize"):  # the base list of snapshot 1 is empty
+        snapshot[f"base{side}"] = json.loads((file.parent / "snapshot-1").read_text())[f"base{side}"]
+    file.write_text(json.dumps(snapshot))
+    with pytest.raises(CorruptFile, match="files with 2 rows where the snapshot says 5"):
+        read(tmp_path / "t")
+
+
+def test_a_snapshot_of_an_old_version_counts_no_rows(tmp_path: Path) -> None:
+    append_table(tmp_path / "t")
+    truth = read(tmp_path / "t")
+    file = tmp_path / "t" / "snapshot" / "snapshot-2"
+    snapshot = json.loads(file.read_text())
+    file.write_text(
+        json.dumps({k: v for k, v in snapshot.items() if k not in ("totalRecordCount", "deltaRecordCount")})
+    )
+    assert read(tmp_path / "t") == truth
+
+
+def with_options(table: Path, options: dict[str, str], schema_id: int = 0) -> None:
+    """Give the schema other options; or, with an id, make a schema of that id with them."""
+    node = json.loads((table / "schema" / "schema-0").read_text())
+    (table / "schema" / f"schema-{schema_id}").write_text(json.dumps(node | {"id": schema_id, "options": options}))
+
+
+def test_vectors_of_a_table_that_never_had_them_are_noticed(tmp_path: Path) -> None:
+    table_with_vectors(tmp_path / "t")
+    with_options(tmp_path / "t", {"bucket": "-1"})
+    with pytest.raises(CorruptFile, match="no version of its schema has the option"):
+        read(tmp_path / "t")
+
+
+def test_vectors_of_a_table_that_had_them_once_count_for_nothing_as_in_java(tmp_path: Path) -> None:
+    table_with_vectors(tmp_path / "t")
+    with_options(tmp_path / "t", {"bucket": "-1"}, schema_id=1)
+    assert len(read(tmp_path / "t")) == 50
+
+
+def test_keys_in_no_order_are_noticed(tmp_path: Path) -> None:
+    merged_table(tmp_path / "t")
+    rewrite(
+        tmp_path / "t",
+        "manifest",
+        lambda r: in_file(r, _MIN_KEY=r["_FILE"]["_MAX_KEY"], _MAX_KEY=r["_FILE"]["_MIN_KEY"]),
+    )
+    with pytest.raises(CorruptFile, match="above its greatest"):
+        read(tmp_path / "t")
+
+
+def one_int(value: int) -> bytes:
+    """A BinaryRow of one INT: arity, null bits, slot."""
+    return (1).to_bytes(4, "big") + bytes(8) + value.to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(("bound", "key"), [("_MIN_KEY", 2), ("_MAX_KEY", 3)])
+def test_keys_outside_of_the_bounds_in_the_manifest_are_noticed(bound: str, key: int, tmp_path: Path) -> None:
+    table = TableFactory(tmp_path / "t", FIELDS, primary_keys=["id"], manifest_codec="null")
+    for tag in ("old", "new"):
+        table.write_file(rows([1, 2, 3, 4], tag))
+    table.commit()
+    rewrite(tmp_path / "t", "manifest", lambda r: in_file(r, **{bound: one_int(key)}))
+    with pytest.raises(CorruptFile, match="its keys go from 1 to 4, outside"):
         read(tmp_path / "t")
 
 

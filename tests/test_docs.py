@@ -32,7 +32,18 @@ GUIDES = (
 SPARK_GUIDE = "docs/spark.md"
 """Run by `tests/spark/test_guide.py`, beside the other tests of Spark."""
 
-DOCUMENTS = (*GUIDES, SPARK_GUIDE, "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/java.md")
+DECISIONS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "decisions").glob("*.md"))
+
+DOCUMENTS = (
+    *GUIDES,
+    SPARK_GUIDE,
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "docs/java.md",
+    "docs/guarantees.md",
+    "docs/glossary.md",
+    *DECISIONS,
+)
 
 TABLES = {
     "warehouse/db.db/people": "pk_big",

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument
 from tests.support.table_factory import TableFactory
+from tests.support.written import new_table
 
 
 @pytest.fixture
@@ -170,9 +172,32 @@ def test_to_duckdb_says_by_our_errors_what_cannot_be_read(con: duckdb.DuckDBPyCo
 
 def test_open_dataset_refuses_what_is_no_snapshot_id(orders: str) -> None:
     with pytest.raises(InvalidArgument, match="'-1' is no snapshot id"):
-        morrow.duckdb.open_dataset(orders, snapshot="-1")
+        morrow.duckdb.open_dataset(orders, {"snapshot": "-1"})
 
 
 def test_a_version_and_another_state_at_once(orders: str) -> None:
     with pytest.raises(InvalidArgument, match="give only one of as_of, version"):
-        morrow.duckdb.open_dataset(orders, as_of="1", version="v1")
+        morrow.duckdb.open_dataset(orders, {"as_of": "1", "version": "v1"})
+
+
+def test_what_is_trusted_and_verified_is_said_when_it_is_installed(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "wh", "id BIGINT")
+    table.append({"id": [1, 2]})
+    outside = tmp_path / "outside"
+    Path(table.path, "bucket-0").rename(outside)
+    Path(table.path, "bucket-0").symlink_to(outside)
+    query = f"SELECT sum(id) FROM paimon_scan('{table.path}')"
+    with pytest.raises(duckdb.Error, match="is a link"):
+        morrow.duckdb.install(duckdb.connect()).sql(query).fetchall()
+    connection = morrow.duckdb.install(duckdb.connect(), allowed_roots=[outside], verify="pages")
+    assert connection.sql(query).fetchall() == [(3,)]
+    (file,) = outside.glob("data-*")
+    column, damaged = pq.read_metadata(file).row_group(0).column(0), bytearray(file.read_bytes())
+    damaged[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(damaged)
+    morrow.clear_caches()
+    with pytest.raises(duckdb.Error, match="checksum"):
+        connection.sql(f"SELECT count(*), max(id) FROM paimon_scan('{table.path}')").fetchall()
+    for wrong in ({"verify": "all"}, {"allowed_roots": 5}):
+        with pytest.raises(InvalidArgument):
+            morrow.duckdb.install(duckdb.connect(), **wrong)  # type: ignore[arg-type]  # that is the point

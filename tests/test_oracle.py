@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 
 from morrow.engine.format import types as t
 from tests.oracle import FOLDS, File, Record, RetractionError, Row, read_bucket
@@ -179,6 +179,7 @@ def test_a_retraction_that_nothing_is_said_about_is_refused(options: dict[str, s
         merged(options, ("+I", (1, 2)), ("-D", (1, 2)))
 
 
+@settings(max_examples=settings().max_examples // 5)  # `test_merge_properties` reads more of them
 @given(table=random_merging_tables())
 def test_random_tables_are_written_and_the_oracle_answers(table: RandomTable) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -22,6 +22,7 @@ from morrow.engine.errors import (
     SnapshotNotFound,
     TableNotFound,
     TagNotFound,
+    Unsupported,
 )
 from tests.support.recording_store import RecordingStore
 
@@ -222,3 +223,47 @@ def test_an_expired_snapshot(made: Path, con: duckdb.DuckDBPyConnection, tmp_pat
 
     with pytest.raises(SnapshotExpired, match="snapshot 1 has expired"):
         morrow.sql("FROM db.orders VERSION AS OF 1", tmp_path / "w", connection=con)
+
+
+def test_a_hint_is_honoured_or_refused(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema="id INT")
+    for i in (1, 2, 3):
+        table.append(pa.table({"id": pa.array([i], pa.int32())}))
+    table.tags.create("it's", 2)
+
+    def count(query: str) -> int:
+        return catalog.sql(query).fetchall()[0][0]
+
+    hint = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
+    assert count(f"SELECT count(*) FROM db.t {hint}") == 1
+    assert count(f"SELECT count(*) FROM db.t {hint} AS o WHERE o.id > 0") == 1
+    assert count(f"SELECT count(*) FROM db.t AS o {hint}") == 1
+    assert (
+        count(f"SELECT count(*) FROM db.t {hint} AS a JOIN db.t /*+options('scan.tag-name'='it''s')*/ AS b ON true")
+        == 2
+    )
+    assert count(f"SELECT count(*) FROM (SELECT * FROM db.t {hint}) AS o, db.t") == 3
+    assert count("SELECT count(*) FROM db.t /* OPTIONS('scan.snapshot-id' = '1') is no hint */") == 3
+    assert count(f"SELECT count(*) FROM db.t WHERE '{hint.replace(chr(39), '')}' <> ''") == 3
+    now = table.snapshots()[0].time_millis
+    assert count(f"SELECT count(*) FROM db.t /*+ OPTIONS('log.scan.timestamp-millis' = '{now}') */") == 1
+    for options, error, said in (
+        ("('read.batch-size' = '1')", Unsupported, "'read.batch-size' in a hint"),
+        ("('scan.snapshot-id' = 'x')", InvalidArgument, "no number"),
+        ("(scan.snapshot-id = 1)", InvalidArgument, "not of the form"),
+        ("('scan.snapshot-id'='1', 'scan.tag-name'='it''s')", InvalidArgument, "only one of"),
+    ):
+        with pytest.raises(error, match=said):
+            catalog.sql(f"SELECT * FROM db.t /*+ OPTIONS{options} */")
+    with pytest.raises(InvalidArgument, match="both a hint and AS OF"):
+        catalog.sql(f"SELECT * FROM db.t VERSION AS OF 2 {hint}")
+    for query in (
+        f"SELECT {hint} * FROM db.t",
+        f"SELECT * FROM db.t WHERE id > 0 {hint}",
+        f"{hint} SELECT * FROM db.t",
+    ):
+        with pytest.raises(InvalidArgument, match="belongs behind the name of its table"):
+            catalog.sql(query)
+    with pytest.raises(TableNotFound, match="have a past"):
+        catalog.sql(f"WITH c AS (SELECT 1) SELECT * FROM c {hint}, db.t")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import CommitConflict, InvalidArgument, StorageError, UnclearOutcome
+from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.io.local import LocalStore
 from tests.support.written import data_files, new_table, rows
 
@@ -146,10 +146,10 @@ def test_a_failed_commit_cleans_up(table: morrow.Table, monkeypatch: pytest.Monk
     assert data_files(Path(table.path)) == set()
 
 
-def test_two_updates_of_one_append_table_conflict(tmp_path: Path) -> None:
+def test_a_merge_that_meets_an_update_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path, "id BIGINT, v STRING")
     table.append({"id": [1, 2], "v": ["a", "b"]})
-    merge = table.merge({"id": [1], "v": ["x"]}, on="id").when_matched_update()
+    merge = table.merge({"id": [1], "v": ["x"]}, on="id").when_matched_update({"v": "target.v || source.v"})
     from morrow.writers.operations import merge as module
 
     run, done = module._of_batch, []
@@ -159,13 +159,9 @@ def test_two_updates_of_one_append_table_conflict(tmp_path: Path) -> None:
             done.append(table.update({"v": "'y'"}, "id = 1"))
         run(*arguments)  # type: ignore[arg-type]
 
-    module._of_batch = raced  # type: ignore[assignment]
-    try:
-        with pytest.raises(CommitConflict):
-            merge.execute()
-    finally:
-        module._of_batch = run
-    assert rows(table) == [(1, "y"), (2, "b")]
+    monkeypatch.setattr(module, "_of_batch", raced)
+    merge.execute()
+    assert rows(table) == [(1, "yx"), (2, "b")]
 
 
 @pytest.mark.parametrize("identifier", [-1, 2**63, "1", True])
@@ -182,3 +178,21 @@ def test_properties_and_watermark_are_kept(table: morrow.Table) -> None:
     snapshot = writer.commit(watermark=1_700_000_000_000, properties={"source": "kafka"})
     assert snapshot is not None
     assert (snapshot.watermark, dict(snapshot.properties)) == (1_700_000_000_000, {"source": "kafka"})
+
+
+@pytest.mark.parametrize("keys", [[], ["id"]], ids=["append", "keyed"])
+def test_messages_are_committed_once(keys: list[str], tmp_path: Path) -> None:
+    options = {"bucket": "1", "bucket-key": "id"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", primary_keys=keys, options=options)
+    with table.writer() as writer:
+        writer.write([{"id": 1}, {"id": 2}])
+        messages = writer.prepare()
+    table.committer("job").commit(messages, 1)
+
+    for again in (
+        lambda: table.committer("other").commit(messages),
+        lambda: table.committer("job").commit(messages, 2),
+    ):
+        with pytest.raises(InvalidArgument, match="they were committed before"):
+            again()
+    assert table.scan().to_polars()["id"].to_list() == [1, 2]

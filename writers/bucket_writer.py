@@ -1,4 +1,4 @@
-"""What every bucket writer does, whatever its kind of table."""
+"""The protocol of bucket writers, the same for every kind of table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from morrow.writers.messages import CommitMessage
 
 
 class BucketWriter(Protocol):
-    """Takes the rows of one bucket and makes files of them. Not safe for use by several threads at once."""
+    """Writes the rows of one bucket to files. Not safe for use by several threads at once."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -18,21 +18,21 @@ class BucketWriter(Protocol):
         ...
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Take rows in their order: the table's columns, in keyed tables followed by ``_VALUE_KIND`` (Int8)."""
+        """Takes rows in their order: the table's columns, in keyed tables followed by ``_VALUE_KIND`` (Int8)."""
         ...
 
     def spill(self) -> None:
-        """Give back the memory of the buffer: its rows go to temporary files or to data files."""
+        """Frees the memory of the buffer: its rows go to temporary files or to data files."""
         ...
 
     def compact(self, full: bool) -> None:
-        """Write what is buffered and compact: `full` makes one sorted run of everything, else as the options say."""
+        """Writes the buffered rows and compacts: with `full` into one sorted run, else as the options say."""
         ...
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
-        """Write what is buffered, compact as the options say, and hand over what was done since the last call."""
+        """Writes the buffered rows, compacts as the options say, and returns the changes since the last call."""
         ...
 
     def close(self) -> None:
-        """Drop buffers and temporary files, and delete data files that no prepared message names."""
+        """Drops buffers and temporary files, and deletes data files that no prepared message names."""
         ...

@@ -1,4 +1,4 @@
-"""What buckets hold when writing begins: their live data files and index files, as the newest snapshot has them."""
+"""The state of buckets when writing begins: their live data files and index files in the newest snapshot."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ BUCKET = ["_PARTITION", "_BUCKET"]
 class BucketState:
     """The files of one bucket in one snapshot, in the order in which they were committed.
 
-    `total_buckets` is the number of buckets its partition was written with, None when it holds no file.
+    `total_buckets` is the number of buckets its partition was written with, None when the bucket holds no file.
+    `version` names the snapshot as `CommitMessage.based_on` does.
     """
 
     files: tuple[DataFileMeta, ...] = ()
     total_buckets: int | None = None
     index_files: tuple[IndexFileMeta, ...] = ()
     snapshot_id: int | None = None
+    version: str | None = None
 
     @property
     def max_sequence_number(self) -> int:
@@ -39,7 +41,7 @@ class BucketState:
 
 
 class _StoredState(BucketState):
-    """A state whose files are made of their entries when they are asked for: many writers only go on counting."""
+    """A state that decodes its files from their entries on first use: many writers only need sequence numbers."""
 
     _entries: pl.DataFrame
     _drop_stats: bool
@@ -49,15 +51,16 @@ class _StoredState(BucketState):
         entries: pl.DataFrame,
         total_buckets: int | None,
         index_files: tuple[IndexFileMeta, ...],
-        snapshot_id: int,
+        snapshot: Snapshot,
         *,
         drop_stats: bool,
     ) -> None:
-        # Past the frozen class, and without the field `files`, which would hide the property.
+        # Bypasses the frozen class, and leaves out the field `files`, which would hide the property.
         members = {
             "total_buckets": total_buckets,
             "index_files": index_files,
-            "snapshot_id": snapshot_id,
+            "snapshot_id": snapshot.id,
+            "version": snapshot.delta_manifest_list,
             "_entries": entries,
             "_drop_stats": drop_stats,
         }
@@ -78,7 +81,7 @@ class _StoredState(BucketState):
 def restored(
     target: WriteTarget, snapshot: Snapshot | None, places: Sequence[Placement]
 ) -> dict[Placement, BucketState]:
-    """The state of each of these buckets; one that holds nothing still knows its partition's number of buckets.
+    """Returns the state of each of these buckets; an empty bucket still has its partition's number of buckets.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
@@ -94,16 +97,27 @@ def restored(
     )
     frame = frame.join(wanted.unique(), on=BUCKET, how="semi", maintain_order="left")
     found = _states(target, snapshot, frame, totals, partitions)
+    version = snapshot.delta_manifest_list
     return {
-        place: found.get(place) or BucketState(total_buckets=totals.get(place.partition), snapshot_id=snapshot.id)
+        place: found.get(place)
+        or BucketState(total_buckets=totals.get(place.partition), snapshot_id=snapshot.id, version=version)
         for place in places
     }
+
+
+def bucket_counts(target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes]) -> dict[bytes, int]:
+    """Returns the number of buckets of each of these partitions that has any. Raises as `restored`."""
+    return (
+        {}
+        if snapshot is None
+        else _totals(live_in_partitions(target.metadata, snapshot, target.schema, set(partitions)))
+    )
 
 
 def restored_partitions(
     target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes] | None
 ) -> dict[Placement, BucketState]:
-    """The state of every bucket that holds anything, of these partitions (None: of all).
+    """Returns the state of every non-empty bucket of these partitions (None: of all).
 
     Raises: as `restored`.
     """
@@ -131,7 +145,7 @@ def _states(
             entries.get(place, frame[:0]),
             totals.get(place.partition),
             tuple(indexes.get(place, ())),
-            snapshot.id,
+            snapshot,
             drop_stats=target.write.manifest_drop_stats,
         )
         for place in dict.fromkeys((*entries, *indexes))
@@ -154,6 +168,6 @@ def _index_files(
 
 
 def _totals(frame: pl.DataFrame) -> dict[bytes, int]:
-    """The number of buckets of each partition: that of its newest file in a bucket, postponed ones have none."""
+    """Returns the number of buckets of each partition: that of its newest file in a bucket, None for postponed ones."""
     newest = frame.filter(pl.col("_BUCKET") != POSTPONE_BUCKET).unique("_PARTITION", keep="last")
     return dict(zip(newest["_PARTITION"].to_list(), newest["_TOTAL_BUCKETS"].to_list(), strict=True))

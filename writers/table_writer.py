@@ -1,21 +1,26 @@
-"""Writes rows to a table: checks them, routes them to the writers of their buckets, bounds memory."""
+"""The writer of a table: checks rows, routes them to the writers of their buckets, and bounds memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument, MorrowError
+from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError
 from morrow.engine.format.data_file_meta import IndexFileMeta
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.append import together
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.bucket_writer import BucketWriter
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
+from morrow.writers.buckets.postponed import PartitionBucketsRouter, with_buckets
 from morrow.writers.commit import TableCommit
+from morrow.writers.commit.routes import version_of
 from morrow.writers.expiry.partition_times import partition_check
 from morrow.writers.files import Placement
 from morrow.writers.merge_tree.writer import MergeTreeWriter
@@ -24,15 +29,20 @@ from morrow.writers.restored import BucketState, restored
 from morrow.writers.rows import Kinds, incoming
 from morrow.writers.target import WriteTarget
 
+MANY, FLUSHES = 8, 8
+"""The least number of append buckets whose files are finished in parallel, and how many are finished at once."""
+MOST_AHEAD = together.MOST_WRITERS
+"""The most buckets that wait to be finished in parallel with their rows prepared."""
+
 
 class TableWriter:
     """Turns rows into files that are not committed yet. Not safe for use by several threads at once.
 
-    Buckets are restored from the newest snapshot at the first write and written on from there, also after
-    `prepare_commit`, until `forget` is told that somebody else has committed.
+    Buckets are restored from the newest snapshot at the first write; later writes continue from there, also after
+    `prepare_commit`, until `forget` is called because another writer has committed.
 
     Args:
-        overwrite: what the table holds does not count: the rows replace it.
+        overwrite: the rows replace the contents of the table.
     """
 
     def __init__(self, target: WriteTarget, *, overwrite: bool = False) -> None:
@@ -45,16 +55,17 @@ class TableWriter:
         self._totals: dict[Placement, int] = {}
         self._sizes: dict[Placement, int] = {}
         self._held = 0
+        self._goes_on = False
 
     def write(self, data: object, kinds: Kinds = None) -> int:
-        """Take rows; see `writers.rows.incoming` for what is accepted and raised. Returns how many were taken.
+        """Takes rows and returns their number; see `writers.rows.incoming` for what is accepted and raised.
 
-        After an error the writer is of no use but to `abort`.
+        After an error the writer can only be aborted (`abort`).
         """
         return self.write_frames(incoming(self.target, data, kinds=kinds))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
-        """Take rows that are checked already: frames as `writers.rows.incoming` gives them."""
+        """Takes rows that are checked already: frames as `writers.rows.incoming` returns them."""
         taken = 0
         for rows in frames:
             base = self._restored_base()
@@ -67,51 +78,92 @@ class TableWriter:
         return taken
 
     def compact(self, places: Sequence[Placement], *, full: bool) -> None:
-        """Compact these buckets with what was written to them."""
+        """Compacts these buckets, including the rows written to them."""
         self._restored_base()
         self._open(places)
         for place in places:
             self._writers[place].compact(full)
 
     def compact_written(self) -> None:
-        """Compact the buckets fully to which rows were written since the last `prepare_commit`."""
+        """Fully compacts the buckets that rows were written to since the last `prepare_commit`."""
         for place in self._sizes:
             self._writers[place].compact(full=True)
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
-        """What was written since the last call, as messages for `TableCommit`; buckets without news have none."""
+        """Returns the changes since the last call as messages for `TableCommit`; unchanged buckets have none."""
         messages: list[CommitMessage] = []
         try:
-            for writer in self._writers.values():
-                messages.append(writer.prepare_commit(wait_compaction=wait_compaction))  # noqa: PERF401 - see below
+            self._prepare(messages, wait_compaction=wait_compaction)
             indexes = self._base.router.index_files() if self._base is not None else {}
         except BaseException:
-            # The writers that have handed over their files do not know them any more.
+            # Writers that have handed over their files no longer track them.
             TableCommit(self.target).abort(messages)
             raise
         self._sizes, self._held = {}, 0
-        completed = (
-            _complete(message, self._totals[place], indexes.get(place))
+        completed = [
+            _complete(message, self._totals[place], indexes.get(place), self._routed_on)
             for place, message in zip(self._writers, messages)
-        )
+        ]
+        self._let_go()
         return [message for message in completed if not message.is_empty]
+
+    def _let_go(self) -> None:
+        """Restores anew the buckets whose writers cannot continue."""
+        for place, writer in list(self._writers.items()):
+            if isinstance(writer, MergeTreeWriter) and writer.overtaken:
+                self._writers.pop(place).close()
+                self._goes_on = True
+
+    def _prepare(self, messages: list[CommitMessage], *, wait_compaction: bool) -> None:
+        """Adds the message of each writer to the list, also those of the writers before and beside a failing one."""
+        writers = list(self._writers.values())
+        if len(writers) < MANY or not all(isinstance(writer, AppendWriter) for writer in writers):
+            for writer in writers:
+                messages.append(writer.prepare_commit(wait_compaction=wait_compaction))  # noqa: PERF401 - see above
+            return
+        appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
+        done: list[Future[CommitMessage]] = []
+        try:
+            # Small files cost little besides the wait until they are durable.
+            with ThreadPoolExecutor(FLUSHES) as pool:
+                try:
+                    for group in together.groups(appending):
+                        wait(done[:-MOST_AHEAD], return_when=FIRST_EXCEPTION)
+                        if any(future.done() and future.exception() for future in done):
+                            break
+                        together.describe(self.target, group)
+                        done += [pool.submit(each.prepare_commit, wait_compaction=wait_compaction) for each in group]
+                    wait(done, return_when=FIRST_EXCEPTION)
+                finally:
+                    for future in done:
+                        future.cancel()
+        finally:
+            messages += [each.result() for each in done if not each.cancelled() and each.exception() is None]
+        for future in done:
+            if not future.cancelled():
+                future.result()
 
     @property
     def base(self) -> Snapshot | None:
         """The snapshot that buckets were restored from; None before the first write, and in a table without one."""
         return None if self._base is None else self._base.snapshot
 
+    @property
+    def _routed_on(self) -> str | None:
+        given = self._mode in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION) and not self._overwrite
+        return version_of(self.base) if given else None
+
     def forget(self) -> None:
-        """Restore buckets anew at the next write: the table has changed under this writer."""
+        """Makes the next write restore buckets anew, because the table has changed under this writer."""
         self.close()
-        self._base = None
+        self._base, self._goes_on = None, False
 
     def close(self) -> None:
-        """Drop what is buffered, and files that no prepared message names."""
+        """Drops buffered rows, and deletes files that no prepared message names."""
         writers, self._writers = self._writers, {}
         self._totals, self._sizes, self._held = {}, {}, 0
         for writer in writers.values():
-            with suppress(MorrowError):  # a file that cannot be deleted is an orphan, the error at hand counts more
+            with suppress(MorrowError):  # an undeletable file becomes an orphan, the error at hand counts more
                 writer.close()
 
     def _restored_base(self) -> _Base:
@@ -121,27 +173,42 @@ class TableWriter:
         return self._base
 
     def _open(self, places: Sequence[Placement]) -> None:
-        """Make the writers of buckets that have none yet, from one pass over the manifests."""
+        """Makes the writers of buckets that have none yet, from one pass over the manifests."""
         new = [place for place in dict.fromkeys(places) if place not in self._writers]
         if not new:
             return
         for partition in {place.partition for place in new}:
             self._check_partition(partition)
-        # What is overwritten does not count, and without buckets nothing that is there does.
+        # Overwritten files do not count, nor does any existing file in a table without buckets.
         alone = self._overwrite or self._mode is BucketMode.UNAWARE
-        # A writer that has committed since may open buckets that were changed since: its base may even have expired.
-        snapshot = self.target.metadata.latest_snapshot() if self._writers and not alone else self.base
+        # After its own commit, a writer may open buckets that were changed since: its base may even have expired.
+        goes_on = bool(self._writers) or self._goes_on
+        snapshot = self.target.metadata.latest_snapshot() if goes_on and not alone else self.base
         states = restored(self.target, None if alone else snapshot, new)
         for place in new:
             state = states[place]
             self._check_total(place, state)
-            self._totals[place] = self.target.options.bucket
-            self._writers[place] = _WRITERS[self._mode](self.target, place, state)
+            target = self._bucketed(place, state)
+            self._totals[place] = target.options.bucket
+            self._writers[place] = _WRITERS[self._mode](target, place, state)
+
+    def _bucketed(self, place: Placement, state: BucketState) -> WriteTarget:
+        """Returns the table with the number of buckets of this partition."""
+        router = self._restored_base().router
+        if not isinstance(router, PartitionBucketsRouter):
+            return self.target
+        count = router.total_buckets(place.partition)
+        if state.total_buckets not in (None, count):
+            raise CommitConflict(
+                f"{self.target.where}: a partition got {state.total_buckets} buckets while rows were written to "
+                f"{count}; these rows were not committed: write them with a new writer"
+            )
+        return with_buckets(self.target, count)
 
     def _check_total(self, place: Placement, state: BucketState) -> None:
-        """A partition keeps its number of buckets until it is overwritten."""
+        """Checks the number of buckets of a partition, which stays the same until the partition is overwritten."""
         now = self.target.options.bucket
-        if state.total_buckets is None or state.total_buckets == now or self._mode is BucketMode.POSTPONE:
+        if state.total_buckets is None or state.total_buckets == now or now == POSTPONE_BUCKET:
             return
         target = self.target
         values = zip(target.schema.partition_keys, target.partition_values(place.partition))
@@ -153,7 +220,7 @@ class TableWriter:
         )
 
     def _bound_memory(self, written: Placement) -> None:
-        """Within ``write-buffer-size`` over all buckets: the fullest give way."""
+        """Keeps all buckets together within ``write-buffer-size``: the fullest spill."""
         self._measure(written)
         while self._held > self.target.write.write_buffer:
             fullest = max(self._sizes, key=lambda place: self._sizes[place])
@@ -170,18 +237,21 @@ class TableWriter:
 
 
 class _Base(msgspec.Struct, frozen=True):
-    """What writing began from."""
+    """The snapshot that writing began from."""
 
     snapshot: Snapshot | None
     router: Router
 
 
 def _complete(
-    message: CommitMessage, total_buckets: int, index: tuple[IndexFileMeta, IndexFileMeta | None] | None
+    message: CommitMessage,
+    total_buckets: int,
+    index: tuple[IndexFileMeta, IndexFileMeta | None] | None,
+    routed_on: str | None,
 ) -> CommitMessage:
-    """The message with the number of buckets of the table now, and the hash index of the bucket."""
-    if message.total_buckets != total_buckets:
-        message = msgspec.structs.replace(message, total_buckets=total_buckets)
+    """Returns the message with the table's current number of buckets, the bucket's hash index, and its premises."""
+    if message.total_buckets != total_buckets or routed_on is not None:
+        message = msgspec.structs.replace(message, total_buckets=total_buckets, routed_on=routed_on)
     if index is None:
         return message
     new, old = index
@@ -212,4 +282,5 @@ _WRITERS: dict[BucketMode, _MakesWriter] = {
     BucketMode.DYNAMIC: MergeTreeWriter,
     BucketMode.CROSS_PARTITION: MergeTreeWriter,
     BucketMode.POSTPONE: _postponed,
+    BucketMode.PARTITION_BUCKETS: MergeTreeWriter,
 }

@@ -1,15 +1,16 @@
-"""The table that is written: its schema, options and places, fixed when a write begins."""
+"""The target of a write: the table's schema, options and places, fixed when the write begins."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from morrow.engine.format.binary_row import Value, decode_row
+from morrow.engine.format.binary_row import Value, decode_row, decode_rows
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import TableSchema, refuse_system_names
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.registry import merge_spec
@@ -20,7 +21,7 @@ from morrow.engine.plan.metadata import TableMetadata
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """One table at one schema, as writers see it. `commit_user` names the writer in snapshots."""
+    """A table at one schema, as writers see it. `commit_user` names the writer in snapshots."""
 
     metadata: TableMetadata
     schema: TableSchema
@@ -30,12 +31,13 @@ class WriteTarget:
 
     @classmethod
     def of(cls, metadata: TableMetadata, commit_user: str | None = None) -> WriteTarget:
-        """The newest schema of the table.
+        """Returns the target at the newest schema of the table.
 
         Raises:
             TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot honour.
         """
         schema = metadata.latest_schema()
+        refuse_system_names(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         user = commit_user or _new_user(write)
@@ -47,7 +49,7 @@ class WriteTarget:
 
     @property
     def where(self) -> str:
-        """The table's place, for messages."""
+        """The table's location, for messages."""
         return self.metadata.where
 
     @property
@@ -57,29 +59,51 @@ class WriteTarget:
 
     @cached_property
     def merge(self) -> MergeSpec | None:
-        """How versions of a key become one row; None in append tables."""
+        """The merge of several versions of a key into one row; None in append tables."""
         return merge_spec(self.schema, self.options, where=self.where) if self.keyed else None
+
+    @property
+    def hides_level_zero(self) -> bool:
+        """Whether batch reads see only what compaction has lifted above level 0."""
+        return self.options.deletion_vectors if self.merge is None else self.merge.hides_level_zero
 
     @cached_property
     def partition_fields(self) -> tuple[DataField, ...]:
         return tuple(self.schema.by_name[name] for name in self.schema.partition_keys)
 
     def partition_values(self, partition: bytes) -> tuple[Value | None, ...]:
-        """The values of a partition's BinaryRow."""
+        """Returns the values of a partition's BinaryRow."""
         return decode_row(partition, [f.type for f in self.partition_fields], where=self.where)
 
     def bucket_folder(self, partition: bytes, bucket: int) -> str:
-        """Where data files of this bucket lie."""
-        folder = ""
-        if self.partition_fields:
-            folder = partition_path(
-                self.partition_values(partition),
-                [f.type for f in self.partition_fields],
-                self.schema.partition_keys,
-                default_name=self.options.partition_default_name,
-                legacy_name=self.options.legacy_partition_name,
-            )
-        return bucket_dir(self.metadata.root, folder, bucket, self.options.data_directory)
+        """Returns the folder of this bucket's data files."""
+        if partition not in self._folders:
+            self._folders[partition] = self._partition_folder(partition)
+        return bucket_dir(self.metadata.root, self._folders[partition], bucket, self.options.data_directory)
+
+    def find_folders(self, partitions: Iterable[bytes]) -> None:
+        """Decodes many partitions at once whose folders are about to be asked for."""
+        unknown = [partition for partition in dict.fromkeys(partitions) if partition not in self._folders]
+        if unknown and self.partition_fields:
+            rows = decode_rows(unknown, [f.type for f in self.partition_fields], where=self.where)
+            self._folders.update(zip(unknown, map(self._folder_of, rows), strict=True))
+
+    @cached_property
+    def _folders(self) -> dict[bytes, str]:
+        """Cache of the folders of partitions: each file asks for its own several times."""
+        return {}
+
+    def _partition_folder(self, partition: bytes) -> str:
+        return self._folder_of(self.partition_values(partition)) if self.partition_fields else ""
+
+    def _folder_of(self, values: Sequence[Value | None]) -> str:
+        return partition_path(
+            values,
+            [f.type for f in self.partition_fields],
+            self.schema.partition_keys,
+            default_name=self.options.partition_default_name,
+            legacy_name=self.options.legacy_partition_name,
+        )
 
 
 def _new_user(write: WriteOptions) -> str:

@@ -1,1 +1,1 @@
-"""Where tables live: the filesystem catalog."""
+"""Table lookup: the filesystem catalog."""

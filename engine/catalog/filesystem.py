@@ -1,15 +1,17 @@
 """The filesystem catalog: databases are folders ``<name>.db`` of the warehouse, tables are folders in them.
 
-A table is there from the moment its first schema file is, and until its schemas are gone.
+A table exists from the creation of its first schema file until its schemas are removed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from morrow.engine.arguments import text
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.format.paths import segment
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
@@ -19,7 +21,7 @@ SYSTEM_DATABASE = "sys"
 SYSTEM_TABLE_MARK = "$"
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
-"""What makes rows visible goes first: whatever interrupts a drop leaves an empty table that can be dropped again."""
+"""Folders that make rows visible, removed first: an interrupted drop leaves an empty table to drop again."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,13 @@ class FilesystemCatalog:
 
     store: FileStore
     root: str
+    allowed_roots: tuple[str, ...] = ()
 
     def databases(self) -> list[str]:
-        """Names of all databases, sorted.
+        """Returns the names of all databases, sorted.
 
         Raises:
-            DatabaseNotFound: there is no warehouse at this place.
+            DatabaseNotFound: the warehouse does not exist.
         """
         listed = self.store.list(self.root)
         if not listed and not self.store.is_dir(self.root):
@@ -43,7 +46,7 @@ class FilesystemCatalog:
         )
 
     def tables(self, database: str) -> list[str]:
-        """Names of the tables in `database`, sorted: the folders that hold a schema.
+        """Returns the names of the tables in `database`, sorted: the folders that hold a schema.
 
         Raises:
             DatabaseNotFound: the warehouse has no such database.
@@ -53,10 +56,10 @@ class FilesystemCatalog:
         return sorted(s.name for s in listed if s.is_dir and self.store.is_dir(f"{folder}/{s.name}/{SCHEMA_FOLDER}"))
 
     def table(self, name: str) -> TableMetadata:
-        """The metadata of ``database.table``.
+        """Returns the metadata of ``database.table``.
 
         Raises:
-            InvalidArgument: not of that form. DatabaseNotFound, TableNotFound: nothing of that name.
+            InvalidArgument: not of that form. DatabaseNotFound, TableNotFound: it does not exist.
         """
         database, _ = _split(name)
         self._database(database)
@@ -69,20 +72,20 @@ class FilesystemCatalog:
         return found
 
     def has_database(self, name: str) -> bool:
-        """Whether there is a database of this name."""
+        """Returns whether a database of this name exists."""
         return self.store.is_dir(self._database_folder(name))
 
     def has_table(self, name: str) -> bool:
-        """Whether there is a table ``database.table``. Raises `InvalidArgument` for a name not of that form."""
+        """Returns whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
         return self.has_database(_split(name)[0]) and self._is_table(self._place(name))
 
     # Databases made, dropped and renamed
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
-        """Make a database, and the warehouse if it is not there.
+        """Creates a database, and the warehouse if it does not exist.
 
         Raises:
-            AlreadyExists: there is one of this name. InvalidArgument, UnsafePath: a name that no database can have.
+            AlreadyExists: the database exists. InvalidArgument, UnsafePath: not a valid database name.
         """
         folder = self._database_folder(_checked("database", name))
         if self.store.is_dir(folder):
@@ -96,10 +99,10 @@ class FilesystemCatalog:
         self.store.make_folder(folder)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
-        """Remove a database; with `cascade` its tables too.
+        """Drops a database; with `cascade` its tables too.
 
         Raises:
-            DatabaseNotFound: there is none. InvalidArgument: it holds tables.
+            DatabaseNotFound: it does not exist. InvalidArgument: it holds tables.
         """
         if ignore_if_not_exists and not self.has_database(name):
             return
@@ -111,10 +114,10 @@ class FilesystemCatalog:
             )
         for table in tables:
             self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
-        self.store.delete_folder(self._database_folder(name))
+        confined(self.store, (self.root,)).delete_folder(self._database_folder(name))
 
     def rename_database(self, name: str, new_name: str) -> None:
-        """Give a database another name, at once, with all its tables.
+        """Renames a database in one step, with all its tables.
 
         Raises:
             DatabaseNotFound, AlreadyExists. Unsupported: in object stores.
@@ -127,17 +130,17 @@ class FilesystemCatalog:
     # Tables made, dropped and renamed
 
     def place_of(self, name: str) -> TableMetadata:
-        """Where a new table ``database.table`` would lie. Raises `InvalidArgument` for a name no table can have."""
+        """Returns the location of a new table ``database.table``. Raises `InvalidArgument` for an invalid name."""
         database, table = _split(name)
         _checked("database", database)
         _checked("table", table)
         return self._place(name)
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
-        """Make a table of this first schema, and its database if it is not there.
+        """Creates a table with this first schema, and its database if it does not exist.
 
         Raises:
-            AlreadyExists: there is a table of this name. InvalidArgument: a name that no table can have.
+            AlreadyExists: the table exists. InvalidArgument: not a valid table name.
         """
         place = self.place_of(name)
         self.create_database(_split(name)[0], ignore_if_exists=True)
@@ -145,23 +148,30 @@ class FilesystemCatalog:
         return place
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Remove a table with all its files; those in folders outside of the table's own stay.
+        """Drops a table with all its files; those in folders outside of the table's own stay.
+
+        A link is removed and its target stays: in the table, and where the table's folder is itself a link, unless that
+        leads below `allowed_roots`.
 
         Raises:
-            DatabaseNotFound, TableNotFound: there is none.
+            DatabaseNotFound, TableNotFound: it does not exist.
+            UnsafePath: a link above the table leads out of the warehouse; nothing was removed.
         """
         if ignore_if_not_exists and not self.has_table(name):
             return
-        root = self.table(name).root
-        found = [status.name for status in self.store.list(root) if status.is_dir]
-        rest = [folder for folder in found if folder not in (*DROPPED_FIRST, SCHEMA_FOLDER)]
-        for folder in (*DROPPED_FIRST, *rest, SCHEMA_FOLDER):
-            if folder in found:
-                self.store.delete_folder(f"{root}/{folder}")
-        self.store.delete_folder(root)
+        table = self.table(name)
+        root, warehouse = table.root, confined(self.store, (self.root, *table.removable_roots))
+        if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
+            check_inside(self.store, root, (self.root, *table.removable_roots))
+            found = [status.name for status in self.store.list(root) if status.is_dir]
+            rest = [folder for folder in found if folder not in (*DROPPED_FIRST, SCHEMA_FOLDER)]
+            for folder in (*DROPPED_FIRST, *rest, SCHEMA_FOLDER):
+                if folder in found:
+                    table.store.delete_folder(f"{root}/{folder}")
+        warehouse.delete_folder(root)
 
     def rename_table(self, name: str, new_name: str) -> TableMetadata:
-        """Give a table another name, at once, in the same or another database.
+        """Renames a table in one step, within its database or to another.
 
         Raises:
             DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: in object stores.
@@ -176,12 +186,13 @@ class FilesystemCatalog:
     def _place(self, name: str) -> TableMetadata:
         database, table = _split(name)
         folder = self._database_folder(database)
-        return TableMetadata(self.store, f"{folder}/{segment(table, folder)}")
+        return TableMetadata(self.store, f"{folder}/{segment(table, folder)}", allowed_roots=self.allowed_roots)
 
     def _is_table(self, place: TableMetadata) -> bool:
         return self.store.is_dir(f"{place.root}/{SCHEMA_FOLDER}")
 
     def _database_folder(self, database: str) -> str:
+        text(database, "the name of a database")
         name = f"{segment(database, self.root)}{DATABASE_SUFFIX}"
         return f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
 
@@ -196,6 +207,7 @@ class FilesystemCatalog:
 
 
 def _split(name: str) -> tuple[str, str]:
+    text(name, "the name of a table")
     database, dot, table = name.partition(".")
     if not dot or not database or not table:
         raise InvalidArgument(f"{name!r} is no table name; write database.table")
@@ -203,7 +215,8 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _checked(what: str, name: str) -> str:
-    """The name of something new. Raises `InvalidArgument` for what Paimon keeps for itself, or cannot find again."""
+    """Checks the name of a new object. Raises `InvalidArgument` for names that Paimon reserves or cannot find again."""
+    text(name, f"the name of a {what}")
     if not name.strip() or name != name.strip() or name.startswith(".") or SYSTEM_TABLE_MARK in name:
         raise InvalidArgument(
             f"{name!r} is no name for a {what}: it must not be blank, begin with '.' or a blank, end with a blank, "

@@ -12,9 +12,9 @@ BRANCH_PREFIX = "branch_"
 
 @dataclass(frozen=True)
 class ObjectName:
-    """A table, or one of its branches, or a system table of either.
+    """A table, a branch of it, or a system table of either.
 
-    `table` may lead by its database or by the folders it lies in.
+    `table` may be prefixed by its database or by the folders it lies in.
     """
 
     table: str
@@ -23,11 +23,13 @@ class ObjectName:
 
 
 def object_name(text: str) -> ObjectName:
-    """Take a name apart; a ``$`` before the last ``/`` is part of a folder's name.
+    """Parses a name; a ``$`` before the last ``/`` is part of a folder's name.
 
     Raises:
         InvalidArgument: more ``$`` than there are parts, or an empty part.
     """
+    if not isinstance(text, str):
+        raise InvalidArgument(f"the name or folder of a table is text, not {text!r}")
     folders, slash, last = text.rstrip("/").rpartition("/")
     if MARK not in last:
         return ObjectName(text)

@@ -1,1 +1,1 @@
-"""Bytes to frozen values and back, pure: types, schema, snapshot, manifests, rows, deletion vectors, indexes."""
+"""Pure codecs between bytes and frozen values: types, schema, snapshot, manifests, rows, deletion vectors, indexes."""

@@ -1,4 +1,4 @@
-"""The buffers of Arrow arrays as numpy: the form in which encoders and hash functions take columns."""
+"""The buffers of Arrow arrays as numpy arrays, the form in which encoders and hash functions take columns."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ Column: TypeAlias = pl.Series | pa.Array | pa.ChunkedArray
 
 
 def as_arrow(column: Column, kind: DataType) -> pa.Array:
-    """`column` as one Arrow array of the layout the encoders take: variable-length values as large binary, timestamps
-    in their own unit, everything else in the Arrow type of `kind`."""
+    """Returns `column` as one Arrow array in the layout that the encoders take.
+
+    Variable-length values are large binary, timestamps keep their own unit, everything else has the Arrow type of
+    `kind`.
+    """
     array = column.to_arrow() if isinstance(column, pl.Series) else column
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -41,7 +44,7 @@ def as_arrow(column: Column, kind: DataType) -> pa.Array:
 
 
 def fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
-    """The values of a fixed-width Arrow array, 0 where null."""
+    """Returns the values of a fixed-width Arrow array, 0 where null."""
     width = np.dtype(dtype).itemsize
     _, data = array.buffers()
     if data is None:
@@ -51,7 +54,7 @@ def fixed_values(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
 
 
 def wide_values(array: pa.Array) -> Ints:
-    """The values of a decimal128 array as little-endian pairs of words (n x 2), 0 where null."""
+    """Returns the values of a decimal128 array as little-endian pairs of words (n x 2), 0 where null."""
     _, data = array.buffers()
     if data is None:
         return np.zeros((len(array), 2), np.int64)
@@ -60,7 +63,7 @@ def wide_values(array: pa.Array) -> Ints:
 
 
 def byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """The buffer, begins and lengths (0 for null) of a large binary array."""
+    """Returns the buffer, begins and lengths (0 for null) of a large binary array."""
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
     buffer = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
@@ -68,7 +71,10 @@ def byte_spans(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
 
 
 def validity(array: pa.Array) -> Bools:
-    """False where null. (`to_numpy` of Arrow would do too, but the first call in a process imports all of pandas.)"""
+    """Returns a boolean per value, False where null.
+
+    Not by Arrow's `to_numpy`, whose first call in a process imports all of pandas.
+    """
     bitmap, end = array.buffers()[0], array.offset + len(array)
     if bitmap is None:
         return np.full(len(array), array.null_count == 0)

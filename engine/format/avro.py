@@ -11,33 +11,40 @@ Layout (varint = zigzag-encoded long of the Avro specification)::
               payload   the rows, one after the other, compressed with the codec
               sync      the same 16 bytes
 
-Polars decodes Avro in native code but knows neither zstd (Paimon's default) nor maps. So the container is *re-wrapped*:
-its blocks are decompressed here, joined, and put behind a header whose schema describes the same bytes in types
-that Polars reads (`morrow.engine.format.avro_schema`). No row is touched in Python.
+Polars decodes Avro in native code but supports neither zstd (Paimon's default) nor maps. So the container is
+*re-wrapped*: its blocks are decompressed here, joined, and put behind a header whose schema describes the same bytes in
+types that Polars reads (`morrow.engine.format.avro_schema`). No row is touched in Python.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.avro_codecs import CODECS, DAMAGE, Buffer
+from morrow.engine.format.avro_codecs import CODECS, DAMAGE, MAX_BLOCK_BYTES, Buffer
 from morrow.engine.format.avro_schema import LoweredSchema, lower
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
 VARINT_MAX_BYTES = 10
+USUAL_BLOCK_BYTES, MOST_RATIO = 1 << 26, 1 << 10
+"""Limits of a decompressed block of a data file, in bytes or times its size: writers close one after 64 kB."""
 MAX_CONTAINER_BYTES = 1 << 32
 """Largest decompressed file that is re-wrapped in one piece."""
 
 
+Most: TypeAlias = Callable[[int], tuple[int, int]]
+"""Maps the size of a file in bytes to the most rows, and the most bytes of rows, that it may hold."""
+
+
 @dataclass(frozen=True)
 class AvroBlock:
-    """Where one block is: `rows` records in the `size` compressed bytes from `start`."""
+    """The location of one block: `rows` records in the `size` compressed bytes from `start`."""
 
     rows: int
     start: int
@@ -46,7 +53,7 @@ class AvroBlock:
 
 @dataclass(frozen=True)
 class AvroContainer:
-    """A container taken apart down to its blocks; payloads are still compressed inside `data`."""
+    """A container parsed down to its blocks; payloads are still compressed inside `data`."""
 
     where: str
     schema: bytes
@@ -63,11 +70,11 @@ class AvroContainer:
         """The schema in types that Polars reads. Raises `CorruptFile` or `Unsupported`."""
         return lower(self.schema, where=self.where)
 
-    def payload(self, block: AvroBlock) -> Buffer:
-        """The rows of one block, decompressed. Raises `CorruptFile`."""
+    def payload(self, block: AvroBlock, most: int = MAX_BLOCK_BYTES) -> Buffer:
+        """Returns the rows of one block, decompressed to `most` bytes at most. Raises `CorruptFile`."""
         raw = memoryview(self.data)[block.start : block.start + block.size]
         try:
-            rows = CODECS[self.codec](raw)
+            rows = CODECS[self.codec](raw, most)
         except DAMAGE as error:
             raise CorruptFile(
                 self.where, f"the {self.codec} block at byte {block.start} is damaged ({error})"
@@ -81,11 +88,11 @@ class AvroContainer:
 
 
 def read_container(data: bytes, *, where: str) -> AvroContainer:
-    """Check the frame of a container and find its blocks, without decompressing any.
+    """Checks the frame of a container and finds its blocks, without decompressing any.
 
     Raises:
         CorruptFile: not a container, truncated, or a sync marker that does not match.
-        Unsupported: a codec that is none of `CODECS`.
+        Unsupported: a codec that is not in `CODECS`.
     """
     if data[: len(MAGIC)] != MAGIC:
         raise CorruptFile(where, f"not an Avro container: it starts with {data[: len(MAGIC)].hex() or 'nothing'}")
@@ -102,7 +109,7 @@ def read_container(data: bytes, *, where: str) -> AvroContainer:
 
 
 def rewrap_null(data: bytes, *, where: str) -> bytes:
-    """The same rows as one uncompressed block behind a schema that Polars reads.
+    """Returns a container of the same rows as one uncompressed block behind a schema that Polars reads.
 
     Raises:
         CorruptFile: truncated or damaged.
@@ -111,27 +118,33 @@ def rewrap_null(data: bytes, *, where: str) -> bytes:
     return rewrapped(read_container(data, where=where))
 
 
-def rewrapped(container: AvroContainer, blocks: Sequence[AvroBlock] | None = None) -> bytes:
-    """These blocks (default: all) as one uncompressed block behind a schema that Polars reads."""
+def rewrapped(
+    container: AvroContainer, blocks: Sequence[AvroBlock] | None = None, *, most: Most | None = None
+) -> bytes:
+    """Returns these blocks (default: all) as one uncompressed block behind a schema that Polars reads."""
     chosen = container.blocks if blocks is None else blocks
-    return _null_container(container, [(sum(block.rows for block in chosen), _payloads(container, chosen))])
+    return _null_container(container, [(sum(block.rows for block in chosen), _payloads(container, chosen, most=most))])
 
 
-def decode_frame(data: bytes, *, where: str, columns: Iterable[str] | None = None) -> pl.DataFrame:
-    """All rows of a container as a frame: records become structs, arrays and maps lists (maps of struct{key, value}).
+def decode_frame(
+    data: bytes, *, where: str, columns: Iterable[str] | None = None, most: Most | None = None
+) -> pl.DataFrame:
+    """Decodes all rows of a container: records become structs, arrays and maps lists (maps of struct{key, value}).
+
+    `most` gives the most rows, and bytes of rows, that a file of a given size in bytes may hold.
 
     Raises:
         CorruptFile: truncated, damaged, or without one of `columns`.
         Unsupported: the codec, or a schema that has no Polars equivalent.
     """
     container = read_container(data, where=where)
-    return decode(container, rewrapped(container), container.rows, columns)
+    return decode(container, rewrapped(container, most=most), container.rows, columns)
 
 
-def decode_together(containers: Sequence[AvroContainer]) -> pl.DataFrame:
-    """The rows of containers of one schema, one container after the other: faster for many small ones.
+def decode_together(containers: Sequence[AvroContainer], most: Most | None = None) -> pl.DataFrame:
+    """Decodes containers of one schema into one frame, one container after the other: faster for many small ones.
 
-    Each becomes a block of its own, so that none is taken for the rows of another.
+    Each becomes a separate block, so that no row is attributed to another container.
 
     Raises:
         CorruptFile, Unsupported: as `decode_frame`; rows that do not follow the schema may be those of any container.
@@ -140,7 +153,7 @@ def decode_together(containers: Sequence[AvroContainer]) -> pl.DataFrame:
     parts: list[tuple[int, list[Buffer]]] = []
     size = 0
     for container in containers:
-        payloads = _payloads(container, container.blocks, size)
+        payloads = _payloads(container, container.blocks, size, most)
         parts.append((container.rows, payloads))
         size += sum(map(len, payloads))
     return decode(first, _null_container(first, parts), sum(rows for rows, _ in parts), None)
@@ -149,12 +162,12 @@ def decode_together(containers: Sequence[AvroContainer]) -> pl.DataFrame:
 def decode_batches(
     container: AvroContainer, batch_bytes: int, columns: Iterable[str] | None = None
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Frames of some consecutive blocks each (about `batch_bytes` of decompressed rows), with their row counts."""
+    """Yields frames of consecutive blocks (about `batch_bytes` of decompressed rows each), with their row counts."""
     wanted = None if columns is None else tuple(columns)
     payloads: list[Buffer] = []
     rows = size = 0
     for block in container.blocks:
-        payloads.append(container.payload(block))
+        payloads.append(container.payload(block, max(USUAL_BLOCK_BYTES, MOST_RATIO * block.size)))
         rows, size = rows + block.rows, size + len(payloads[-1])
         if size >= batch_bytes:
             yield rows, decode(container, _null_container(container, [(rows, payloads)]), rows, wanted)
@@ -164,12 +177,12 @@ def decode_batches(
 
 
 def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: Iterable[str] | None) -> pl.DataFrame:
-    """Decode re-wrapped blocks of `container` that hold `rows` rows; without `columns` all are decoded."""
+    """Decodes re-wrapped blocks of `container` that hold `rows` rows; without `columns` all columns are decoded."""
     lowered, where = container.lowered, container.where
     wanted = lowered.names if columns is None else tuple(columns)
     if missing := [name for name in wanted if name not in lowered.names]:
         raise CorruptFile(where, f"has no column {missing[0]!r}; its columns are {', '.join(lowered.names)}")
-    # Polars counts rows only in columns, and a row's union branch must be looked at, so one column is always read.
+    # Polars counts rows only in columns, and a row's union branch must be checked, so one column is always read.
     decoded = [*wanted, *([lowered.branch] if lowered.branch else [])] or [lowered.names[0]]
     try:
         frame = pl.read_avro(io.BytesIO(rewrapped_data), columns=decoded)
@@ -189,7 +202,7 @@ def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: 
 
 @dataclass
 class _Cursor:
-    """Reads the frame front to back; whatever does not fit is a `CorruptFile` with its byte."""
+    """Reads the frame front to back; invalid bytes raise `CorruptFile` with their position."""
 
     data: bytes
     at: int
@@ -215,14 +228,14 @@ class _Cursor:
     def metadata(self) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}
         while count := self.varint():
-            if count < 0:  # then the size of the map's block follows, for readers that skip it
+            if count < 0:  # the size of the map's block follows, for readers that skip it
                 count = -count
                 self.varint()
             if count > len(self.data):
                 raise CorruptFile(self.where, f"the Avro header claims {count} entries")
             for _ in range(count):
                 key = self.take(self.varint()).decode("utf-8", "replace")
-                # A damaged count would take the end of the map, an empty key, and what follows for more entries.
+                # A damaged count would have the end of the map, an empty key, and the bytes after it read as entries.
                 if not key.isprintable() or not key or key in entries:
                     raise CorruptFile(self.where, f"the Avro header has a bad or second key {key!r}")
                 entries[key] = self.take(self.varint())
@@ -241,20 +254,28 @@ class _Cursor:
             yield AvroBlock(rows, start, size)
 
 
-def _payloads(container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0) -> list[Buffer]:
-    """These blocks, decompressed, when `before` and they do not take more than `MAX_CONTAINER_BYTES`."""
+def _payloads(
+    container: AvroContainer, blocks: Sequence[AvroBlock], before: int = 0, most: Most | None = None
+) -> list[Buffer]:
+    """Decompresses these blocks, to `most` at most, and together with `before` to `MAX_CONTAINER_BYTES` at most."""
+    most_rows, most_bytes = (MAX_CONTAINER_BYTES, MAX_BLOCK_BYTES) if most is None else most(len(container.data))
+    if container.rows > most_rows:
+        raise CorruptFile(
+            container.where, f"{container.rows} rows are more than its {len(container.data)} bytes can hold"
+        )
     payloads: list[Buffer] = []
+    left = min(MAX_CONTAINER_BYTES - before, MAX_CONTAINER_BYTES if most is None else most_bytes)
     for block in blocks:
-        payloads.append(container.payload(block))
-        before += len(payloads[-1])
-        if before > MAX_CONTAINER_BYTES:
-            raise CorruptFile(container.where, f"decompresses to more than {MAX_CONTAINER_BYTES} bytes")
+        payloads.append(container.payload(block, min(left, most_bytes)))
+        left -= len(payloads[-1])
+        if left < 0:
+            raise CorruptFile(container.where, "decompresses to more than a file of its size can hold")
     return payloads
 
 
 def _null_container(container: AvroContainer, parts: Iterable[tuple[int, Sequence[Buffer]]]) -> bytes:
-    """An uncompressed container with the schema of `container`: a block of each part, that many rows in payloads."""
-    sync = bytes(SYNC_LENGTH)  # Any value does: the lengths of the blocks are given.
+    """Returns an uncompressed container with the schema of `container`: a block for each part (row count, payloads)."""
+    sync = bytes(SYNC_LENGTH)  # Any value will do: the lengths of the blocks are given.
     out: list[Buffer] = [MAGIC, _varint(1), _bytes(b"avro.schema"), _bytes(container.lowered.json), _varint(0), sync]
     for rows, payloads in parts:
         if rows:
@@ -267,7 +288,7 @@ def _bytes(value: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    value <<= 1  # zigzag of what is never negative here
+    value <<= 1  # zigzag of a number that is never negative here
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

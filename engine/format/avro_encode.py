@@ -1,4 +1,4 @@
-"""Avro object container files, the other direction: columns to rows, all rows of a column at once.
+"""Encoder of Avro object container files: columns to rows, all rows of a column at once.
 
 The layout is in `morrow.engine.format.avro`. A row is the concatenation of its members' bytes, so every member becomes
 one or more columns of byte strings and Arrow joins those row by row in native code; no row is touched in Python:
@@ -35,7 +35,7 @@ from morrow.engine.format.avro import MAGIC
 from morrow.engine.format.avro_codecs import SNAPPY_CRC_LENGTH
 
 BLOCK_BYTES = 64_000
-"""A block is closed by the row that makes it at least this long, as in Java."""
+"""A block is closed after the row that makes it at least this long, as in Java."""
 GROUP_BITS = 7
 LONGEST_VARINT = 10
 NULL_BRANCH = b"\x00"
@@ -51,12 +51,12 @@ Piece: TypeAlias = "pa.Array | bytes"
 
 
 def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: int = ZSTD_LEVEL) -> bytes:
-    """The rows of `table` as one container file.
+    """Encodes the rows of `table` as one container file.
 
     Args:
         schema: the Avro schema, a record of the types above; its text is stored as it is. Columns go by name; integers
             of any width may be an int or a long, timestamps a long of their own unit.
-        codec: how blocks are compressed: null, deflate, snappy, zstd (or zstandard), bzip2, xz.
+        codec: the compression of the blocks: null, deflate, snappy, zstd (or zstandard), bzip2, xz.
 
     Raises:
         InvalidArgument: a column is missing, or holds a null where the schema has none.
@@ -68,7 +68,7 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
 
 
 def codec_name(codec: str) -> str:
-    """A codec as headers name it. Raises `Unsupported`: none of `COMPRESSORS`."""
+    """Returns the name of a codec in headers. Raises `Unsupported` if it is not in `COMPRESSORS`."""
     name = {"zstd": "zstandard", "none": "null", "uncompressed": "null"}.get(codec, codec)
     if name not in COMPRESSORS:
         raise Unsupported(f"the Avro codec {codec!r}", hint=f"known are {', '.join(COMPRESSORS)}")
@@ -76,7 +76,7 @@ def codec_name(codec: str) -> str:
 
 
 def container_head(schema: bytes, codec: str, sync: bytes) -> bytes:
-    """What a container begins with; `codec` is the name of the header."""
+    """Returns the head of a container; `codec` is the name in the header."""
     out = [MAGIC, varint(2)]
     for key, value in ((b"avro.schema", schema), (b"avro.codec", codec.encode())):
         out += [varint(len(key)), key, varint(len(value)), value]
@@ -84,7 +84,7 @@ def container_head(schema: bytes, codec: str, sync: bytes) -> bytes:
 
 
 def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: bytes, zstd_level: int) -> bytes:
-    """The rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
+    """Encodes the rows of `table` as blocks of a container whose head has this schema (parsed), codec and sync marker.
 
     Raises:
         InvalidArgument, Unsupported: as `encode_container`.
@@ -98,7 +98,7 @@ def encode_blocks(table: pa.Table, record: Mapping[str, Any], codec: str, sync: 
 
 
 def varint(value: int) -> bytes:
-    """One zigzag varint."""
+    """Encodes one zigzag varint."""
     value = (value << 1) ^ (value >> 63)
     out = bytearray()
     while value >= 0x80:
@@ -112,7 +112,7 @@ def varint(value: int) -> bytes:
 
 
 def _members(columns: Mapping[str, pa.Array], record: Mapping[str, Any], nulls: int = 0) -> list[Piece]:
-    """The pieces of a record; `nulls` rows of it are null themselves, and whatever is made of them is not used."""
+    """Returns the pieces of a record; `nulls` of its rows are null themselves, and their bytes are not used."""
     pieces: list[Piece] = []
     for member in record["fields"]:
         name, node = member["name"], member["type"]
@@ -203,7 +203,7 @@ _NUMPY = {8: "<i1", 16: "<i2", 32: "<i4", 64: "<i8"}
 
 
 def _varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """The varint of each value, no bytes at all where not `present`."""
+    """Returns the varint of each value, no bytes at all where not `present`."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     widths = np.searchsorted(_WIDTHS, zigzag, side="right") + 1
     longest = int(widths.max(initial=1))
@@ -216,7 +216,7 @@ def _varints(values: npt.NDArray[np.int64], present: npt.NDArray[np.bool_] | Non
 
 
 def _joined(pieces: Sequence[Piece], count: int) -> pa.Array:
-    """The pieces of each row, one after the other."""
+    """Returns the pieces of each row, one after the other."""
     columns = [p for p in pieces if isinstance(p, pa.Array)]
     if len(columns) == len(pieces) == 1:
         return columns[0]
@@ -227,12 +227,12 @@ def _joined(pieces: Sequence[Piece], count: int) -> pa.Array:
 
 
 def _column(edges: npt.NDArray[np.int64], data: pa.Buffer | None) -> pa.Array:
-    """Byte strings that lie back to back in `data`."""
+    """Returns a large binary column of the byte strings that lie back to back in `data`."""
     return pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
 
 
 def _edges(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Where each byte string of a large binary column begins, and the last ends."""
+    """Returns the begins of the byte strings of a large binary column, and the end of the last."""
     if not len(column):
         return np.zeros(1, np.int64)
     return np.frombuffer(column.buffers()[1], np.int64, len(column) + 1, column.offset * 8)
@@ -246,7 +246,7 @@ def _contiguous(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _blocks(rows: pa.Array) -> Iterator[tuple[int, memoryview]]:
-    """Row counts and bytes of consecutive blocks."""
+    """Yields row counts and bytes of consecutive blocks."""
     edges = _edges(rows)
     data = memoryview(rows.buffers()[2] or b"")
     begin = 0
@@ -281,4 +281,4 @@ COMPRESSORS: Mapping[str, Callable[[memoryview, int], bytes]] = {
     "bzip2": lambda payload, _: bz2.compress(payload),
     "xz": lambda payload, _: lzma.compress(payload),
 }
-"""Compression of a block by the name of the codec in the header."""
+"""Functions that compress a block, by the name of the codec in the header."""

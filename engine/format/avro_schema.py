@@ -1,6 +1,6 @@
-"""Avro schemas in other words: the same bytes, described in the types that Polars decodes.
+"""Avro schemas lowered to the types that Polars decodes: they describe the same bytes.
 
-Avro's wire format has fewer shapes than its type system, and Polars' decoder knows fewer types than the format:
+Avro's wire format has fewer shapes than its type system, and Polars' decoder supports fewer types than the format:
 
 ==================================  ==============================================================
 written                             read as (same bytes)
@@ -9,7 +9,7 @@ map of V                            array of record {key: string, value: V}
 named type, second use              the definition, in place
 top-level union ["null", record]    record with the branch number as a first field of type long
 enum                                int, the number of the symbol
-any logical type but those below    the plain type
+any other logical type than below   the plain type
 ==================================  ==============================================================
 
 Kept are the logical types ``date``, ``time-millis``, ``decimal`` and the four timestamps in milli- and microseconds.
@@ -46,12 +46,12 @@ MAX_NODES = 100_000
 MAX_SCHEMA_BYTES = 1 << 24
 
 BRANCH = "__branch"
-"""Field that takes the union branch of a row where the row itself is a nullable record."""
+"""Name of the field for the union branch of a row where the row itself is a nullable record."""
 
 
 @dataclass(frozen=True)
 class LoweredSchema:
-    """A record schema for Polars: its JSON, the names of its columns, and where each row's union branch is found."""
+    """A record schema for Polars: its JSON, the names of its columns, and the column of each row's union branch."""
 
     json: bytes
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ def _lower(schema: bytes) -> LoweredSchema:
 
 
 def lower(schema: bytes, *, where: str) -> LoweredSchema:
-    """The schema of a container file in types that Polars reads.
+    """Returns the schema of a container file in types that Polars reads.
 
     Raises:
         CorruptFile: not a schema.
@@ -96,7 +96,7 @@ def lower(schema: bytes, *, where: str) -> LoweredSchema:
 
 
 class _BadSchemaError(Exception):
-    """The JSON is no Avro schema."""
+    """The JSON is not an Avro schema."""
 
 
 class _NoEquivalentError(Exception):
@@ -104,7 +104,7 @@ class _NoEquivalentError(Exception):
 
 
 def _row_of(schema: Any) -> tuple[Any, int | None]:
-    """The record of a row, and its branch number where rows are written as ["null", record] (Paimon before 1.0)."""
+    """Returns the record of a row, and its branch number where rows are ["null", record] (Paimon before 1.0)."""
     if isinstance(schema, list):
         if len(schema) == 2 and "null" in schema:
             branch = 1 - schema.index("null")
@@ -116,7 +116,7 @@ def _row_of(schema: Any) -> tuple[Any, int | None]:
 
 
 class _Lowering:
-    """One pass over a schema; remembers the named types seen so far."""
+    """One pass over a schema, which keeps the named types seen so far."""
 
     def __init__(self) -> None:
         self.named: dict[str, tuple[Any, str]] = {}
@@ -155,7 +155,7 @@ class _Lowering:
 
     def union(self, branches: list[Any], space: str, depth: int) -> Any:
         if len(branches) == 1:
-            # A lone branch still writes its number before each value; nothing else here has a number in front.
+            # A lone branch still writes its number before each value; the lowered types have no such prefix.
             raise _NoEquivalentError("an Avro union of one type")
         if len(branches) != 2 or "null" not in branches:
             raise _NoEquivalentError(f"an Avro union of {len(branches)} types")

@@ -1,4 +1,4 @@
-"""BinaryRow: the row encoding of partition values, keys and statistics inside manifests, decoded column by column.
+"""Decoder of BinaryRow, the row encoding of partition values, keys and statistics in manifests, column by column.
 
 Layout of one stored row; all integers little-endian except the arity:
 
@@ -26,6 +26,7 @@ Offsets count from the header byte. Nested types take an offset and a length too
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal, TypeAlias, cast
@@ -48,12 +49,12 @@ Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.tim
 
 
 def bit_set_width(arity: int) -> int:
-    """Bytes of the header and null bits of a row of `arity` fields."""
+    """Returns the bytes of the header and null bits of a row of `arity` fields."""
     return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
 def fixed_width(arity: int) -> int:
-    """Bytes of a row before its variable part: header, null bits and slots."""
+    """Returns the bytes of a row before its variable part: header, null bits and slots."""
     return bit_set_width(arity) + SLOT_WIDTH * arity
 
 
@@ -65,14 +66,14 @@ def decode_columns(
     columns: Sequence[int] | None = None,
     unrepresentable: Literal["raise", "null"] = "raise",
 ) -> list[pl.Series]:
-    """Decode stored rows into one Series for each field.
+    """Decodes stored rows into one Series for each field.
 
     Args:
         rows: the stored bytes, arity first; a null row gives null in every column.
         types: the types of all fields, in order.
         where: names the file in errors.
-        columns: indexes of the fields wanted; None is all of them.
-        unrepresentable: what becomes of values that Polars has no place for, nanosecond timestamps outside the years
+        columns: indexes of the wanted fields; None is all of them.
+        unrepresentable: the result of values that Polars cannot represent, nanosecond timestamps outside the years
             1677-2262 and nested values: an error, or null.
 
     Returns:
@@ -93,7 +94,7 @@ def decode_columns(
 
 
 def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[Value, ...]:
-    """Decode one stored row into Python values, None for null.
+    """Decodes one stored row into Python values, None for null.
 
     TIMESTAMP is a naive datetime and TIMESTAMP_LTZ an aware one in UTC. A timestamp whose nanoseconds a datetime would
     lose is a `numpy.datetime64[ns]` instead (UTC for TIMESTAMP_LTZ), so no value changes silently.
@@ -106,13 +107,13 @@ def decode_row(data: bytes, types: Sequence[DataType], *, where: str) -> tuple[V
 
 
 def decode_rows(rows: Sequence[bytes], types: Sequence[DataType], *, where: str) -> list[tuple[Value, ...]]:
-    """`decode_row` of many stored rows at once, in their order; the same errors."""
+    """Decodes many stored rows at once, in their order; values and errors are those of `decode_row`."""
     columns = decode_columns(rows, types, where=where)
     return python_rows(columns, where=where) if columns else [()] * len(rows)
 
 
 def python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value, ...]]:
-    """The rows of decoded columns (at least one) as `decode_row` has them.
+    """Returns the rows of decoded columns (at least one) with values as in `decode_row`.
 
     Raises:
         Unsupported: as `decode_row`.
@@ -120,11 +121,22 @@ def python_rows(columns: Sequence[pl.Series], *, where: str) -> list[tuple[Value
     return list(zip(*(_python_values(column, where) for column in columns)))
 
 
+def same_value(left: Value | None, right: Value | None) -> bool:
+    """Returns whether two decoded values name the same partition, by Java's order: NaN is NaN, and -0.0 is not 0.0."""
+    if isinstance(left, float) and isinstance(right, float):
+        return (
+            math.isnan(left) and math.isnan(right)
+            if left != right
+            else math.copysign(1, left) == math.copysign(1, right)
+        )
+    return left == right
+
+
 def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
-    """The number of fields of each stored row, -1 for null rows.
+    """Returns the number of fields of each stored row, -1 for null rows.
 
     Raises:
-        CorruptFile: a row is too short to say.
+        CorruptFile: a row is too short to hold its arity.
     """
     located = _locate(rows, where)
     arity = located.load(np.where(located.present, located.start - ARITY_WIDTH, 0), ">i4")
@@ -134,7 +146,7 @@ def arities(rows: BinaryColumn, *, where: str) -> npt.NDArray[np.int32]:
 def _python_values(column: pl.Series, where: str) -> list[Value]:
     if not isinstance(column.dtype, (pl.Date, pl.Datetime)):
         return cast("list[Value]", column.to_list())
-    # Not column.to_list(): Polars panics on dates that Python does not have.
+    # Not column.to_list(): Polars panics on dates that Python cannot represent.
     try:
         return [_python_time(ticks, column.dtype) for ticks in column.to_physical().to_list()]
     except (OverflowError, ValueError) as error:
@@ -158,11 +170,11 @@ def _python_timestamp(ticks: int, dtype: pl.Datetime) -> dt.datetime | np.dateti
 
 
 def _locate(rows: BinaryColumn, where: str) -> Rows:
-    """Bring any form of a binary column down to one byte buffer with starts and sizes."""
+    """Reduces any form of a binary column to one byte buffer with starts and sizes."""
     if isinstance(rows, (pa.Array, pa.ChunkedArray)):
         array = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
     else:
-        # By way of Polars: the first time that Arrow takes Python values, it imports all of pandas.
+        # Through Polars: the first time that Arrow converts Python values, it imports all of pandas.
         array = (rows if isinstance(rows, pl.Series) else pl.Series(rows, dtype=pl.Binary)).to_arrow()
     array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()

@@ -1,8 +1,8 @@
-"""BinaryRow, the other direction: columns to rows and to their hash codes, for buckets, partitions and keys.
+"""Encoder of BinaryRow: columns to rows and to their hash codes, for buckets, partitions and keys.
 
-The layout is in `morrow.engine.format.binary_row`. Rows are made of 8-byte words, so all rows of a batch are one int64
-buffer. Values of any length are copied one word of every value at a time: the loops below run over the words of the
-longest value, never over rows. A null wide DECIMAL or TIMESTAMP still owns its zeroed variable part, as in the rows
+The layout is in `morrow.engine.format.binary_row`. Rows consist of 8-byte words, so all rows of a batch are one int64
+buffer. Variable-length values are copied one word of every value at a time: the loops below run over the words of the
+longest value, never over rows. A null wide DECIMAL or TIMESTAMP still has a zeroed variable part, as in the rows
 that Paimon projects for partitions and bucket keys; hash codes and partition bytes depend on it.
 """
 
@@ -59,7 +59,7 @@ from morrow.engine.format.types import (
 )
 
 HASH_BATCH = 1 << 16
-"""Rows hashed at a time: their words and temporaries stay in the processor's cache."""
+"""The number of rows hashed at a time: their words and temporaries stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class EncodedRows:
         return self.words[self.edges[index] : self.edges[index + 1]].tobytes()
 
     def hash_codes(self) -> npt.NDArray[np.int32]:
-        """Paimon's hash code of each row: 32-bit Murmur3 over its 4-byte words, seed 42."""
+        """Returns Paimon's hash code of each row: 32-bit Murmur3 over its 4-byte words, seed 42."""
         return hash_words(self.words.view("<u4"), self.edges[:-1] * 2, np.diff(self.edges) * 2)
 
 
 @dataclass(frozen=True)
 class _Encoded:
-    """One column: a slot for each row, without the offset of its variable part, and those variable parts.
+    """One encoded column: a slot for each row, without the offset of its variable part, and the variable parts.
 
-    Row i has ``sizes[i]`` words of them; ``words(rows, w)`` is their word `w` for the rows that have one.
+    That of row i has ``sizes[i]`` words; ``words(rows, w)`` is word `w` of those of `rows`, which must have one.
     """
 
     slots: Ints
@@ -90,10 +90,9 @@ class _Encoded:
 
 
 def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> EncodedRows:
-    """Encode columns of equal length into rows of the header INSERT.
+    """Encodes columns of equal length into rows with the header INSERT.
 
-    Values are cast to `types` first. Up to precision 3, timestamps lose what is below a
-    millisecond.
+    Values are cast to `types` first. Up to precision 3, timestamps are truncated to milliseconds.
 
     Raises:
         InvalidArgument: a column does not fit its type, or lengths differ.
@@ -126,7 +125,7 @@ def encode_columns(columns: Sequence[Column], types: Sequence[DataType]) -> Enco
 
 
 def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
-    """One row as metadata stores it, arity first. None is null.
+    """Encodes one row as metadata stores it, arity first. None is null.
 
     Raises:
         InvalidArgument: a value does not fit its type.
@@ -138,7 +137,7 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
 
 
 def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int32]:
-    """Paimon's hash code of each row of `columns`, as `encode_columns(...).hash_codes()` in bounded memory."""
+    """Returns Paimon's hash code of each row of `columns`, as `encode_columns(...).hash_codes()` in bounded memory."""
     if not columns:
         raise InvalidArgument("a row without columns has no hash: name at least one bucket key")
     batches = range(0, max(len(columns[0]), 1), HASH_BATCH)
@@ -166,7 +165,7 @@ def _write_null_bits(words: Ints, begin: Ints, arrays: Sequence[pa.Array]) -> No
 
 
 def _plain(dtype: str, unsigned: str) -> Callable[[pa.Array, DataType], _Encoded]:
-    """The encoder of a type whose slot begins with its value; the rest of the slot is zero."""
+    """Returns the encoder of a type whose slot begins with its value; the rest of the slot is zero."""
 
     def encode(array: pa.Array, _: DataType) -> _Encoded:
         return _Encoded(fixed_values(array, dtype).view(unsigned).astype(np.int64))
@@ -192,12 +191,12 @@ def _decimal(array: pa.Array, kind: DataType) -> _Encoded:
 
 
 def big_endian(words: Ints) -> Bytes:
-    """The bytes (n x 16, highest first) of little-endian pairs of words (n x 2)."""
+    """Returns the bytes (n x 16, highest first) of little-endian pairs of words (n x 2)."""
     return np.ascontiguousarray(words[:, ::-1]).byteswap().view(np.uint8).reshape(-1, DECIMAL_WIDTH)
 
 
 def twos_complement_length(digits: Bytes) -> Ints:
-    """The fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
+    """Returns the fewest bytes that hold each big-endian two's complement integer (n x 16) with its sign bit."""
     magnitude = digits ^ np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     first = np.argmax(magnitude > 0, axis=1)
     leading = np.take_along_axis(magnitude, first[:, None], axis=1)[:, 0]
@@ -222,7 +221,7 @@ def _bytes(array: pa.Array, _: DataType) -> _Encoded:
     unaligned = np.lib.stride_tricks.as_strided(padded[:SLOT_WIDTH].view("<u8"), (len(padded) - SLOT_WIDTH + 1,), (1,))
 
     def words(rows: Ints, word: int) -> Ints:
-        """Bytes ``8 * word`` to ``8 * word + 8`` of the values of `rows`, zeros after their ends."""
+        """Returns bytes ``8 * word`` to ``8 * word + 8`` of the values of `rows`, zeros after their ends."""
         missing = np.maximum(SLOT_WIDTH * (word + 1) - length[rows], 0)
         found = unaligned[begin[rows] + SLOT_WIDTH * word]
         mask = np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> (8 * np.minimum(missing, SLOT_WIDTH - 1)).astype(np.uint64)
@@ -236,7 +235,7 @@ def _bytes(array: pa.Array, _: DataType) -> _Encoded:
 
 
 def _only_nulls(array: pa.Array, kind: DataType) -> _Encoded:
-    """Nested columns have no statistics: their slots are null. There is no other use of them in metadata."""
+    """Encodes null slots: nested columns have no statistics, and no other use in metadata."""
     if array.null_count < len(array):
         raise Unsupported(f"{kind} in a partition, key or bucket key", hint="use columns of atomic types")
     return _Encoded(np.zeros(len(array), np.int64))

@@ -1,6 +1,6 @@
-"""The slots of BinaryRow, type by type: from the bytes of one field in all rows to an Arrow array.
+"""Decoders of the slots of BinaryRow by type: from the bytes of one field in all rows to an Arrow array.
 
-The layout is in `morrow.engine.format.binary_row`. Whatever a slot points to is checked to lie inside its own row.
+The layout is in `morrow.engine.format.binary_row`. The target of a slot is checked to lie inside its own row.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rows:
     where: str
 
     def load(self, positions: Ints, dtype: str) -> npt.NDArray[Any]:
-        """One `dtype` value at each byte position, aligned or not; positions are already checked."""
+        """Returns one `dtype` value at each byte position, aligned or not; positions are already checked."""
         width = np.dtype(dtype).itemsize
         if len(self.buffer) < width:
             return np.zeros(len(positions), dtype)
@@ -66,7 +66,7 @@ class Rows:
         return np.lib.stride_tricks.as_strided(first, (len(self.buffer) - width + 1,), (1,))[positions]
 
     def require(self, good: Bools, problem: str) -> None:
-        """Fail with the number of the first row that is not `good`."""
+        """Raises `CorruptFile` with the number of the first row that is not `good`."""
         if not good.all():
             raise CorruptFile(self.where, f"row {int(np.argmin(good))}: {problem}")
 
@@ -83,7 +83,10 @@ class Field:
     lenient: bool
 
     def spans(self, length: Ints) -> Ints:
-        """Where the variable part of each row's value begins; 0 for null rows. Checks that `length` bytes are there."""
+        """Returns where the variable part of each row's value begins, 0 for null rows.
+
+        Checks that `length` bytes are there.
+        """
         offset = self.slot >> 32
         inside = (offset >= self.data_start) & (length >= 0) & (offset + length <= self.rows.size)
         self.rows.require(inside | ~self.valid, "a value lies outside its row")
@@ -91,13 +94,13 @@ class Field:
 
 
 def _array(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools) -> pa.Array:
-    """An Arrow array over `values`, whose bytes already have the layout of `kind`."""
+    """Returns an Arrow array over `values`, whose bytes already have the layout of `kind`."""
     validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(valid), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _plain(dtype: str) -> Callable[[Field, DataType], pa.Array]:
-    """The decoder of a type whose slot begins with its value."""
+    """Returns the decoder of a type whose slot begins with its value."""
 
     def decode(field: Field, kind: DataType) -> pa.Array:
         return _array(kind.arrow(), field.rows.load(field.position, dtype), field.valid)
@@ -133,7 +136,10 @@ def _decimal(field: Field, kind: DataType) -> pa.Array:
 
 
 def _wide_integers(buffer: Bytes, start: Ints, length: Ints) -> Ints:
-    """Big-endian two's complement integers of 1 to 16 bytes, sign-extended to pairs of little-endian words (n x 2)."""
+    """Reads big-endian two's complement integers of 1 to 16 bytes.
+
+    They are sign-extended to pairs of little-endian words (n x 2).
+    """
     from_end = np.arange(DECIMAL_WIDTH)
     positions = np.maximum((start + length - 1)[:, None] - from_end, 0)
     digits = buffer[positions] if len(buffer) else np.zeros(positions.shape, np.uint8)
@@ -162,7 +168,7 @@ def _timestamp(field: Field, kind: DataType) -> pa.Array:
 
 
 def _bytes(field: Field, kind: DataType) -> pa.Array:
-    """Variable-length values, copied once by Arrow.
+    """Decodes variable-length values, copied once by Arrow.
 
     The values of one field lie in the order of the rows, so `begin, end, begin, end ...` are ascending offsets into
     the buffer: every second element of that array is a value, the others are the gaps between them.

@@ -1,4 +1,4 @@
-"""Bucket functions: which bucket of its partition a row belongs to.
+"""Bucket functions, which assign a row to a bucket of its partition.
 
 default   |hash of the BinaryRow of the bucket keys % buckets|, the sign of `%` that of the hash
 mod       floor modulus of a single INT or BIGINT key
@@ -49,7 +49,7 @@ Limbs: TypeAlias = npt.NDArray[np.uint64]
 def bucket_of(
     columns: Sequence[Column], types: Sequence[DataType], num_buckets: int, function: str = "default"
 ) -> Buckets:
-    """The bucket (0 to `num_buckets` - 1) of each row.
+    """Returns the bucket (0 to `num_buckets` - 1) of each row.
 
     Args:
         columns: the bucket key columns, in the order of the option ``bucket-key`` (else of the primary key).
@@ -58,8 +58,8 @@ def bucket_of(
         function: the option ``bucket-function.type``: default, mod or hive.
 
     Raises:
-        InvalidArgument: no column, fewer than 1 bucket, or keys that the function does not take.
-        Unsupported: an unknown function, or a key type that it has no hash for.
+        InvalidArgument: no column, fewer than 1 bucket, or keys that the function does not accept.
+        Unsupported: an unknown function, or a key type that it cannot hash.
     """
     if num_buckets < 1:
         raise InvalidArgument(f"a table of fixed buckets has at least 1, not {num_buckets}")
@@ -112,7 +112,7 @@ def _hive_boolean(array: pa.Array, _: DataType) -> Hashes:
 
 
 def _fold(values: npt.NDArray[np.int64]) -> Hashes:
-    """Java's hash of a long: its halves, xor."""
+    """Returns Java's hash of a long: the xor of its halves."""
     bits = values.view(np.uint64)
     folded: Hashes = ((bits ^ bits >> np.uint64(32)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return folded
@@ -145,7 +145,7 @@ def _hive_bytes(array: pa.Array, _: DataType) -> Hashes:
 
 
 def _hive_decimal(array: pa.Array, kind: DataType) -> Hashes:
-    """Java's hash of a BigDecimal without trailing zeros: 31 * hash of the unscaled integer + scale."""
+    """Returns Java's hash of a BigDecimal without trailing zeros: 31 * hash of the unscaled integer + scale."""
     assert isinstance(kind, DecimalType)
     words = wide_values(array)
     negative = words[:, 1] < 0
@@ -168,7 +168,7 @@ def _hive_decimal(array: pa.Array, kind: DataType) -> Hashes:
 
 
 def _magnitude(words: npt.NDArray[np.int64], negative: npt.NDArray[np.bool_]) -> Limbs:
-    """128-bit absolute values as four 32-bit limbs, most significant first (n x 4)."""
+    """Returns 128-bit absolute values as four 32-bit limbs, most significant first (n x 4)."""
     flipped = np.where(negative[:, None], ~words, words)
     limbs = np.ascontiguousarray(flipped).view("<u4").reshape(-1, 4)[:, ::-1].astype(np.uint64)
     carry = negative.astype(np.uint64)

@@ -1,6 +1,6 @@
-"""Entries of manifests and index manifests as values: what a writer says about one file.
+"""Entries of manifests and index manifests as values: a writer's description of one file.
 
-Readers keep manifests as frames (`engine.format.manifest`); a commit, which adds a handful of files, speaks of them one
+Readers keep manifests as frames (`engine.format.manifest`); a commit, which adds a handful of files, handles them one
 by one. Names are those of the specification without the leading underscore.
 
 Source: the format specification, sections Manifest and Index.
@@ -14,14 +14,14 @@ import msgspec
 
 
 class EntryKind(IntEnum):
-    """What a manifest entry does with its file."""
+    """The kind of a manifest entry: the file is added or deleted."""
 
     ADD = 0
     DELETE = 1
 
 
 class FileSource(IntEnum):
-    """How a data file came to be."""
+    """The origin of a data file."""
 
     APPEND = 0
     COMPACT = 1
@@ -70,7 +70,7 @@ class DataFileMeta(msgspec.Struct, frozen=True, kw_only=True):
     write_cols: tuple[str, ...] | None = None
 
     def upgraded(self, level: int) -> DataFileMeta:
-        """The same file at another level: compaction without rewriting."""
+        """Returns the same file at another level: compaction without rewriting."""
         return msgspec.structs.replace(self, level=level)
 
 
@@ -85,7 +85,7 @@ class ManifestEntry(msgspec.Struct, frozen=True):
 
 
 class DeletionRange(msgspec.Struct, frozen=True):
-    """Where the deletion vector of `data_file` lies in its index file (record of ``_DELETIONS_VECTORS_RANGES``).
+    """The location of the deletion vector of `data_file` in its index file (record of ``_DELETIONS_VECTORS_RANGES``).
 
     `offset` points at the length field, `length` counts magic and bitmap.
     """
@@ -97,7 +97,7 @@ class DeletionRange(msgspec.Struct, frozen=True):
 
 
 class IndexFileMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """An index file as its index manifest entry describes it; `row_count` is vectors (DV) or hashes (HASH)."""
+    """An index file as its index manifest entry describes it; `row_count` counts vectors (DV) or hashes (HASH)."""
 
     index_type: str
     file_name: str

@@ -1,6 +1,6 @@
-"""The parts of a time in text, each of which reads its piece: numbers, fractions, words, literals, what may be absent.
+"""Parsers of the parts of a time in text: numbers, fractions, words, literals and optional parts.
 
-They read as the parts of Java's ``DateTimeFormatter`` do in strict mode; `date_patterns` makes them of a pattern.
+They parse as the parts of Java's ``DateTimeFormatter`` do in strict mode; `date_patterns` makes them from a pattern.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Fields: TypeAlias = dict[str, int]
 
 
 class Sign(Enum):
-    """Which signs a number may have."""
+    """The signs that a number may have."""
 
     NEVER = "never"
     NORMAL = "minus only"
@@ -28,7 +28,7 @@ class Sign(Enum):
 
 @dataclass(frozen=True)
 class Number:
-    """`behind`: digits of the fixed numbers that follow at once, and that this one leaves to them."""
+    """A number; `behind` counts the digits that it leaves to the fixed numbers immediately after it."""
 
     field: str
     least: int
@@ -47,7 +47,7 @@ class Number:
             return None
         first = start + (minus or plus)
         digits = _digits(text, first, self.most + self.behind)
-        if self.behind:  # what is left to them counts only when all of it was seen
+        if self.behind:  # digits are left to those numbers only when all of them are present
             digits = min(digits, max(self.least, digits - self.behind))
         digits = min(digits, self.most)
         if digits < self.least or (self.sign is Sign.EXCEEDS_PAD and not minus and (digits > self.least) != plus):
@@ -61,7 +61,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Fraction:
-    """Digits of the second after the point, which is not among them."""
+    """The digits of a fraction of a second, without the point."""
 
     digits: int
 
@@ -74,7 +74,7 @@ class Fraction:
 
 @dataclass(frozen=True)
 class Words:
-    """One of some words, which stand for numbers from `first` on."""
+    """One of several words, which stand for numbers from `first` on."""
 
     field: str
     words: tuple[str, ...]
@@ -121,7 +121,7 @@ def read_all(parts: Sequence[Part], text: str, start: int, fields: Fields) -> in
 
 
 def _put(fields: Fields, field: str, value: int, end: int) -> int | None:
-    """Java reads no text that gives one field two values."""
+    """Sets a field; returns None if it has another value already: Java rejects text that gives a field two values."""
     return end if fields.setdefault(field, value) == value else None
 
 

@@ -1,16 +1,16 @@
-"""Times in text, read by the patterns of Java's ``DateTimeFormatter`` (``partition.timestamp-formatter``).
+"""Parsing of times in text by the patterns of Java's ``DateTimeFormatter`` (``partition.timestamp-formatter``).
 
     y u         year (of the era, proleptic): yy is 2000 to 2099, yyyy four digits, or more after a plus
-    M L d D     month, day of the month, day of the year: one letter is any width, more are so many digits;
+    M L d D     month, day of the month, day of the year: one letter is any width, several are that many digits;
                 MMM is Jan to Dec
     H k h K a   hour: 0-23, 1-24, 1-12, 0-11; AM or PM
     m s S       minute, second, fraction of the second in as many digits as letters
     'text' ''   the text itself, a quote
-    [ ]         may be absent
+    [ ]         optional part
 
-Every other letter, and ``{ } #``, is refused. Digits that follow each other without a separator are divided as Java
-does: the first number takes what the fixed widths behind it leave. The result is what Java's SMART resolver makes:
-the 31st of a shorter month is its last day, and 24:00 is the next day.
+Every other letter, and ``{ } #``, is refused. Adjacent numbers without a separator are divided as in Java: the first
+number takes the digits that the fixed widths behind it leave. The result is that of Java's SMART resolver: the 31st of
+a shorter month is its last day, and 24:00 is the next day.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ RESERVED = "{}#'"
 
 @lru_cache(maxsize=64)
 def date_pattern(pattern: str) -> DatePattern:
-    """A pattern, ready to read.
+    """Returns the parsed pattern.
 
     Raises:
-        InvalidArgument: Java would refuse the pattern as well. Unsupported: a letter that Morrow does not read.
+        InvalidArgument: Java would refuse the pattern as well. Unsupported: a letter that Morrow does not support.
     """
     parts: list[list[Part]] = [[]]
     for token in _TOKEN.finditer(pattern):
@@ -73,7 +73,7 @@ def date_pattern(pattern: str) -> DatePattern:
             raise InvalidArgument(f"the time pattern {pattern!r} has a {token['other']} where Java allows none")
         else:
             parts[-1].append(Literal(token["other"]))
-    while len(parts) > 1:  # Java closes what is open at the end
+    while len(parts) > 1:  # Java closes open brackets at the end
         _close(parts)
     return DatePattern(pattern, tuple(parts[0]))
 
@@ -108,7 +108,7 @@ def _field(letters: str, pattern: str) -> Part:
 
 
 def _append(parts: list[Part], part: Part) -> None:
-    """A fixed number takes its digits from the number that its run of numbers begins with."""
+    """Appends a part; a fixed number takes its digits from the number that begins its run of adjacent numbers."""
     width = part.most if isinstance(part, Number) and part.is_fixed else 0
     width = part.digits if isinstance(part, Fraction) else width
     if width:
@@ -126,15 +126,15 @@ def _is_fixed(part: Part) -> bool:
 
 @dataclass(frozen=True)
 class DatePattern:
-    """A pattern that reads times without zone."""
+    """A pattern that parses times without zone."""
 
     text: str
     parts: tuple[Part, ...]
 
     def read(self, text: str) -> int | None:
-        """Nanoseconds since 1970-01-01 on a clock without zone; midnight where the text has no hour.
+        """Returns nanoseconds since 1970-01-01 on a clock without zone; midnight where the text has no hour.
 
-        None for text that the pattern does not read, or that gives no date.
+        None for text that the pattern does not match, or that gives no date.
         """
         fields: Fields = {}
         if read_all(self.parts, text, 0, fields) != len(text) or not _is_valid(fields):
@@ -156,7 +156,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
     "m": (0, 59),
     "s": (0, 59),
 }
-"""What a field may be. Hour 24 and clock hour 0 are looked at again where they count."""
+"""The valid values of each field. Hour 24 and clock hour 0 are checked again where they are used."""
 
 
 def _is_valid(fields: Fields) -> bool:
@@ -172,13 +172,13 @@ def _is_valid(fields: Fields) -> bool:
 
 
 def _has_gap(fields: Fields) -> bool:
-    """An hour and seconds without minutes, or a fraction without seconds: Java then looks at none of them."""
+    """Returns whether an hour and seconds lack minutes, or a fraction lacks seconds: Java then ignores all of them."""
     units = [name in fields for name in "msS"]
     return any(of(fields) is not None for of in _HOURS.values()) and units != sorted(units, reverse=True)
 
 
 def _agrees(hour: int, fields: Fields) -> bool:
-    """Whether the half of the day and the hour in it, where they are given as well, say the same."""
+    """Returns whether AM/PM and the hour of the half day, where they are given as well, agree with the hour."""
     half, of_half = divmod(hour % 24, 12)
     return fields.get("a", half) == half and fields.get("K", of_half) == of_half == fields.get("h", of_half) % 12
 
@@ -189,13 +189,13 @@ _HOURS: Mapping[str, Callable[[Fields], int | None]] = {
     "K": lambda fields: fields["a"] * 12 + fields["K"] if {"a", "K"} <= fields.keys() else None,
     "h": lambda fields: fields["a"] * 12 + fields["h"] % 12 if {"a", "h"} <= fields.keys() else None,
 }
-"""The hour of the day, by the letter that says it."""
+"""Functions from the fields to the hour of the day, by the letter that gives it."""
 
 
 def _time_of_day(fields: Fields) -> int:
     hour = next((hour for of in _HOURS.values() if (hour := of(fields)) is not None), None)
     if hour is None or _has_gap(fields):
-        return 0  # no time of the day: that is midnight
+        return 0  # no time of the day is midnight
     seconds = (hour * 60 + fields.get("m", 0)) * 60 + fields.get("s", 0)
     return seconds * NANOS_PER_SECOND + fields.get("S", 0)
 
@@ -219,8 +219,11 @@ def _days_of(year: int, month: int) -> int:
 
 
 def epoch_day(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 of a date in the proleptic Gregorian calendar, of any year; `day` may be any number."""
-    shifted = year - (month <= 2)  # the year begins in March, so that the leap day is its last
+    """Returns the days since 1970-01-01 of a date in the proleptic Gregorian calendar.
+
+    The year is any year; `day` may be any number.
+    """
+    shifted = year - (month <= 2)  # years begin in March, so that the leap day is the last one
     era, of_era = divmod(shifted, 400)
     of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
     return era * DAYS_PER_ERA + of_era * 365 + of_era // 4 - of_era // 100 + of_year - DAYS_TO_EPOCH

@@ -1,4 +1,4 @@
-"""Deletion vectors: which row positions of a data file are dead, and the index files that hold them.
+"""Deletion vectors (the dead row positions of a data file) and the index files that hold them.
 
 An index file of type ``DELETION_VECTORS``, integers big-endian::
 
@@ -11,7 +11,7 @@ An index file of type ``DELETION_VECTORS``, integers big-endian::
     payload = 5E 43 F2 D0 (1581511376)  32-bit roaring bitmap     positions below 2^31
             | D1 D3 39 64               64-bit roaring bitmap     `deletion-vectors.bitmap64`
 
-Where a vector lies is told by the index manifest, ``_DELETIONS_VECTORS_RANGES``: ``f0`` the data file, ``f1`` the
+The index manifest holds the location of a vector, ``_DELETIONS_VECTORS_RANGES``: ``f0`` the data file, ``f1`` the
 offset of the size field, ``f2`` the length, ``_CARDINALITY``. Mind ``f2``: for 32-bit vectors it is the size of the
 payload, for 64-bit vectors that of the whole entry, size field and CRC included.
 """
@@ -55,7 +55,7 @@ MAGIC32 = (1581511376).to_bytes(MAGIC_WIDTH, "big")
 MAGIC64 = (1681511377).to_bytes(MAGIC_WIDTH, "little")
 MAX_POSITIONS_32 = 2**31
 MAX_POSITIONS_64 = 2**40
-"""Without a row count to hold it against, a position beyond this is taken for damage: no data file has 10^12 rows."""
+"""Without a row count to check against, a position beyond this is taken for damage: no data file has 10^12 rows."""
 MAX_PAYLOAD = 2**31 - 1 - SIZE_WIDTH - CRC_WIDTH
 
 Positions = npt.NDArray[np.uint64]
@@ -65,11 +65,11 @@ Packed = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class DeletionVector:
-    """A set of dead row positions, held as bits in blocks of 65,536 rows; blocks without dead rows are not held.
+    """A set of dead row positions, held as bits in blocks of 65,536 rows; blocks without dead rows are absent.
 
     Attributes:
         blocks: the bits; read-only.
-        where: file and offset it came from, for messages.
+        where: file and offset of the vector, for messages.
     """
 
     blocks: Blocks
@@ -77,7 +77,7 @@ class DeletionVector:
 
     @classmethod
     def from_positions(cls, positions: npt.ArrayLike) -> DeletionVector:
-        """From dead positions: any integer array, in any order, repeated or not.
+        """Makes a vector from dead positions: any integer array, in any order, repeated or not.
 
         Raises:
             InvalidArgument: a position is negative or not an integer.
@@ -100,7 +100,7 @@ class DeletionVector:
 
     @classmethod
     def from_mask(cls, dead: Mask) -> DeletionVector:
-        """From a boolean per row, true where the row is dead.
+        """Makes a vector from a boolean per row, true where the row is dead.
 
         Raises:
             InvalidArgument: not a one-dimensional boolean array.
@@ -111,7 +111,7 @@ class DeletionVector:
 
     @classmethod
     def from_packed(cls, dead: Packed) -> DeletionVector:
-        """From packed bits: position `i` is bit ``i & 7`` of byte ``i >> 3``."""
+        """Makes a vector from packed bits: position `i` is bit ``i & 7`` of byte ``i >> 3``."""
         count = -(-dead.size // BLOCK_BYTES)
         bits = (
             np.zeros((count, BLOCK_BYTES), np.uint8)
@@ -123,30 +123,30 @@ class DeletionVector:
 
     @property
     def cardinality(self) -> int:
-        """How many rows are dead."""
+        """The number of dead rows."""
         return int(self.blocks.counts.sum())
 
     def packed(self, row_count: int) -> Packed:
-        """The dead bits of rows 0 .. row_count - 1, eight a byte, lowest bit first; read-only where it is shared."""
+        """Returns the dead bits of rows 0 .. row_count - 1, eight a byte, lowest bit first; read-only where shared."""
         self._check_rows(row_count)
         return self.blocks.packed(row_count)
 
     def dead(self, row_count: int) -> Mask:
-        """A boolean per row of the file, true where it is dead.
+        """Returns a boolean per row of the file, true where it is dead.
 
         Raises:
-            CorruptFile: a dead position is not below `row_count`: the vector is not of this file.
+            CorruptFile: a dead position is not below `row_count`: the vector belongs to another file.
         """
         self._check_rows(row_count)
         return unpack(self.blocks.packed(row_count), row_count)
 
     def live(self, row_count: int) -> Mask:
-        """A boolean per row of the file, true where it is to be read. See `dead` for the error."""
+        """Returns a boolean per row of the file, true where it is not dead. See `dead` for the error."""
         self._check_rows(row_count)
         return unpack(~self.blocks.packed(row_count), row_count)
 
     def positions(self) -> Positions:
-        """The dead positions, ascending, as uint64."""
+        """Returns the dead positions, ascending, as uint64."""
         out = np.empty(self.cardinality, np.uint64)
         done = 0
         for first in range(0, self.blocks.keys.size, BATCH):
@@ -158,7 +158,7 @@ class DeletionVector:
         return out
 
     def union(self, other: DeletionVector) -> DeletionVector:
-        """The rows dead in either; both must be of the same data file."""
+        """Returns the vector of the rows dead in either; both must be of the same data file."""
         keys = np.union1d(self.blocks.keys, other.blocks.keys)
         bits = np.zeros((keys.size, BLOCK_BYTES), np.uint8)
         bits[np.searchsorted(keys, self.blocks.keys)] = self.blocks.bits
@@ -188,11 +188,11 @@ class DeletionVector:
 
 
 EMPTY = DeletionVector(Blocks(np.empty(0, np.int64), np.empty((0, BLOCK_BYTES), np.uint8), np.empty(0, np.int64)))
-"""No row is dead."""
+"""The vector without dead rows."""
 
 
 class DeletionVectorRange(NamedTuple):
-    """Where the vector of a data file lies, as the index manifest says it."""
+    """The location of a data file's vector, as the index manifest holds it."""
 
     file_name: str
     offset: int
@@ -203,12 +203,12 @@ class DeletionVectorRange(NamedTuple):
 def decode(
     payload: bytes | memoryview, *, where: str, row_count: int | None = None, expected_cardinality: int | None = None
 ) -> DeletionVector:
-    """Decode magic and bitmap.
+    """Decodes magic and bitmap.
 
     Args:
         where: file (and offset) for messages.
         row_count: rows of the data file, if known: no position may reach it, and nothing larger is allocated.
-        expected_cardinality: what the index manifest says, if it does.
+        expected_cardinality: the cardinality in the index manifest, if it has one.
 
     Raises:
         CorruptFile: unknown magic, not a roaring bitmap, positions beyond `row_count`, or another cardinality.
@@ -234,7 +234,7 @@ def decode(
 
 
 def encode(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
-    """Magic and bitmap, as `decode` takes them.
+    """Encodes magic and bitmap, as `decode` takes them.
 
     Raises:
         InvalidArgument: a position does not fit 31 bits and `bitmap64` is false, or the result exceeds 2 GiB.
@@ -243,7 +243,7 @@ def encode(vector: DeletionVector, *, bitmap64: bool = False) -> bytes:
 
 
 def entry_span(length: int) -> int:
-    """How many bytes from the offset on are enough for `read_entry`, whichever bitmap it is."""
+    """Returns the number of bytes from the offset on that are enough for `read_entry`, for either bitmap."""
     return SIZE_WIDTH + length + CRC_WIDTH
 
 
@@ -257,7 +257,7 @@ def read_entry(
     expected_cardinality: int | None = None,
     base: int = 0,
 ) -> DeletionVector:
-    """Read and check one vector of an index file.
+    """Reads and checks one vector of an index file.
 
     Args:
         data: the index file, or the part of it that begins at byte `base`.
@@ -297,10 +297,10 @@ def read_entry(
 def write_index_file(
     vectors: Mapping[str, DeletionVector], bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """An index file with the vector of each data file, and what the index manifest must say of it.
+    """Returns an index file with the vector of each data file, and the ranges to store in the index manifest.
 
     Args:
-        vectors: by name of the data file; written in this order.
+        vectors: the vectors by name of the data file; written in this order.
 
     Raises:
         InvalidArgument: see `encode`.
@@ -344,7 +344,7 @@ def _check_version(view: memoryview, where: str) -> None:
 
 
 def _block_numbers(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The distinct keys, ascending, and for each input key its number among them; linear where keys are dense."""
+    """Returns the distinct keys, ascending, and the index of each input key among them; linear where keys are dense."""
     top = int(keys.max()) + 1
     if top > keys.size:
         return np.unique(keys, return_inverse=True)

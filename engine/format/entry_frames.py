@@ -1,7 +1,7 @@
-"""Manifest entries as values, to and from the frames that encoders write and decoders give.
+"""Conversions of manifest entries between values and the frames that encoders take and decoders return.
 
-A commit speaks of its files one by one (`morrow.engine.format.data_file_meta`); everything that reads or merges
-manifests keeps them in frames. These are the doors between the two, for as many entries as one commit has.
+A commit handles its files one by one (`morrow.engine.format.data_file_meta`); everything that reads or merges
+manifests keeps them in frames. The conversions are meant for as many entries as one commit has.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from morrow.engine.format.manifest import (
 )
 
 _FILE_MEMBERS = tuple((column, column.lower().removeprefix("_")) for column in FILE_COLUMNS)
-"""Columns of an entry's file, and the members of `DataFileMeta` they come from."""
+"""Columns of an entry's file, and the members of `DataFileMeta` that they hold."""
 _STATS = ("_KEY_STATS", "_VALUE_STATS")
 _TIME = "_CREATION_TIME"
 _LISTS = ("_EXTRA_FILES", "_VALUE_STATS_COLS", "_WRITE_COLS")
 
 
 def entries_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
-    """One row per entry, columns as `decode_manifest` gives them."""
+    """Returns a frame of one row per entry, with the columns of `decode_manifest`."""
     files = [entry.file for entry in entries]
     columns: dict[str, list[Any]] = {
         "_VERSION": [MANIFEST_VERSION] * len(files),
@@ -72,7 +72,7 @@ def _stats_column(name: str, values: Sequence[SimpleStats]) -> pl.Series:
 
 
 def _lists(name: str, values: Sequence[Sequence[Any] | None], dtype: type[pl.DataType]) -> pl.Series:
-    """A column of lists. Not made of Python lists, each of which would become a Series of its own first."""
+    """Returns a column of lists. Not made from Python lists, each of which would become a separate Series first."""
     if len(set(values)) <= 1:
         one = pl.Series(name, [None if value is None else list(value) for value in values[:1]], dtype=pl.List(dtype))
         return one.new_from_index(0, len(values)) if values else one
@@ -86,7 +86,7 @@ def _lists(name: str, values: Sequence[Sequence[Any] | None], dtype: type[pl.Dat
 
 
 def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:
-    """The rows of a frame such as `decode_manifest` gives."""
+    """Returns the rows of a frame such as `decode_manifest` returns."""
     partitions, buckets, totals = (frame[name].to_list() for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"))
     kinds = map(EntryKind, frame["_KIND"].to_list())
     files = data_files_of(frame)
@@ -94,7 +94,7 @@ def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:
 
 
 def data_files_of(frame: pl.DataFrame) -> list[DataFileMeta]:
-    """The file of each entry."""
+    """Returns the file of each entry."""
     times = frame[_TIME].cast(pl.Int64)
     columns = [(times if column == _TIME else frame[column]).to_list() for column, _ in _FILE_MEMBERS]
     members = [member for _, member in _FILE_MEMBERS]
@@ -102,7 +102,7 @@ def data_files_of(frame: pl.DataFrame) -> list[DataFileMeta]:
 
 
 def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
-    """One row per index file, columns as `decode_index_manifest` gives them."""
+    """Returns a frame of one row per index file, with the columns of `decode_index_manifest`."""
     files = [entry.file for entry in entries]
     columns: Mapping[str, list[Any]] = {
         "_VERSION": [INDEX_MANIFEST_VERSION] * len(files),
@@ -121,7 +121,7 @@ def index_frame(entries: Sequence[IndexEntry]) -> pl.DataFrame:
 
 
 def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
-    """The rows of a frame such as `decode_index_manifest` gives. What only global indexes have is not in them."""
+    """Returns the rows of a frame such as `decode_index_manifest` returns, without the members of global indexes."""
     names = ("_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT")
     columns = [frame[name].to_list() for name in (*names, "_EXTERNAL_PATH", "_DELETIONS_VECTORS_RANGES")]
     return [
@@ -145,7 +145,7 @@ def index_entries_of(frame: pl.DataFrame) -> list[IndexEntry]:
 
 
 def without_value_stats(file: DataFileMeta) -> DataFileMeta:
-    """The same file, and nothing known of its values: entries that delete a file need no statistics."""
+    """Returns the file without value statistics, which entries that delete a file do not need."""
     return msgspec.structs.replace(file, value_stats=EMPTY_STATS, value_stats_cols=())
 
 

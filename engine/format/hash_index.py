@@ -1,7 +1,7 @@
-"""HASH index files: the hash codes of all keys in one bucket of a table whose buckets are dynamic.
+"""HASH index files: the hash codes of all keys in one bucket of a table with dynamic buckets.
 
 bytes    a sequence of big-endian 4-byte integers, each the hash code of a trimmed primary key, without repetition;
-         their order means nothing. The number of integers is the row count of the index manifest entry.
+         in no particular order. The number of integers is the row count of the index manifest entry.
 
 Source: the format specification, section Index, "Dynamic Bucket Index".
 """
@@ -23,15 +23,15 @@ HashCodes: TypeAlias = npt.NDArray[np.int32]
 
 
 def encode_hash_index(hashes: HashCodes) -> bytes:
-    """The bytes of an index file; `hashes` has each code once."""
+    """Returns the bytes of an index file; `hashes` has each code once."""
     return hashes.astype(HASH_DTYPE).tobytes()
 
 
 def decode_hash_index(data: bytes, *, where: str, row_count: int | None = None) -> HashCodes:
-    """The hash codes in an index file.
+    """Returns the hash codes in an index file.
 
     Raises:
-        CorruptFile: the length is no multiple of 4, or contradicts `row_count` of the index manifest.
+        CorruptFile: the length is not a multiple of 4, or contradicts `row_count` of the index manifest.
     """
     if len(data) % HASH_WIDTH:
         raise CorruptFile(where, f"{len(data)} bytes, which are no sequence of {HASH_WIDTH}-byte hash codes")

@@ -15,22 +15,31 @@ T = TypeVar("T")
 
 
 def parse_object(data: bytes, path: str) -> dict[str, Any]:
-    """The JSON object in `data`.
+    """Parses the JSON object in `data`.
 
     Raises:
-        CorruptFile: not JSON, or not an object.
+        CorruptFile: not JSON, not an object, or an object with two members of one name.
     """
     try:
         node = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if isinstance(node, dict):
+            json.loads(data, object_pairs_hook=_distinct)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise CorruptFile(path, f"not a JSON object ({error})") from error
     if not isinstance(node, dict):
         raise CorruptFile(path, f"a JSON object was expected, found {type(node).__name__}")
     return node
 
 
+def _distinct(members: list[tuple[str, Any]]) -> None:
+    """Refuses two members of one name: one of the names is damaged, as no writer repeats one."""
+    names = [name for name, _ in members]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two members {next(name for name in names if names.count(name) > 1)!r}")
+
+
 def built(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str, Any]) -> T:
-    """`build(node)`, with a missing or ill-typed member reported as a corrupt file.
+    """Returns `build(node)`, and reports a missing or ill-typed member as a corrupt file.
 
     Raises:
         CorruptFile: a member that the format requires is absent or of the wrong type.
@@ -44,9 +53,9 @@ def built(path: str, build: Callable[[Mapping[str, Any]], T], node: Mapping[str,
 
 
 def printed(node: Any) -> bytes:
-    """`node` as Java's pretty printer shows it: a member a line, arrays of objects without line breaks between them.
+    """Prints `node` as Java's pretty printer does: a member a line, arrays of objects without line breaks between them.
 
-    So files of equal content are equal bytes, whoever wrote them.
+    So files of equal content have equal bytes, written by Java or Morrow.
     """
     return _printed(node, "").encode()
 
@@ -62,5 +71,5 @@ def _printed(node: Any, margin: str) -> str:
 
 
 def _scalar(node: Any) -> str:
-    # A decimal keeps the zeros that it was made with.
+    # A decimal keeps its trailing zeros.
     return f"{node:f}" if isinstance(node, Decimal) else json.dumps(node, ensure_ascii=False)

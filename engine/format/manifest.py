@@ -1,8 +1,9 @@
-"""Manifest lists, manifests and index manifests as columns.
+"""Decoders of manifest lists, manifests and index manifests to columns.
 
 Metadata of a large table is itself columnar data: 100,000 file entries are one Polars frame, resolved and pruned with
-expressions, never one Python object per entry. Files may be Avro, ORC or Parquet (``manifest.format``); which one is
-read off the first bytes. Entries grew fields from Paimon 0.9 (16) to 2.0 (20): read by name, default what is missing.
+expressions, never one Python object per entry. Files may be Avro, ORC or Parquet (``manifest.format``), which the
+first bytes tell. Entries grew fields from Paimon 0.9 (16) to 2.0 (20): they are read by name, and missing ones get
+defaults.
 
 Source: the format specification, sections Manifest List, Manifest and Global Index.
 """
@@ -14,11 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format.avro import decode_frame, decode_together, read_container
+from morrow.engine.format.orc_columns import read_orc
+from morrow.engine.format.parquet_limits import check_size
+from morrow.engine.format.slips import refuse_slips, slip_of
+from morrow.engine.names import col
 
 ADD = 0
 DELETE = 1
@@ -28,7 +32,15 @@ MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 
 MOST_ROWS_PER_BYTE = 1 << 16
-"""Run-length encoding makes many rows of few bytes, but not more than this."""
+"""The most rows per byte of a file: run-length encoding does not make more."""
+
+POSTPONE_BUCKET = -2
+"""The bucket of postponed rows, which wait for their bucket; -1 stands for a number of buckets that is not fixed."""
+MOST_LEVELS = 1 << 10
+"""The most levels of a table; a higher level is taken for damage."""
+
+MOST_EXPANSION, LEAST_ROOM = 1000, 1 << 24
+"""Limits of a decompressed metadata file: a thousand times its size (statistics of wide tables reach it), or 16 MiB."""
 
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
 HASH_INDEX = "HASH"
@@ -120,7 +132,7 @@ OPTIONAL_COLUMNS = frozenset(
         ),
     }
 )
-"""Columns that some generation of the format lacks; they read as null. Every other column is required."""
+"""Columns that some generation of the format lacks and that are read as null. Every other column is required."""
 
 UNREADABLE = (
     pl.exceptions.PolarsError,
@@ -129,13 +141,13 @@ UNREADABLE = (
     OSError,
     UnicodeDecodeError,
 )
-"""What Polars and Arrow raise for Parquet and ORC files that are damaged."""
+"""The errors that Polars and Arrow raise for damaged Parquet and ORC files."""
 
 NULLABLE_COLUMNS = OPTIONAL_COLUMNS | {"_NULL_COUNTS"}
 
 
 def decode_manifest_list(data: bytes, path: str) -> pl.DataFrame:
-    """One row per manifest, in the order of the list, columns `MANIFEST_LIST_COLUMNS`.
+    """Decodes a manifest list: one row per manifest, in the order of the list, columns `MANIFEST_LIST_COLUMNS`.
 
     Raises:
         CorruptFile: undecodable bytes, missing columns or nulls where the format has none.
@@ -145,7 +157,7 @@ def decode_manifest_list(data: bytes, path: str) -> pl.DataFrame:
 
 
 def decode_manifest_lists(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """`decode_manifest_list` of each file (data, path), faster for small ones."""
+    """Returns `decode_manifest_list` of each file (data, path), faster for small ones."""
     return _decode_each(files, _listed)
 
 
@@ -154,7 +166,7 @@ def _listed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
-    """One row per entry, in file order: `ENTRY_COLUMNS` and the members of ``_FILE`` as columns of their own.
+    """Decodes a manifest: one row per entry, in file order, columns `ENTRY_COLUMNS` and the members of ``_FILE``.
 
     Raises: as `decode_manifest_list`.
     """
@@ -162,7 +174,7 @@ def decode_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 
 def decode_manifests(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
-    """`decode_manifest` of each file (data, path), faster for small ones."""
+    """Returns `decode_manifest` of each file (data, path), faster for small ones."""
     return _decode_each(files, _entries)
 
 
@@ -179,17 +191,23 @@ def _entries(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def _check_numbers(entries: pl.DataFrame, path: str) -> None:
-    """Refuse counts that no file can have, before anything is allocated by them."""
-    # Operators of columns run at once; expressions would each take longer to set up than a small manifest to check.
+    """Refuses counts that no file can have, before anything is allocated by them."""
+    # Operators of Series run at once; expressions would each take longer to set up than a small manifest to check.
     kind, rows, size, deleted = (entries[name] for name in ("_KIND", "_ROW_COUNT", "_FILE_SIZE", "_DELETE_ROW_COUNT"))
+    bucket, buckets, level = (entries[name] for name in ("_BUCKET", "_TOTAL_BUCKETS", "_LEVEL"))
     impossible = (
         (rows < 0)
         | (size < 0)
         | (rows > (size + 1) * MOST_ROWS_PER_BYTE)
-        | (deleted < 0)  # null when it was not counted, which is neither true nor false
+        | (deleted < 0)  # null when it was not counted, and then the comparison is null too
         | (deleted > rows)
         | ((kind != ADD) & (kind != DELETE))
         | (entries["_MIN_SEQUENCE_NUMBER"] > entries["_MAX_SEQUENCE_NUMBER"])
+        | ((bucket >= buckets) & (buckets > 0))
+        | (bucket < POSTPONE_BUCKET)
+        | (buckets < POSTPONE_BUCKET)
+        | (level < 0)
+        | (level > MOST_LEVELS)
     )
     if impossible.any():
         name = entries["_FILE_NAME"].filter(impossible)[0]
@@ -197,15 +215,45 @@ def _check_numbers(entries: pl.DataFrame, path: str) -> None:
 
 
 def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
-    """One row per index file, columns `INDEX_COLUMNS`.
+    """Decodes an index manifest: one row per index file, columns `INDEX_COLUMNS`.
 
     Raises: as `decode_manifest_list`.
     """
-    return _conformed(_decode(data, path), INDEX_COLUMNS, INDEX_MANIFEST_VERSION, path)
+    frame = _conformed(_decode(data, path), INDEX_COLUMNS, INDEX_MANIFEST_VERSION, path)
+    _check_indexes(frame, path)
+    return frame
+
+
+def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
+    """Refuses impossible entries of index files: an unknown type that is a damaged known one, vectors without count."""
+    for kind in indexes["_INDEX_TYPE"].unique():
+        if (meant := slip_of(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
+            raise CorruptFile(path, f"the index type {kind!r} looks like a damaged {meant!r}")
+    ranges, bucket = indexes["_DELETIONS_VECTORS_RANGES"].list.len(), indexes["_BUCKET"]
+    vectors = indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX
+    impossible = (
+        (vectors & (ranges != indexes["_ROW_COUNT"]))
+        | (~vectors & (ranges > 0))
+        | (indexes["_FILE_SIZE"] < 0)
+        | (indexes["_ROW_COUNT"] < 0)
+        | (bucket < POSTPONE_BUCKET)
+        | ((indexes["_KIND"] != ADD) & (indexes["_KIND"] != DELETE))
+    )
+    if impossible.any():
+        name = indexes["_FILE_NAME"].filter(impossible)[0]
+        raise CorruptFile(path, f"the entry of {name} holds impossible numbers")
+
+
+def most_held(size: int) -> tuple[int, int]:
+    """Returns the most entries, and the most bytes of them, that a metadata file of `size` bytes may hold.
+
+    Each entry holds a unique, random file name, which takes at least a byte with any codec.
+    """
+    return size, max(MOST_EXPANSION * size, LEAST_ROOM)
 
 
 Shape = Callable[[pl.DataFrame, str], pl.DataFrame]
-"""Checks the frame of a file as stored, and gives it its columns."""
+"""A function that checks the frame of a file as stored, and returns it with the columns of its kind."""
 
 
 def _decode_each(files: Sequence[tuple[bytes, str]], shape: Shape) -> list[pl.DataFrame]:
@@ -214,13 +262,15 @@ def _decode_each(files: Sequence[tuple[bytes, str]], shape: Shape) -> list[pl.Da
 
 
 def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape) -> list[pl.DataFrame] | None:
-    """Slices of one frame. None for other files than Avro of one schema, and when any is damaged: decoded by itself,
-    it says so in its own name."""
+    """Returns slices of one frame, or None unless all files are Avro of one schema.
+
+    None also when any is damaged: decoded by itself, its error names the file.
+    """
     try:
         containers = [read_container(data, where=path) for data, path in files]
         if any(container.schema != containers[0].schema for container in containers):
             return None
-        frame = shape(decode_together(containers), containers[0].where)
+        frame = shape(decode_together(containers, most_held), containers[0].where)
     except MorrowError:
         return None
     ends = itertools.accumulate(container.rows for container in containers)
@@ -229,20 +279,22 @@ def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape) -> list[p
 
 def _decode(data: bytes, path: str) -> pl.DataFrame:
     if data[:4] == b"Obj\x01":
-        return decode_frame(data, where=path)
+        return decode_frame(data, where=path, most=most_held)
+    most_rows, most_bytes = most_held(len(data))
     try:
         if data[:4] == b"PAR1":
-            # Not by Polars: a damaged file may end the process there, Arrow is fuzzed for it.
+            check_size(data, path, most_rows, most_bytes)
+            # Not by Polars: a damaged file may end the process there, whereas Arrow is fuzzed for that.
             return _from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
         if data[:3] == b"ORC":
-            return _from_arrow(orc.ORCFile(pa.BufferReader(data)).read())
+            return _from_arrow(read_orc(data, path, most_bytes))
     except UNREADABLE as error:
         raise CorruptFile(path, f"not a readable manifest ({error})") from error
     raise CorruptFile(path, "neither Avro, Parquet nor ORC")
 
 
 def _from_arrow(table: pa.Table) -> pl.DataFrame:
-    table.validate(full=True)  # ORC has no checksums, and Polars trusts that text is UTF-8
+    table.validate(full=True)  # Polars trusts that text is UTF-8
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame
@@ -255,6 +307,7 @@ def _conformed(
     missing = [name for name in columns if name not in schema and name not in OPTIONAL_COLUMNS]
     if missing:
         raise CorruptFile(path, f"the column {missing[0]} is missing")
+    _refuse_misnamed(schema, columns, path)
     newest = frame["_VERSION"].max() if frame.height else None
     if isinstance(newest, int) and newest > version:
         raise Unsupported(f"manifest version {newest}", where=path, hint="upgrade Morrow")
@@ -262,10 +315,29 @@ def _conformed(
         found = [_conform(frame, schema.get(name), name, dtype) for name, dtype in columns.items()]
     except pl.exceptions.PolarsError as error:
         raise CorruptFile(path, f"a column has the wrong type ({error})") from error
-    for column in found:
+    for column, dtype in zip(found, columns.values(), strict=True):
+        if column.dtype != dtype:
+            raise CorruptFile(path, f"the column {column.name} is of type {column.dtype}, not {dtype}")
         if column.name not in NULLABLE_COLUMNS and column.null_count():
             raise CorruptFile(path, f"the column {column.name} holds a null")
     return pl.DataFrame(found)
+
+
+def _refuse_misnamed(
+    schema: Mapping[str, pl.DataType], columns: Mapping[str, pl.DataType | type[pl.DataType]], path: str
+) -> None:
+    """Refuses a column, or a member of one, that is one slip away from a known one that is missing."""
+    refuse_slips(schema, columns, path)
+    for name, wanted in columns.items():
+        found = _members(schema.get(name))
+        if found:
+            refuse_slips(found, _members(wanted), path)
+
+
+def _members(dtype: object) -> dict[str, object]:
+    if isinstance(dtype, pl.List):
+        return _members(dtype.inner)
+    return {field.name: field.dtype for field in dtype.fields} if isinstance(dtype, pl.Struct) else {}
 
 
 def _conform(
@@ -278,5 +350,5 @@ def _conform(
         return column
     if isinstance(actual, pl.Datetime) and actual.time_zone not in (None, "UTC"):
         column = column.dt.replace_time_zone(None)
-    # Of structs, only the cast of an expression adds the members that an old version lacks.
-    return frame.select(pl.col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)
+    # For structs, only the cast of an expression adds the members that an old version lacks.
+    return frame.select(col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)

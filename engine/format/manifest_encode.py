@@ -1,7 +1,7 @@
-"""Manifest lists, manifests and index manifests, the other direction: frames as `morrow.engine.format.manifest` has.
+"""Encoders of manifest lists, manifests and index manifests, from frames as `morrow.engine.format.manifest` reads them.
 
-`manifest.format` says whether they are Avro (Java's default), Parquet or ORC, `manifest.compression` with which codec.
-Whole columns are encoded at once, so merging the manifests of a large table costs what reading them does.
+`manifest.format` selects Avro (Java's default), Parquet or ORC, `manifest.compression` the codec.
+Whole columns are encoded at once, so merging the manifests of a large table costs as much as reading them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILE = "_FILE"
 
 
 def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """A manifest file of these entries, a frame as `decode_manifest` gives it.
+    """Encodes a manifest file of these entries, a frame as `decode_manifest` returns it.
 
     Raises:
         Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
@@ -40,17 +40,17 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
 
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
-    """A manifest list, of a frame as `decode_manifest_list` gives it; raises as `encode_manifest`."""
+    """Encodes a manifest list from a frame as `decode_manifest_list` returns it; raises as `encode_manifest`."""
     return _encode(pa.table(_columns(manifests)), MANIFEST_LIST, format, codec)
 
 
 def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
-    """An index manifest, of a frame as `decode_index_manifest` gives it; raises as `encode_manifest`."""
+    """Encodes an index manifest from a frame as `decode_index_manifest` returns it; raises as `encode_manifest`."""
     return _encode(pa.table(_columns(entries)), INDEX_MANIFEST, format, codec)
 
 
 def _columns(frame: pl.DataFrame) -> dict[str, pa.Array]:
-    """Columns in one piece each: of several, Arrow cannot combine what Polars exports of lists without elements."""
+    """Returns columns of one chunk each: of several, Arrow cannot combine Polars' exported lists without elements."""
     return {column.name: column.to_arrow() for column in frame.iter_columns()}
 
 
@@ -85,7 +85,7 @@ def _codec(codec: str, known: Mapping[str, str], format: str) -> str:
 
 
 def _stored(table: pa.Table, schema: StoredSchema) -> pa.Table:
-    """The columns in the exact types of the stored schema."""
+    """Returns the columns in the exact types of the stored schema."""
     missing = [field.name for field in schema.arrow if field.name not in table.column_names]
     if missing:
         raise InvalidArgument(f"the column {missing[0]!r} of the metadata file is missing")
@@ -111,7 +111,7 @@ def _shaped(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _filled(column: pa.Array, field: pa.Field, missing: pa.Array | None) -> pa.Array:
-    """Members of null structs that may not be null themselves get some value, which nobody reads."""
+    """Fills NOT NULL members of null structs with an arbitrary value, which is not read."""
     if missing is None or field.nullable or pa.types.is_nested(field.type):
         return column
     return pc.if_else(missing, pa.scalar(0).cast(column.type) if pa.types.is_integer(column.type) else "", column)
@@ -126,7 +126,7 @@ ENCODERS: Mapping[str, Callable[[pa.Table, StoredSchema, str], bytes]] = {
     "parquet": _parquet,
     "orc": _orc,
 }
-"""By ``manifest.format``."""
+"""Encoders by ``manifest.format``."""
 
 AVRO_CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "deflate", "bzip2", "null")},
@@ -134,7 +134,7 @@ AVRO_CODECS: Mapping[str, str] = {
     "none": "null",
     "uncompressed": "null",
 }
-"""Those that Java reads as it is shipped: not xz."""
+"""The codecs that Java reads as it is shipped: not xz."""
 PARQUET_CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")},
     "uncompressed": "none",

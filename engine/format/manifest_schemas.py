@@ -1,6 +1,6 @@
 """The schemas in which Paimon 1.4 stores manifest lists, manifests and index manifests: Avro text and Arrow schema.
 
-Both come from one description, a record of members; a member that may be null is wrapped in `nullable`. In Parquet and
+Both are derived from one description, a record of members; a nullable member is wrapped in `nullable`. In Parquet and
 ORC every member has a field id: its position in its record (``_VERSION`` stands before the first: -1), and for the
 items of a list a number made of the list's own id.
 """
@@ -24,27 +24,27 @@ LIST_ITEM_ID_STEP = 1 << 10
 
 @dataclass(frozen=True)
 class Record:
-    """Members by name."""
+    """A record: its members by name."""
 
     members: Mapping[str, Shape]
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list of these."""
+    """A list of items of one shape."""
 
     item: Shape
 
 
 @dataclass(frozen=True)
 class Nullable:
-    """A value, or null."""
+    """A nullable value."""
 
     of: Shape
 
 
 Shape: TypeAlias = "str | Record | Items | Nullable"
-"""``tinyint``, ``int``, ``bigint``, ``string``, ``bytes``, ``timestamp`` (milliseconds, no zone), or made of others."""
+"""``tinyint``, ``int``, ``bigint``, ``string``, ``bytes``, ``timestamp`` (milliseconds, no zone), or nested shapes."""
 
 _AVRO: Mapping[str, Any] = {
     "tinyint": "int",
@@ -70,7 +70,7 @@ _SIMPLE_STATS = Record(
 
 @dataclass(frozen=True)
 class StoredSchema:
-    """How one kind of metadata file is stored."""
+    """The schema of one kind of metadata file."""
 
     record: Record
 

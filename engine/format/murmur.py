@@ -19,7 +19,7 @@ UInts: TypeAlias = npt.NDArray[np.uint32]
 
 
 def waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Walk ragged lists side by side: (0, lists with an element 0), (1, lists with an element 1) and so on.
+    """Walks ragged lists side by side: yields (0, lists with an element 0), (1, lists with an element 1) and so on.
 
     The work is the sum of all sizes; lists that have ended are not visited again.
     """
@@ -32,7 +32,7 @@ def waves(sizes: Ints) -> Iterator[tuple[int, Ints]]:
 
 
 def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
-    """The hash of each string ``words[begin[i]:begin[i] + count[i]]`` of 4-byte little-endian words."""
+    """Returns the hash of each string ``words[begin[i]:begin[i] + count[i]]`` of 4-byte little-endian words."""
     hashes = np.full(len(begin), SEED, np.uint32)
     for at, active in waves(count):
         hashes[active] = _mix(hashes[active], words[begin[active] + at])
@@ -40,7 +40,10 @@ def hash_words(words: UInts, begin: Ints, count: Ints) -> npt.NDArray[np.int32]:
 
 
 def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDArray[np.int32]:
-    """The hash of each string ``data[begin[i]:begin[i] + size[i]]``: words, then each byte left as a signed word."""
+    """Returns the hash of each string ``data[begin[i]:begin[i] + size[i]]``.
+
+    Whole words are hashed first, then each remaining byte as a signed word.
+    """
     hashes = np.full(len(begin), SEED, np.uint32)
     for at, active in waves(size // WORD_WIDTH):
         first = begin[active] + WORD_WIDTH * at
@@ -53,14 +56,14 @@ def hash_bytes(data: npt.NDArray[np.uint8], begin: Ints, size: Ints) -> npt.NDAr
 
 
 def _mix(hashes: UInts, words: UInts) -> UInts:
-    """Take one word into each hash."""
+    """Mixes one word into each hash."""
     scrambled: UInts = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
     mixed: UInts = _rotate(hashes ^ scrambled, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     return mixed
 
 
 def _avalanche(hashes: UInts) -> UInts:
-    """The final mix: every bit of a hash depends on every bit of its string."""
+    """Does the final mix, after which every bit of a hash depends on every bit of its string."""
     hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
     mixed: UInts = hashes ^ hashes >> np.uint32(16)

@@ -1,4 +1,4 @@
-"""Partition folders: ``k1=v1/k2=v2`` under the table, and how each type is written in such a name.
+"""Partition folders, ``k1=v1/k2=v2`` under the table, and the text of each type in their names.
 
 escaping      %XX, two upper-case hexadecimal digits, for control characters and " # % ' * / : = ? \\ { } [ ] ^ DEL
 default name  the option partition.default-name (__DEFAULT_PARTITION__), for null, empty and blank values
@@ -43,7 +43,7 @@ DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _BLANK = re.compile("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
-"""Java's idea of white space, which leaves out the non-breaking spaces."""
+"""White space as Java defines it, without the non-breaking spaces."""
 
 PLAIN_NOTATION_FROM = 1e-3
 PLAIN_NOTATION_BELOW = 1e7
@@ -60,10 +60,10 @@ def partition_path(
     legacy_name: bool = True,
     time_zone: dt.tzinfo = dt.UTC,
 ) -> str:
-    """The folder of a partition, relative to the table; "" for a table without partition keys.
+    """Returns the folder of a partition, relative to the table; "" for a table without partition keys.
 
     Args:
-        values: partition values as `decode_row` gives them.
+        values: partition values as `decode_row` returns them.
         types: their types.
         names: the partition keys.
         default_name: the option ``partition.default-name``.
@@ -71,7 +71,7 @@ def partition_path(
         time_zone: for TIMESTAMP_LTZ without legacy names: Java writes these in the time zone of the writing process.
 
     Raises:
-        Unsupported: a type whose names cannot be known: BINARY with legacy names (Java writes an object's address),
+        Unsupported: a type whose names are not defined: BINARY with legacy names (Java writes an object's address),
             bytes that are not UTF-8, nested types.
     """
     folders = []
@@ -84,12 +84,12 @@ def partition_path(
 
 
 def escape_path_name(text: str) -> str:
-    """`text` with the characters that folder names may not have as %XX."""
+    """Returns `text` with the characters that folder names may not contain as %XX."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:
-    """The inverse of `escape_path_name`; a lone % stays."""
+    """Reverses `escape_path_name`; a lone % stays."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
@@ -135,7 +135,10 @@ def _double_text(value: float, _: DataType) -> str:
 
 
 def _java_float(value: np.float32 | np.float64) -> str:
-    """As Java prints it: plain from 0.001 to 10 million, else 1.5E10; fewest digits that read back, at least two."""
+    """Prints a float as Java does: plain from 0.001 to 10 million, else 1.5E10.
+
+    It has the fewest digits that read back as the same value, at least two.
+    """
     if np.isnan(value):
         return "NaN"
     if np.isinf(value):
@@ -145,7 +148,7 @@ def _java_float(value: np.float32 | np.float64) -> str:
     if PLAIN_NOTATION_FROM <= abs(float(value)) < PLAIN_NOTATION_BELOW:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
-    if mantissa.endswith(".0"):  # of two digits Java takes those nearest to the value: 4.9E-324, where 5E-324 would do
+    if mantissa.endswith(".0"):  # of two digits Java takes those nearest to the value: 4.9E-324, not 5E-324
         two_digits = np.format_float_scientific(value, precision=1, unique=False)
         if type(value)(two_digits) == value:
             mantissa, exponent = two_digits.split("e")
@@ -165,7 +168,7 @@ def _day_millis_text(value: dt.time, _: DataType) -> str:
 
 
 def _time_text(value: dt.time, kind: DataType) -> str:
-    """``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
+    """Returns ``07:25:07``, above precision 0 with a fraction of 1 to `precision` digits without trailing zeros."""
     assert isinstance(kind, TimeType)
     text = value.strftime("%H:%M:%S")
     if kind.precision == 0:
@@ -175,7 +178,7 @@ def _time_text(value: dt.time, kind: DataType) -> str:
 
 
 def _seconds_and_nanos(value: dt.datetime | np.datetime64) -> tuple[dt.datetime, int]:
-    """A timestamp as whole seconds (naive, UTC for an aware one) and nanoseconds."""
+    """Splits a timestamp into whole seconds (naive, UTC for an aware one) and nanoseconds."""
     if isinstance(value, np.datetime64):
         seconds, nanos = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1_000_000_000)
         return EPOCH + dt.timedelta(seconds=seconds), nanos
@@ -193,7 +196,7 @@ def _in_zone(value: Value, time_zone: dt.tzinfo) -> Value:
 
 
 def _timestamp_text(value: dt.datetime | np.datetime64, kind: DataType) -> str:
-    """``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
+    """Returns ``2024-01-31 07:00:00`` and a fraction of at least `precision` digits."""
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
     seconds, nanos = _seconds_and_nanos(value)
     digits = f"{nanos:09d}"
@@ -203,7 +206,7 @@ def _timestamp_text(value: dt.datetime | np.datetime64, kind: DataType) -> str:
 
 
 def _local_date_time_text(value: dt.datetime | np.datetime64, _: DataType) -> str:
-    """``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
+    """Returns ``2024-01-31T07:00``, then seconds if there are any, then 3, 6 or 9 digits."""
     seconds, nanos = _seconds_and_nanos(value)
     if not nanos:
         return seconds.isoformat(timespec="seconds" if seconds.second else "minutes")

@@ -1,4 +1,4 @@
-"""Where things live under a table's folder, and the guard that keeps names from metadata inside it.
+"""Paths of files under a table's folder, and the checks that keep names from metadata inside it.
 
 schema/schema-<id>   snapshot/snapshot-<id>, LATEST, EARLIEST   tag/tag-<name>   branch/branch-<name>/...
 manifest/...         index/...   statistics/...                 [<data dir>/][k=v/...]bucket-<n>/<data file>
@@ -14,16 +14,19 @@ from dataclasses import dataclass
 import polars as pl
 
 from morrow.engine.errors import UnsafePath
+from morrow.engine.io.store import FileStore
 
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 INDEX_SUFFIX = ".index"
+MOST_ID = 2**63 - 1
+MOST_DIGITS = len(str(MOST_ID))
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 @dataclass(frozen=True)
 class TablePaths:
-    """Paths of one table; `branch` moves schema, snapshot and tag folders, data files stay where they are."""
+    """Paths of one table; `branch` changes the schema, snapshot and tag folders, not the paths of data files."""
 
     root: str
     branch: str = MAIN_BRANCH
@@ -60,7 +63,7 @@ class TablePaths:
         return f"{self.tag_dir}/tag-{segment(name, self.tag_dir)}"
 
     def manifest(self, name: str) -> str:
-        """A manifest, manifest list or index manifest."""
+        """Returns the path of a manifest, manifest list or index manifest."""
         return f"{self.root}/manifest/{segment(name, self.root)}"
 
     def index(self, name: str) -> str:
@@ -71,7 +74,7 @@ class TablePaths:
 
 
 def segment(name: str, where: str) -> str:
-    """`name` if it is a single path segment.
+    """Returns `name` if it is a single path segment.
 
     Raises:
         UnsafePath: a separator, ``.``, ``..``, an empty name or a NUL byte.
@@ -84,23 +87,39 @@ def segment(name: str, where: str) -> str:
 
 
 def check_segments(names: pl.Series, where: str) -> None:
-    """`segment` for a whole column of names. Raises `UnsafePath`."""
+    """Checks a whole column of names as `segment` does. Raises `UnsafePath`."""
     bad = names.filter(names.str.contains(r"[/\\\x00]|^\.{0,2}$"))
     if len(bad):
         segment(bad[0], where)
 
 
+def numbered(name: str, prefix: str) -> int | None:
+    """Returns the id in a file name such as ``snapshot-12``; None for names that Paimon gives to no file.
+
+    A backup or a copy, ``schema-01``, ``snapshot-1.tmp``, ``schema-1 (copy)``, is not taken for the original.
+    """
+    return file_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
+
+
+def file_id(text: str | bytes) -> int | None:
+    """Parses an id as Paimon writes it in file names and hints: plain digits without a leading zero, 64 bits."""
+    if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS:
+        return None
+    number = int(text)
+    return number if number <= MOST_ID and len(str(number)) == len(text) else None
+
+
 def bucket_dir(root: str, partition: str, bucket: int, data_directory: str | None) -> str:
-    """The folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
+    """Returns the folder of a bucket; `partition` is the ``k=v/...`` path, empty for unpartitioned tables."""
     name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
     return "/".join(part for part in (root, data_directory, partition, name) if part)
 
 
 def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
-    """`path` if it lies under one of the allowed roots, as the store's own path.
+    """Returns `path` if it lies under one of the allowed roots, as the store's own path.
 
     Raises:
-        UnsafePath: outside of every root, or with ``..`` in it.
+        UnsafePath: the path is outside of every root, or contains ``..``.
     """
     location = normalised(path)
     allowed = [normalised(root) for root in roots if root]
@@ -115,9 +134,24 @@ def external_path(path: str, roots: Sequence[str], *, where: str) -> str:
     )
 
 
+def in_store(store: FileStore, path: str) -> str | None:
+    """Returns an external path or root as a path within `store`, without trailing slash; None when it is elsewhere."""
+    location, base = normalised(path), store.url("")
+    if not location.startswith(base) or ".." in location.split("/"):
+        return None
+    if store.is_local and not location.startswith("/"):
+        return None
+    return location.removeprefix(base).rstrip("/") or None
+
+
 def normalised(path: str) -> str:
-    """``file:///a/b`` and ``file:/a/b`` become ``/a/b``; other URLs keep their scheme; ``.`` segments are removed."""
+    """Normalises a path: ``file:///a/b`` and ``file:/a/b`` become ``/a/b``, and ``.`` segments are removed.
+
+    Other URLs keep their scheme, in lower case, as schemes are case-insensitive.
+    """
     scheme = SCHEME.match(path)
-    if ".." in path.split("/") or (scheme is not None and scheme[1] != "file"):
+    if scheme is not None and scheme[1].lower() != "file":
+        return scheme[1].lower() + path[scheme.end(1) :]
+    if ".." in path.split("/"):
         return path
     return posixpath.normpath(path if scheme is None else "/" + path[scheme.end() :].lstrip("/"))

@@ -1,4 +1,4 @@
-"""Roaring bitmaps in the portable format <-> bits, 65,536 positions at a time and never one by one.
+"""Conversion of roaring bitmaps in the portable format to bits and back, 65,536 positions at a time, never one by one.
 
 A 32-bit bitmap (RoaringFormatSpec, little-endian throughout; `n` containers in ascending key order)::
 
@@ -18,7 +18,7 @@ Container `key` holds the low 16 bits of the positions ``key * 65536 + low``:
 
 A 64-bit bitmap is ``u64 count`` and then, in ascending key order, ``u32 key`` (the upper 32 bits) and a 32-bit bitmap.
 
-Here either is `Blocks`: the numbers of the containers that are present and their bits. A bitmap container *is* its
+Both are decoded to `Blocks`: the keys of the containers that are present and their bits. A bitmap container *is* its
 bits, so dense vectors are copied at memory speed.
 """
 
@@ -52,7 +52,7 @@ KEY_WIDTH, COUNT_WIDTH = 4, 8
 BATCH = 256
 """Blocks handled at once where temporary arrays are larger than the blocks: 2 MiB of bits stay in the cache."""
 DENSE_PER_BLOCK = BLOCK_BYTES // 8
-"""From this many positions a block, scattering bytes and packing them beats setting single bits (measured)."""
+"""From this many positions per block on, scattering bytes and packing them beats setting single bits (measured)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +75,14 @@ class Blocks:
 
     @property
     def end(self) -> int:
-        """One past the greatest position; 0 when there is none."""
+        """The greatest position plus one; 0 when there is none."""
         if not self.keys.size:
             return 0
         last = int(np.flatnonzero(self.bits[-1])[-1])
         return int(self.keys[-1]) * BLOCK_BITS + last * 8 + int(self.bits[-1, last]).bit_length()
 
     def packed(self, length: int) -> U8:
-        """The bits of positions 0 .. length - 1, as `packbits(bitorder="little")` has them; may share memory."""
+        """Returns the bits of positions 0 .. length - 1, as `packbits(bitorder="little")` does; may share memory."""
         size = (length + 7) // 8
         in_place = self.bits.reshape(-1)
         if in_place.size >= size and (size == 0 or int(self.keys[-1]) == self.keys.size - 1):
@@ -93,13 +93,13 @@ class Blocks:
 
 
 def bit_counts(bits: U8) -> I64:
-    """Bits set in each row of a uint8 matrix whose row length is a multiple of 8."""
+    """Counts the bits set in each row of a uint8 matrix whose row length is a multiple of 8."""
     counts: I64 = np.bitwise_count(bits.view(np.uint64)).sum(axis=1, dtype=np.int64)
     return counts
 
 
 def blocks_of(keys: I64, bits: U8) -> Blocks:
-    """Blocks with their counts; empty ones are left out."""
+    """Returns blocks with their counts; empty ones are left out."""
     counts = bit_counts(bits)
     if counts.all():
         return Blocks(keys, bits, counts)
@@ -108,12 +108,12 @@ def blocks_of(keys: I64, bits: U8) -> Blocks:
 
 
 def unpack(packed: U8, count: int) -> Bools:
-    """One boolean a bit, lowest first; numpy's unpacked bytes are 0 and 1, which is what its booleans are."""
+    """Returns a boolean per bit, lowest first: a view of numpy's unpacked bytes, which are 0 and 1 as booleans are."""
     return np.unpackbits(packed, count=count, bitorder="little").view(np.bool_)
 
 
 def set_positions(bits: U8) -> I64:
-    """The ascending numbers of the set bits of a flat array; costs follow the bytes that are not zero."""
+    """Returns the ascending numbers of the set bits of a flat array, in time proportional to the non-zero bytes."""
     touched = np.flatnonzero(bits != 0)
     if touched.size * 2 > bits.size:
         return np.flatnonzero(unpack(bits, bits.size * 8))
@@ -123,7 +123,7 @@ def set_positions(bits: U8) -> I64:
 
 
 def put_positions(bits: U8, positions: I64) -> None:
-    """Set these bits of a flat array whose length is a multiple of a block's."""
+    """Sets these bits of a flat array whose length is a multiple of a block's."""
     if positions.size > bits.size // BLOCK_BYTES * DENSE_PER_BLOCK:
         mask = np.zeros(bits.size * 8, np.bool_)
         mask[positions] = True
@@ -133,14 +133,14 @@ def put_positions(bits: U8, positions: I64) -> None:
 
 
 def stretches(mask: Bools) -> Iterator[tuple[int, int]]:
-    """The (start, stop) of every maximal stretch of true values."""
+    """Yields the (start, stop) of every maximal run of true values."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
     return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
 @dataclass
 class _Reader:
-    """A payload and how far it has been read; every step is checked against its end."""
+    """A payload and a position in it; every read is checked against its end."""
 
     data: U8
     where: str
@@ -163,13 +163,13 @@ class _Reader:
 
 
 def read32(data: U8, *, where: str, max_end: int) -> Blocks:
-    """Decode a 32-bit bitmap that fills `data`.
+    """Decodes a 32-bit bitmap that fills `data`.
 
     Args:
-        max_end: number of positions that may exist; a container beyond it is corrupt before anything is allocated.
+        max_end: number of positions that may exist; a container beyond it is refused before anything is allocated.
 
     Raises:
-        CorruptFile: the bytes are no roaring bitmap, or contradict their own cardinalities.
+        CorruptFile: the bytes are not a roaring bitmap, or contradict their own cardinalities.
     """
     blocks, size = read32_prefix(data, where=where, max_end=max_end)
     if size != data.size:
@@ -178,18 +178,18 @@ def read32(data: U8, *, where: str, max_end: int) -> Blocks:
 
 
 def read32_prefix(data: U8, *, where: str, max_end: int) -> tuple[Blocks, int]:
-    """Decode the 32-bit bitmap at the beginning of `data`: the bitmap and its size in bytes. See `read32`."""
+    """Decodes the 32-bit bitmap at the beginning of `data`; returns it and its size in bytes. See `read32`."""
     reader = _Reader(data, where)
     return _read_containers(reader, max_end), reader.at
 
 
 def read64(data: U8, *, where: str, max_end: int) -> Blocks:
-    """Decode a 64-bit bitmap that fills `data`; see `read32`."""
+    """Decodes a 64-bit bitmap that fills `data`; see `read32`."""
     reader = _Reader(data, where)
     count = reader.integer(COUNT_WIDTH, "the number of bitmaps")
     parts: list[Blocks] = []
     last = -1
-    while count:  # no list of this length is ever made: a count that lies meets the end of the bytes
+    while count:  # no list of this length is allocated: with a false count the bytes end first
         upper = reader.integer(KEY_WIDTH, "the key of a bitmap")
         base = upper * BLOCK_BITS * MAX_KEYS_32
         if upper <= last or base >= max_end:
@@ -203,7 +203,7 @@ def read64(data: U8, *, where: str, max_end: int) -> Blocks:
 
 
 def concatenate(parts: list[Blocks]) -> Blocks:
-    """One after the other; keys must ascend across them."""
+    """Concatenates blocks, whose keys must ascend across the parts."""
     return Blocks(
         np.concatenate([np.empty(0, np.int64), *(part.keys for part in parts)]),
         np.concatenate([np.empty((0, BLOCK_BYTES), np.uint8), *(part.bits for part in parts)]),
@@ -252,7 +252,7 @@ def _read_header(reader: _Reader) -> tuple[I64, I64, Bools]:
 
 
 def _measure_runs(reader: _Reader, is_run: Bools, sizes: I64, offsets: I64 | None) -> None:
-    """Put the sizes of the run containers, which begin with their number of runs, into `sizes`."""
+    """Puts the sizes of the run containers, which begin with their number of runs, into `sizes`."""
     runs = np.flatnonzero(is_run)
     if offsets is not None:
         at = offsets[runs]
@@ -296,11 +296,11 @@ def _fill_runs(reader: _Reader, bits: U8, counts: I64, at: int) -> None:
 
 
 def _put_runs(bits: U8, first: I64, last: I64) -> None:
-    """Overwrite all bits with these runs, ascending and apart, both ends included."""
+    """Overwrites all bits with these runs, ascending and apart, both ends included."""
     from_byte, to_byte = first >> 3, last >> 3
     head = np.left_shift(0xFF, first & 7) & 0xFF
     tail = np.right_shift(0xFF, 7 - (last & 7))
-    # Bytes wholly inside a run: +1 after its first byte, -1 at its last one, summed up; nested or not, runs are apart.
+    # Bytes wholly inside a run: +1 after its first byte, -1 at its last one, summed up; runs never overlap.
     steps = np.zeros(bits.size + 1, np.int8)
     long = to_byte > from_byte
     np.add.at(steps, from_byte[long] + 1, 1)
@@ -312,9 +312,9 @@ def _put_runs(bits: U8, first: I64, last: I64) -> None:
 
 
 def write32(blocks: Blocks) -> list[Buffer]:
-    """Encode as a 32-bit bitmap: buffers to be written one after the other.
+    """Encodes a 32-bit bitmap, as buffers to be written one after the other.
 
-    A container is a run container where that is smaller, as Java's `runOptimize` has it: equal sets have equal bytes.
+    A container is a run container where that is smaller, as in Java's `runOptimize`: equal sets have equal bytes.
     """
     runs = _run_counts(blocks)
     is_run = runs > 0
@@ -329,7 +329,7 @@ def write32(blocks: Blocks) -> list[Buffer]:
 
 
 def write64(blocks: Blocks) -> list[Buffer]:
-    """Encode as a 64-bit bitmap: buffers to be written one after the other."""
+    """Encodes a 64-bit bitmap, as buffers to be written one after the other."""
     uppers = blocks.keys >> 16
     edges = [*np.flatnonzero(np.diff(uppers, prepend=-1)).tolist(), uppers.size]
     parts: list[Buffer] = [(len(edges) - 1).to_bytes(COUNT_WIDTH, "little")]
@@ -376,7 +376,7 @@ _WRITERS = {0: _write_bitmaps, 1: _write_arrays, 2: _write_runs}
 
 
 def _run_starts(words: U64) -> U64:
-    """The set bits whose lower neighbour in the row is not set."""
+    """Returns the set bits whose lower neighbour in the row is not set."""
     carried: U64 = words << np.uint64(1)
     carried[:, 1:] |= words[:, :-1] >> np.uint64(63)
     np.bitwise_not(carried, out=carried)
@@ -385,7 +385,7 @@ def _run_starts(words: U64) -> U64:
 
 
 def _run_lasts(words: U64) -> U64:
-    """The set bits whose upper neighbour in the row is not set."""
+    """Returns the set bits whose upper neighbour in the row is not set."""
     carried: U64 = words >> np.uint64(1)
     carried[:, :-1] |= words[:, 1:] << np.uint64(63)
     np.bitwise_not(carried, out=carried)
@@ -394,9 +394,9 @@ def _run_lasts(words: U64) -> U64:
 
 
 def _run_counts(blocks: Blocks) -> I64:
-    """Runs in each block where a run container is the smallest, 0 elsewhere.
+    """Counts the runs of each block where a run container is the smallest, 0 elsewhere.
 
-    Counting runs costs several passes over the bits; the first quarter of a block already rules out most.
+    Counting runs takes several passes over the bits; the first quarter of a block already rules out most blocks.
     """
     limit = (np.minimum(2 * blocks.counts, BLOCK_BYTES) - 3) // 4  # most runs with 2 + 4 * runs < the other size
     runs = np.zeros(blocks.keys.size, np.int64)

@@ -1,6 +1,6 @@
 """Schema files: ``schema/schema-<id>``, JSON, one per version of the table's schema.
 
-Source: the format specification, section Schema; versions 1-3 differ only in defaults for old tables.
+Source: the format specification, section Schema; format versions 1-3 differ only in defaults for old tables.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from morrow.engine.errors import ColumnNotFound, Unsupported
+from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
+from morrow.engine.format.slips import refuse_slips
 from morrow.engine.format.types import (
     ArrayType,
     BigIntType,
@@ -28,21 +29,32 @@ from morrow.engine.format.types import (
     field_from_json,
     field_to_json,
 )
+from morrow.engine.names import KEY_PREFIX
 
 NEWEST_SCHEMA_VERSION = 3
 PAIMON_07_SCHEMA_VERSION = 1
 PAIMON_08_SCHEMA_VERSION = 2
 
-KEY_PREFIX = "_KEY_"
+MEMBERS = (
+    *("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis"),
+)
+"""The members of a schema file, in their order."""
+
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
 LEVEL = "_LEVEL"
 ROW_ID = "_ROW_ID"
 ROWKIND = "rowkind"
-"""The column that changes are led by, as in Paimon's table ``$audit_log`` and in its Spark reader."""
+"""The first column of changes, as in Paimon's table ``$audit_log`` and in its Spark reader."""
+
+SYSTEM_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, LEVEL, ROWKIND, ROW_ID)
+"""Names that no column of a table has, besides those that begin with ``_KEY_``."""
 
 KEY_FIELD_ID_START = (2**31 - 1) // 2
 """Field ids of ``_KEY_x`` are this plus the id of x."""
+
+SYSTEM_FIELD_ID_START = (2**31 - 1) // 2
+"""Ids from here on belong to columns that the table does not have: keys, sequence numbers, row ids."""
 
 SEQUENCE_NUMBER_FIELD = DataField(2**31 - 2, SEQUENCE_NUMBER, BigIntType(nullable=False))
 VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
@@ -70,7 +82,7 @@ class TableSchema:
 
     @cached_property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """Primary keys without partition keys: what orders rows within a bucket."""
+        """The primary keys without the partition keys, by which rows are ordered within a bucket."""
         trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
         return trimmed or self.primary_keys
 
@@ -80,7 +92,7 @@ class TableSchema:
         return bool(self.primary_keys) and any(key not in self.primary_keys for key in self.partition_keys)
 
     def column(self, name: str) -> DataField:
-        """Raises `ColumnNotFound` for a column that this schema does not have."""
+        """Returns a column by name. Raises `ColumnNotFound` for a column that this schema does not have."""
         try:
             return self.by_name[name]
         except KeyError:
@@ -92,23 +104,27 @@ class TableSchema:
         return tuple(key_field(self.by_name[name]) for name in self.trimmed_primary_keys)
 
     def arrow(self) -> pa.Schema:
-        """The Arrow schema of the table's columns; comments travel as field metadata."""
+        """Returns the Arrow schema of the table's columns; comments become field metadata."""
         return arrow_schema(self.fields)
 
 
 def key_field(column: DataField) -> DataField:
-    """The ``_KEY_`` copy of a primary-key column in a data file."""
+    """Returns the ``_KEY_`` copy of a primary-key column in a data file."""
     return DataField(column.id + KEY_FIELD_ID_START, KEY_PREFIX + column.name, column.type.with_nullable(False))
 
 
 def parse_schema(data: bytes, path: str) -> TableSchema:
-    """Read a schema file.
+    """Reads a schema file.
 
     Raises:
         CorruptFile: not JSON, or a required member is missing or ill-typed.
         Unsupported: a schema version or a type that Morrow does not know.
     """
     node = parse_object(data, path)
+    refuse_slips(node, MEMBERS, path)
+    if "timeMillis" not in node and not set(MEMBERS).issuperset(node):
+        # A member that old versions lack is missing beside an unknown one: together they are a damaged name.
+        raise CorruptFile(path, "it lacks the member 'timeMillis', and has one that no version knows")
     version = node.get("version", PAIMON_07_SCHEMA_VERSION)
     if not isinstance(version, int) or version > NEWEST_SCHEMA_VERSION:
         raise Unsupported(f"schema version {version}", where=path, hint="upgrade Morrow")
@@ -117,7 +133,8 @@ def parse_schema(data: bytes, path: str) -> TableSchema:
 
 def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
     fields = tuple(field_from_json(f, where=path) for f in node["fields"])
-    options = {str(key): str(value) for key, value in dict(node.get("options") or {}).items()}
+    # Every version of Paimon writes the members that are accessed by [], and reads no schema without them.
+    options = {str(key): str(value) for key, value in dict(node["options"] or {}).items()}
     # Before version 2 an absent bucket meant 1, before version 3 an absent format meant ORC.
     if version <= PAIMON_07_SCHEMA_VERSION:
         options.setdefault("bucket", "1")
@@ -126,9 +143,9 @@ def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
     schema = TableSchema(
         id=int(node["id"]),
         fields=fields,
-        highest_field_id=int(node.get("highestFieldId", max((f.id for f in fields), default=-1))),
-        partition_keys=tuple(map(str, node.get("partitionKeys") or ())),
-        primary_keys=tuple(map(str, node.get("primaryKeys") or ())),
+        highest_field_id=int(node["highestFieldId"]),
+        partition_keys=tuple(map(str, node["partitionKeys"] or ())),
+        primary_keys=tuple(map(str, node["primaryKeys"] or ())),
         options=options,
         comment=node.get("comment"),
         time_millis=node.get("timeMillis"),
@@ -140,13 +157,46 @@ def _schema(node: Mapping[str, Any], version: int, path: str) -> TableSchema:
     for name in (*schema.partition_keys, *schema.primary_keys):
         if name not in schema.by_name:
             raise ValueError(f"the key column {name!r} is not among the fields")
+    _check_ids(schema)
     return schema
 
 
-def schema_json(schema: TableSchema) -> bytes:
-    """The schema file of `schema`, as Java prints it; `parse_schema` reads it back.
+def refuse_system_names(schema: TableSchema, where: str) -> None:
+    """Raises `Unsupported` for columns with the names of system columns in data files, as Java does.
 
-    Options are written in the order they are in. A schema without a time was made in 1970, as it is for Java.
+    Schemas that are not used for reading may have them. A column ``rowkind`` conflicts with nothing in data files;
+    code that puts a column of row kinds first refuses it.
+    """
+    for name in schema.by_name:
+        if name.startswith(KEY_PREFIX) or (name in SYSTEM_NAMES and name != ROWKIND):
+            raise Unsupported(
+                f"the column name {name!r}",
+                where=where,
+                hint="it is one of Paimon's own; Table.alter renames the column",
+            )
+
+
+def _check_ids(schema: TableSchema) -> None:
+    """Checks the field ids, which are assigned one after the other and never again: `highest_field_id` is the last.
+
+    Raises:
+        ValueError: an id was not assigned yet; or, in the first schema of a table, which has lost no field, no field
+            has the last id.
+    """
+    own = [f.id for f in schema.fields if f.id < SYSTEM_FIELD_ID_START]
+    highest = max(own, default=-1)
+    if highest > schema.highest_field_id:
+        raise ValueError(f"a field has the id {highest}, but the highest is said to be {schema.highest_field_id}")
+    # Java counts the ids of nested fields, other writers do not.
+    nested = [i for f in schema.fields for i in nested_field_ids(f.type)]
+    if schema.id == 0 and schema.highest_field_id not in (highest, max(nested, default=-1)):
+        raise ValueError(f"the field with the highest id, {schema.highest_field_id}, is missing")
+
+
+def schema_json(schema: TableSchema) -> bytes:
+    """Returns the schema file of `schema`, as Java prints it; `parse_schema` reads it back.
+
+    Options keep their order. A schema without a time was made in 1970, as in Java.
     """
     node: dict[str, Any] = {
         "version": schema.version,
@@ -164,7 +214,7 @@ def schema_json(schema: TableSchema) -> bytes:
 
 
 def nested_field_ids(data_type: DataType) -> tuple[int, ...]:
-    """Field ids of all ROW members inside a type, depth first."""
+    """Returns the field ids of all ROW members inside a type, depth first."""
     if isinstance(data_type, RowType):
         return tuple(i for f in data_type.fields for i in (f.id, *nested_field_ids(f.type)))
     if isinstance(data_type, (ArrayType, MultisetType)):

@@ -1,7 +1,7 @@
 """Snapshot and tag files: ``snapshot/snapshot-<id>`` and ``tag/tag-<name>``, JSON.
 
-A tag file is the snapshot file plus, where the tag has an end, ``tagCreateTime`` (the time of day where it was made:
-year, month, day, hour, minute, and second and nanosecond unless they are zero) and ``tagTimeRetained`` (seconds with
+A tag file is the snapshot file plus, where the tag expires, ``tagCreateTime`` (the local time of its creator: year,
+month, day, hour, minute, and second and nanosecond unless they are zero) and ``tagTimeRetained`` (seconds with
 nine digits). Members that Morrow does not know are kept in `extra`, so nothing is lost when a snapshot is copied.
 Source: the format specification, section Snapshot.
 """
@@ -14,18 +14,22 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
+from morrow.engine.format.slips import refuse_slips
 
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
+APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
+COMMIT_KINDS = (APPEND, COMPACT, OVERWRITE, ANALYZE)
 NANOS_PER_MICRO = 1000
 SECOND_DIGITS = 9
 """Digits of ``tagTimeRetained`` after the point."""
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-_KNOWN = {
+_KNOWN = (
     "version",
+    "uuid",
     "id",
     "schemaId",
     "baseManifestList",
@@ -36,6 +40,7 @@ _KNOWN = {
     "changelogManifestListSize",
     "indexManifest",
     "commitUser",
+    "writerVersion",
     "commitIdentifier",
     "commitKind",
     "timeMillis",
@@ -50,7 +55,9 @@ _KNOWN = {
     "operation",
     "tagCreateTime",
     "tagTimeRetained",
-}
+)
+_KEPT = frozenset(("uuid", "writerVersion"))
+"""Known members that are only copied, in `Snapshot.extra`."""
 
 
 @dataclass(frozen=True)
@@ -88,21 +95,21 @@ class Snapshot:
 
     @property
     def time(self) -> dt.datetime:
-        """Commit time as an aware datetime in UTC."""
+        """The commit time as an aware datetime in UTC."""
         return EPOCH + dt.timedelta(milliseconds=self.time_millis)
 
     def __repr__(self) -> str:
-        """What people tell snapshots by, on a line; the time is in UTC."""
+        """Returns the distinguishing members of the snapshot on one line; the time is in UTC."""
         time, records = _shown(self.time), self.total_record_count
         return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A named snapshot that expiry leaves alone until `time_retained` has passed since `create_time`.
+    """A named snapshot that expiry keeps until `time_retained` has passed since `create_time`.
 
-    `create_time` is what the clock on the wall showed where the tag was made, so it has no zone; `create_nanos` are its
-    nanoseconds below a microsecond. Without `time_retained` the tag stays until somebody deletes it.
+    `create_time` is the local wall-clock time of the tag's creator, so it has no zone; `create_nanos` are its
+    nanoseconds below a microsecond. Without `time_retained` the tag stays until it is deleted.
     """
 
     name: str
@@ -112,7 +119,7 @@ class Tag:
     create_nanos: int = 0
 
     def __repr__(self) -> str:
-        """As that of its snapshot; the time when it was made and how long it stays only where it says them."""
+        """Returns one line as for the snapshot, with the creation and retention times only where the tag has them."""
         shown = f"{self.name!r}, snapshot={self.snapshot.id}, time={_shown(self.snapshot.time)!r}"
         shown += f", records={self.snapshot.total_record_count}"
         if self.create_time is not None:
@@ -123,7 +130,7 @@ class Tag:
 
 
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
-    """Read a snapshot file.
+    """Reads a snapshot file.
 
     Raises:
         CorruptFile: not JSON, or a required member is missing or ill-typed.
@@ -133,12 +140,12 @@ def parse_snapshot(data: bytes, path: str) -> Snapshot:
 
 
 def snapshot_json(snapshot: Snapshot) -> bytes:
-    """A snapshot file, byte for byte as Java prints it: without members that are null or empty, with `extra`."""
+    """Returns a snapshot file, byte for byte as Java prints it: without null and empty members, with `extra`."""
     return printed(snapshot_members(snapshot))
 
 
 def snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
-    """The members of a snapshot file in their order."""
+    """Returns the members of a snapshot file in their order."""
     members = {
         "version": snapshot.version,
         "id": snapshot.id,
@@ -169,7 +176,7 @@ def snapshot_members(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def parse_tag(data: bytes, name: str, path: str) -> Tag:
-    """Read a tag file; the same errors as `parse_snapshot`."""
+    """Reads a tag file; raises as `parse_snapshot`."""
 
     def build(node: Mapping[str, Any]) -> Tag:
         created, retained = node.get("tagCreateTime"), node.get("tagTimeRetained")
@@ -186,7 +193,7 @@ def parse_tag(data: bytes, name: str, path: str) -> Tag:
 
 
 def tag_json(tag: Tag) -> bytes:
-    """A tag file, byte for byte as Java prints it."""
+    """Returns a tag file, byte for byte as Java prints it."""
     members = snapshot_members(tag.snapshot)
     if tag.create_time is not None:
         members["tagCreateTime"] = _time_parts(tag.create_time, tag.create_nanos)
@@ -199,6 +206,11 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
     version = int(node.get("version") or 1)
     if version > NEWEST_SNAPSHOT_VERSION:
         raise Unsupported(f"snapshot version {version}", where=path, hint="upgrade Morrow")
+    refuse_slips(node, _KNOWN, path)
+    if node["commitKind"] not in COMMIT_KINDS:
+        raise Unsupported(
+            f"the kind of commit {node['commitKind']!r}", where=path, hint=f"known: {', '.join(COMMIT_KINDS)}"
+        )
     snapshot = Snapshot(
         version=version,
         id=int(node["id"]),
@@ -223,9 +235,11 @@ def _snapshot(node: Mapping[str, Any], path: str) -> Snapshot:
         properties={str(k): str(v) for k, v in dict(node.get("properties") or {}).items()},
         next_row_id=_optional_int(node, "nextRowId"),
         operation=_optional_text(node, "operation"),
-        extra={key: value for key, value in node.items() if key not in _KNOWN},
+        extra={key: value for key, value in node.items() if key not in _KNOWN or key in _KEPT},
     )
-    _ = snapshot.time  # a time that no calendar has is found here, and not when it is shown
+    if snapshot.changelog_record_count and snapshot.changelog_manifest_list is None:
+        raise CorruptFile(path, f"it counts {snapshot.changelog_record_count} changes and names no list of them")
+    _ = snapshot.time  # an impossible time is refused here, and not when it is shown
     return snapshot
 
 
@@ -244,7 +258,7 @@ def _optional_text(node: Mapping[str, Any], name: str) -> str | None:
 
 
 def _local_time(parts: Any) -> tuple[dt.datetime, int]:
-    """``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text.
+    """Reads ``[year, month, day, hour, minute, second, nanosecond]`` (Jackson drops trailing zeros), or ISO text.
 
     Returns: the time, and its nanoseconds below a microsecond.
     """
@@ -265,7 +279,7 @@ def _time_parts(time: dt.datetime, below: int) -> list[int]:
 
 
 def _span(seconds: float) -> dt.timedelta:
-    """Java's spans reach further than Python's: what is longer is as good as for ever."""
+    """Returns a timedelta. Java's durations reach further than Python's: longer ones become the longest of Python."""
     return dt.timedelta(seconds=seconds) if seconds < dt.timedelta.max.total_seconds() else dt.timedelta.max
 
 

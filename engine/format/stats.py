@@ -1,4 +1,4 @@
-"""Column statistics of data files, out of manifest entries, for any number of entries at once.
+"""Decoder of the column statistics of data files in manifest entries, for any number of entries at once.
 
 A manifest entry carries (the record SimpleStats, once for keys and once for values):
 
@@ -7,8 +7,8 @@ A manifest entry carries (the record SimpleStats, once for keys and once for val
     _VALUE_STATS_COLS          the names of those columns; null: all columns of the schema the file was written with
                                (or of _WRITE_COLS, for files that hold some columns only)
 
-Rows of no fields say that nothing was collected, or that statistics were dropped when the entry became a DELETE. What
-the metadata mode of a column did not collect is null: min and max with `counts`, everything with `none`. With
+Rows of no fields mean that nothing was collected, or that statistics were dropped when the entry became a DELETE.
+Values that the metadata mode of a column does not collect are null: min and max with `counts`, all with `none`. With
 `truncate(n)` min and max are bounds, not values of the file: a minimum may be shorter than the true one, a maximum may
 have its last character incremented, and it is null where that overflows.
 """
@@ -25,12 +25,12 @@ from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.types import DataType
 
 UNKNOWN = DataType()
-"""Stands for a column that is in the statistics but not in the schema: it keeps its slot and is never decoded."""
+"""The type of a column that is in the statistics but not in the schema: it keeps its slot and is never decoded."""
 
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """Statistics of one column, a value for each manifest entry; null means "not known for this entry".
+    """The statistics of one column, a value for each manifest entry; null means "not known for this entry".
 
     `minimum`, `maximum`: bounds in the natural dtype of the column, or None when known for no entry.
     `null_count`: Int64, or None when known for no entry.
@@ -59,7 +59,7 @@ def column_stats(
     *,
     where: str,
 ) -> dict[str, ColumnStats]:
-    """Decode the statistics of the `wanted` columns.
+    """Decodes the statistics of the `wanted` columns.
 
     Args:
         min_rows, max_rows: Binary, one stored row for each entry; a null entry has no statistics.
@@ -71,7 +71,7 @@ def column_stats(
         where: names the manifest in errors.
 
     Returns:
-        For each wanted column Series as long as `min_rows`. Bounds that Polars cannot hold, and NaN, are null.
+        For each wanted column Series as long as `min_rows`. Bounds that Polars cannot represent, and NaN, are null.
 
     Raises:
         CorruptFile: a row or a list of counts does not have one item for each column.
@@ -85,7 +85,7 @@ def column_stats(
 
 
 def _layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: int) -> Iterator[_Layout]:
-    """Group the entries by what they cover: a handful of groups, however many entries."""
+    """Groups the entries by the columns that they cover: a handful of groups, however many entries."""
     if stats_cols is None or stats_cols.null_count() == count:
         yield _Layout(every, pl.int_range(count, eager=True))
         return
@@ -97,7 +97,7 @@ def _layouts(stats_cols: pl.Series | None, every: tuple[str, ...], count: int) -
 def _decode_layout(
     layout: _Layout, rows: pl.DataFrame, types_by_name: Mapping[str, DataType], wanted: Sequence[str], where: str
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The part of each wanted column that these entries know: entry, minimum, maximum, null count."""
+    """Yields the part of each wanted column that these entries cover: entry, minimum, maximum, null count."""
     known = [name for name in wanted if name in layout.columns and name in types_by_name]
     if not known:
         return
@@ -122,7 +122,7 @@ def _decode_bounds(rows: pl.Series, types: Sequence[DataType], indexes: Sequence
 
 
 def _assemble(parts: Sequence[pl.DataFrame], count: int) -> ColumnStats:
-    """Put the parts back in the order of the entries; entries in no part are unknown."""
+    """Puts the parts back in the order of the entries; entries in no part are null."""
     if not parts:
         return ColumnStats(None, None, None)
     stats = pl.concat(parts, how="vertical")

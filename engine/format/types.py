@@ -36,11 +36,11 @@ class DataType:
     keyword: ClassVar[str] = ""
 
     def text(self) -> str:
-        """The type without its nullability: ``VARCHAR(20)``."""
+        """Returns the type without its nullability: ``VARCHAR(20)``."""
         return self.keyword
 
     def arrow(self) -> pa.DataType:
-        """The Arrow type in which Morrow returns values of this type."""
+        """Returns the Arrow type of values of this type in Morrow's results."""
         raise NotImplementedError
 
     def with_nullable(self: T, nullable: bool) -> T:
@@ -116,7 +116,7 @@ class DateType(DataType):
 
 @dataclass(frozen=True)
 class VariantType(DataType):
-    """Semi-structured values; Arrow has them as the two byte strings of the Parquet variant encoding."""
+    """Semi-structured values; in Arrow the two byte strings of the Parquet variant encoding."""
 
     keyword: ClassVar[str] = "VARIANT"
 
@@ -128,7 +128,7 @@ class VariantType(DataType):
 
 @dataclass(frozen=True)
 class BlobType(DataType):
-    """Large bytes, kept in files of their own."""
+    """Large bytes, stored in separate files."""
 
     keyword: ClassVar[str] = "BLOB"
 
@@ -198,7 +198,7 @@ class DecimalType(DataType):
 
 @dataclass(frozen=True)
 class TimeType(DataType):
-    """Time of day; Paimon keeps milliseconds whatever the precision says."""
+    """Time of day; Paimon keeps milliseconds whatever the precision is."""
 
     precision: int = 0
     keyword: ClassVar[str] = "TIME"
@@ -211,7 +211,7 @@ class TimeType(DataType):
 
 
 def arrow_time_unit(precision: int) -> str:
-    """The Arrow unit for a timestamp precision of 0-9 digits: s, ms, us or ns."""
+    """Returns the Arrow unit for a timestamp precision of 0-9 digits: s, ms, us or ns."""
     if precision == 0:
         return "s"
     if precision <= ARROW_MILLIS_PRECISION:
@@ -336,7 +336,7 @@ class RowType(DataType):
 
 
 NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
-"""The types that schema files hold as objects."""
+"""The types that are objects in schema files."""
 
 SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
 PLAIN_TYPES: dict[str, type[DataType]] = {
@@ -358,7 +358,7 @@ _ATOMIC = re.compile(
 
 
 def parse_atomic(text: str, *, where: str | None = None) -> DataType:
-    """Read an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
+    """Parses an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
 
     Raises:
         Unsupported: the text names no type of the specification that Morrow knows.
@@ -399,7 +399,7 @@ def _atomic_of(name: str, sizes: list[int], zone: str) -> DataType | None:
 
 
 def from_json(node: Any, *, where: str | None = None) -> DataType:
-    """Read a type as schema files hold it: text for atomic types, an object for nested ones.
+    """Reads a type as schema files hold it: text for atomic types, an object for nested ones.
 
     Raises:
         Unsupported: a type that Morrow does not know.
@@ -423,7 +423,7 @@ def from_json(node: Any, *, where: str | None = None) -> DataType:
 
 
 def field_from_json(node: Any, *, where: str | None = None) -> DataField:
-    """Read one member of ``fields``: id, name, type, and optionally description and defaultValue."""
+    """Reads one member of ``fields``: id, name, type, and optionally description and defaultValue."""
     return DataField(
         id=int(node["id"]),
         name=str(node["name"]),
@@ -434,7 +434,7 @@ def field_from_json(node: Any, *, where: str | None = None) -> DataField:
 
 
 def to_json(data_type: DataType) -> Any:
-    """The type as schema files hold it; `from_json` reads it back."""
+    """Returns the type as schema files hold it; `from_json` reads it back."""
     if not isinstance(data_type, NESTED_TYPES):
         return str(data_type)
     node: dict[str, Any] = {"type": data_type.keyword if data_type.nullable else f"{data_type.keyword} NOT NULL"}
@@ -450,7 +450,7 @@ def to_json(data_type: DataType) -> Any:
 
 
 def field_to_json(field: DataField) -> dict[str, Any]:
-    """One member of ``fields``; `field_from_json` reads it back."""
+    """Returns one member of ``fields``; `field_from_json` reads it back."""
     node: dict[str, Any] = {"id": field.id, "name": field.name, "type": to_json(field.type)}
     if field.description is not None:
         node["description"] = field.description
@@ -461,8 +461,22 @@ def field_to_json(field: DataField) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def same_values(first: DataType, second: DataType) -> bool:
-    """Whether two types differ in nullability only, here or further in: then values need no cast."""
+    """Returns whether two types differ at most in nullability, at any depth: then values need no cast."""
     return _without_nullability(first) == _without_nullability(second)
+
+
+def either_nullable(first: DataType, second: DataType) -> DataType:
+    """Returns the first of two types that differ in nullability only, nullable wherever one of them is."""
+    parts: dict[str, Any] = {
+        part: either_nullable(getattr(first, part), getattr(second, part))
+        for part in ("element", "key", "value")
+        if hasattr(first, part)
+    }
+    if isinstance(first, RowType) and isinstance(second, RowType):
+        pairs = zip(first.fields, second.fields)
+        parts["fields"] = tuple(replace(f, type=either_nullable(f.type, g.type)) for f, g in pairs)
+    either: DataType = replace(first, nullable=first.nullable or second.nullable, **parts)
+    return either
 
 
 def _without_nullability(kind: DataType) -> DataType:
@@ -476,7 +490,7 @@ def _without_nullability(kind: DataType) -> DataType:
 
 
 def arrow_schema(fields: tuple[DataField, ...] | list[DataField]) -> pa.Schema:
-    """The Arrow schema of these columns; descriptions travel as field metadata ``comment``."""
+    """Returns the Arrow schema of these columns; descriptions become field metadata ``comment``."""
     return pa.schema(
         [f.arrow().with_metadata({"comment": f.description}) if f.description else f.arrow() for f in fields]
     )

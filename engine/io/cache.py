@@ -25,7 +25,7 @@ class ByteCache(Generic[V]):
 
     @property
     def held(self) -> int:
-        """Bytes held now."""
+        """The number of bytes held."""
         return self._held
 
     def get(self, key: Hashable) -> V | None:
@@ -37,7 +37,7 @@ class ByteCache(Generic[V]):
             return entry[0]
 
     def put(self, key: Hashable, value: V, size: int) -> None:
-        """Keep `value`, evicting the least recently used; a value larger than the capacity is not kept."""
+        """Keeps `value`, evicting the least recently used; a value larger than the capacity is not kept."""
         with self._lock:
             if key in self._entries:
                 self._held -= self._entries.pop(key)[1]
@@ -49,7 +49,7 @@ class ByteCache(Generic[V]):
                 self._held -= self._entries.popitem(last=False)[1][1]
 
     def get_or_make(self, key: Hashable, make: Callable[[], tuple[V, int]]) -> V:
-        """The cached value, or the one that `make` returns with its size in bytes."""
+        """Returns the cached value, or the one that `make` returns with its size in bytes."""
         value = self.get(key)
         if value is None:
             value, size = make()

@@ -1,13 +1,13 @@
-"""Creating an object only where none is: one conditional put (``If-None-Match: *``).
+"""Atomic creation of an object where none exists: one conditional put (``If-None-Match: *``).
 
-Three things stand between the request and a sure answer:
+Three things make the answer to the request uncertain:
 
 * A put that was carried out and whose answer was lost is reported as "exists" when it is sent again. Every call
-  therefore leaves a token of its own in the object's metadata: whose token is there, that call created the object.
-  (The bytes alone would not tell: two processes may create equal files.)
-* A timeout says nothing. The object is looked for and the request sent once more, which the token makes harmless.
-* Some servers that speak S3 take the condition and do not heed it. Those are asked once to create the same object
-  twice, and refused when they do.
+  therefore leaves a unique token in the object's metadata: the call whose token is there created the object.
+  (The bytes alone do not tell: two processes may create equal files.)
+* A timeout says nothing. The object is looked up and the request sent once more, which the token makes harmless.
+* Some S3-compatible servers accept the condition and ignore it. Each of those is asked once to create the same object
+  twice, and refused when it does.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import StorageError, UnclearOutcome, Unsupported
+from morrow.engine.telling import harmless
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Bucket
 
 TOKEN = "writer"
-"""Name of the metadata field; one word, which every store and proxy passes on."""
+"""Name of the metadata field: a single word, which every store and proxy passes on."""
 
 ATTEMPTS = 2
 HEEDS_CONDITIONS = ".amazonaws.com"
-"""End of the host names of AWS, which need no proof."""
+"""Suffix of the host names of AWS, which are not probed."""
 
 _proven: set[str] = set()
-"""Servers that this process saw refuse the second creation of an object."""
+"""Servers that have refused the second creation of an object to this process."""
 
 
 class ConditionalPut:
@@ -40,11 +41,11 @@ class ConditionalPut:
         self._base_url = base_url
 
     def create(self, key: str, data: bytes) -> bool:
-        """True: this call created the object; False: another one did.
+        """Returns True if this call created the object, False if another one did.
 
         Raises:
             Unsupported: the store cannot create atomically.
-            UnclearOutcome: no answer tells.
+            UnclearOutcome: whether the object was created is unknown.
             StorageError: refused; nothing was created.
         """
         self._prove(key)
@@ -83,14 +84,14 @@ class ConditionalPut:
         ) from unclear
 
     def _token(self, key: str) -> str | None:
-        """Who created the object: empty when it does not say, None when there is no object."""
+        """Returns the token of the call that created the object: empty when absent, None when there is no object."""
         try:
             return self._bucket.get(key).attributes.get(TOKEN, "")
         except FileNotFoundError:
             return None
 
     def _prove(self, key: str) -> None:
-        """See that the server heeds the condition, once per server; the object for it lies beside `key`."""
+        """Checks that the server heeds the condition, once per server; the probe object lies beside `key`."""
         server = _unknown_server(self._bucket)
         if server is None or server in _proven:
             return
@@ -125,12 +126,12 @@ class ConditionalPut:
 
 
 def first_line(error: BaseException) -> str:
-    """The message without the structures that obstore prints below it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Returns the message without the structures that obstore prints below it; the error loses its secrets."""
+    return (str(harmless(error)).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _unknown_server(bucket: Any) -> str | None:
-    """The endpoint of a server that only says to speak S3; None for stores that are known to heed conditions."""
+    """Returns the endpoint of an S3-compatible server; None for stores that are known to heed conditions."""
     from obstore.store import S3Store
 
     if not isinstance(bucket, S3Store):

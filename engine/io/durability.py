@@ -1,8 +1,8 @@
-"""What makes files of a local disk survive a loss of power, and appear whole or not at all.
+"""Durable and atomic creation of files on a local disk: they survive a loss of power, and appear whole or not at all.
 
 A name is durable once its folder is synced, a file's bytes once the file is: both are needed, and for a new folder
-its parents as well. A file that must be the first of its name is written under a hidden name and then linked: a link
-never replaces a file, and what it makes visible is whole and synced.
+its parents as well. A file that must not replace another one is written under a hidden name and then linked: a link
+never replaces a file, and the file it makes visible is whole and synced.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 _disabled = 0
 _lasting: set[Path] = set()
-"""Folders this process has made sure of, so that each costs a sync of its parents once."""
+"""Folders that this process knows to be durable, so that each costs a sync of its parents once."""
 
 
 @contextmanager
 def fsync_disabled() -> Iterator[None]:
-    """Within the block no file is synced, by any thread: for benchmarks and tests, whose tables may be lost."""
+    """Disables syncing of files in the block, in all threads: for benchmarks and tests, whose tables may be lost."""
     global _disabled
     _disabled += 1
     try:
@@ -39,16 +39,16 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Makes the names in a folder durable."""
     if os.name == "posix":  # elsewhere folders cannot be opened, and their changes are journalled
         _sync_path(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder with its parents, durably.
+    """Makes a folder with its parents, durably.
 
-    A folder that is there may have been made a moment ago by a process that has not synced it yet: it is synced
-    here too, once per process.
+    An existing folder may have been made a moment ago by a process that has not synced it yet: it is synced here too,
+    once per process.
     """
     if _disabled:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def make_folder(folder: Path) -> None:
     if parent == folder:
         return
     if folder.is_dir():
-        # Folders above the table may be closed to us; those were not made by us either.
+        # This user may lack permission for folders above the table; those were not made by Morrow either.
         with suppress(PermissionError):
             make_folder(parent)
             sync_folder(parent)
@@ -72,7 +72,7 @@ def make_folder(folder: Path) -> None:
 
 
 def create_file(path: Path, data: bytes) -> bool:
-    """Put a file where none is; False when there is one.
+    """Creates a file where none exists; returns False when there is one.
 
     Raises:
         OSError: nothing was created.
@@ -84,7 +84,7 @@ def create_file(path: Path, data: bytes) -> bool:
     try:
         created = _linked(hidden, path)
     finally:
-        # The file of its true name counts; a hidden one that stays is an orphan and no reason to fail.
+        # Only the file of the final name counts; a hidden one that stays is an orphan and no reason to fail.
         with suppress(OSError):
             hidden.unlink()
     if created:
@@ -96,7 +96,7 @@ def create_file(path: Path, data: bytes) -> bool:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a file, in place of one of that name if there is one: readers see the old or the new bytes."""
+    """Writes a file, replacing one of that name if there is one: readers see the old or the new bytes."""
     hidden = _written_hidden(path, data)
     try:
         hidden.replace(path)
@@ -108,14 +108,14 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 class Unclear(OSError):
-    """A file system's answer that leaves open whether a file was created, or will last."""
+    """An error of the file system after which it is unknown whether a file was created, or is durable."""
 
 
 def _linked(hidden: Path, path: Path) -> bool:
     try:
         os.link(hidden, path)
     except OSError as error:
-        # A network file system repeats a request whose answer was lost, and then finds its own link.
+        # A network file system repeats a request whose answer was lost, and then fails on its own link.
         try:
             if path.samefile(hidden):
                 return True

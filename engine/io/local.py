@@ -15,33 +15,24 @@ from typing import BinaryIO, TypeVar
 from morrow.engine.errors import FileMissing, MorrowError, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.io import durability
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
+from morrow.engine.io.system_errors import storage_error
 
 T = TypeVar("T")
 
 NANOS_PER_MILLI = 1_000_000
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
-"""How file systems say that they have no hard links (exFAT, and some that are mounted over a network)."""
+"""Error numbers of file systems without hard links (exFAT, and some that are mounted over a network)."""
 
 NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
-"""How file systems say that a folder is not empty."""
-
-WHAT_TO_DO: Mapping[int | None, str] = {
-    errno.ENOSPC: "make room on the disk and try again",
-    errno.EDQUOT: "make room within the quota and try again",
-    errno.EROFS: "mount the file system for writing",
-    errno.EACCES: "give this user the permission, or run as one who has it",
-    errno.EPERM: "give this user the permission, or run as one who has it",
-    errno.EIO: "check the disk before writing to it again",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-}
-"""Error number -> the second half of the message."""
+"""Error numbers for a folder that is not empty."""
 
 
 class LocalStore:
     """Files of this machine; paths are absolute."""
 
     is_local = True
+    checks_pages = False
     storage_options: Mapping[str, str] = {}
 
     def read(self, path: str) -> bytes:
@@ -66,7 +57,7 @@ class LocalStore:
 
     def size(self, path: str) -> int | None:
         try:
-            return Path(path).stat().st_size
+            return os.stat(path).st_size  # noqa: PTH116  # called for every data file: a Path takes longer to make
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -110,7 +101,7 @@ class LocalStore:
                     hint="keep the table on a file system that has them (ext4, XFS, APFS, NTFS, NFS) "
                     "or in an object store",
                 ) from error
-            raise _unwritten(error, path) from error
+            raise storage_error(error, path) from error
 
     def write(self, path: str, data: bytes) -> None:
         target = Path(path)
@@ -165,9 +156,9 @@ class LocalStore:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                failed.append(_unwritten(error, path))
+                failed.append(storage_error(error, path))
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
-            # Somebody may have removed the folder, which was empty then.
+            # Another process may have removed the folder, which was empty then.
             with _writing(folder), suppress(FileNotFoundError, NotADirectoryError):
                 durability.sync_folder(Path(folder))
         if failed:
@@ -208,7 +199,7 @@ class LocalStore:
         target = Path(folder)
         with _writing(folder):
             while target.is_dir():
-                # Others may be removing the same files.
+                # Other processes may be removing the same files.
                 with suppress(FileNotFoundError):
                     shutil.rmtree(target)
                     durability.sync_folder(target.parent)
@@ -227,7 +218,7 @@ class LocalStore:
 
 
 def _status(entry: os.DirEntry[str]) -> FileStatus | None:
-    """None for an entry that is gone again: the rest of the folder is still there."""
+    """Returns None for an entry that was removed since: the rest of the folder is still there."""
     try:
         found = entry.stat()
     except FileNotFoundError:
@@ -236,7 +227,7 @@ def _status(entry: os.DirEntry[str]) -> FileStatus | None:
 
 
 def _below(folder: str) -> Iterator[tuple[str, FileStatus]]:
-    """What is below a folder, folders last; only the names of the folders on the way are held."""
+    """Yields the files and folders below a folder, folders last; holds the names of the folders on the way only."""
     inner: list[tuple[str, FileStatus]] = []
     try:
         with os.scandir(folder) as entries:
@@ -277,15 +268,10 @@ def _writing(path: str) -> Iterator[None]:
     except MorrowError:
         raise
     except OSError as error:
-        raise _unwritten(error, path) from error
+        raise storage_error(error, path) from error
 
 
 def _explained(error: OSError, path: str) -> FileMissing | StorageError:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return FileMissing(path)
-    return _unwritten(error, path)
-
-
-def _unwritten(error: OSError, path: str) -> StorageError:
-    what_to_do = WHAT_TO_DO.get(error.errno, "check the path and its permissions")
-    return StorageError(f"{path}: {error.strerror or error}; {what_to_do}")
+    return storage_error(error, path)

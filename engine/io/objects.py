@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
+from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
+from morrow.engine.telling import harmless, redacted, remember
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore as Bucket
 
 MILLIS = 1000
+MEMORY = "memory:"
+BUCKET_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "adl", "azure")
 STREAM_BUFFER = 1 << 20
 PLACEHOLDER = ".keep"
-"""The empty object that stands for an empty folder."""
-"""Bytes fetched at least by a read of a stream: a request takes as long as transferring some 100 KiB."""
+"""Name of the empty object that stands for an empty folder."""
+"""The fewest bytes that a read of a stream fetches: a request takes as long as transferring some 100 KiB."""
 PART = 8 << 20
-"""Bytes of one part of an upload, the unit held in memory; S3 takes 10,000 parts, so files up to 80 GB."""
+"""Bytes of one part of an upload, the unit held in memory; S3 accepts 10,000 parts, so files up to 80 GB."""
 PARTS_AT_ONCE = 4
 DELETED_AT_ONCE = 1000
-"""Objects removed by one request, the most that S3 takes."""
+"""Objects removed by one request, the most that S3 accepts."""
 
 CONNECTION_OPTIONS = frozenset(
     {
@@ -32,34 +36,49 @@ CONNECTION_OPTIONS = frozenset(
         *("http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host"),
     }
 )
-"""Settings of the connection. Polars takes them among the others, obstore (whose ``aws_allow_http`` panics) apart."""
+"""Options of the connection. Polars takes them among the others, obstore (whose ``aws_allow_http`` panics) apart."""
 
 
 class ObjectStore:
     """One bucket (or container). Paths are keys without a leading slash."""
 
     is_local = False
+    checks_pages = False
 
     def __init__(self, bucket: Bucket, base_url: str, storage_options: Mapping[str, str]) -> None:
         self._bucket = bucket
         self._base_url = base_url
         self._conditional = ConditionalPut(bucket, base_url)
-        self.storage_options: Mapping[str, str] = dict(storage_options)
+        self.storage_options: Mapping[str, str] = (
+            storage_options
+            if isinstance(storage_options, StorageOptions)
+            else StorageOptions(storage_options, base_url)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the address without secrets, which the unpickling process finds by itself: see `morrow.secrets`."""
+        if self._base_url.startswith(MEMORY):
+            raise Unsupported("pickling a table in memory", where=self._base_url, hint="keep it on a disk")
+        return _opened_again, (redacted(self._base_url), self.storage_options, self.checks_pages)
 
     @classmethod
     def of_url(cls, url: str, storage_options: Mapping[str, str] | None) -> ObjectStore:
-        """The store that serves `url`; what `storage_options` lacks comes from the environment.
+        """Returns the store that serves `url`; options that `storage_options` lacks come from the environment.
 
         An endpoint that is given as ``http://`` is used without encryption, as in Polars.
 
         Raises:
-            InvalidArgument: no store serves the scheme, or an option that it does not know.
+            InvalidArgument: no store serves the scheme, or it does not know an option.
         """
         from obstore.exceptions import BaseError
         from obstore.store import from_url
 
+        remember(storage_options, url=url)
         scheme, _, rest = url.partition("://")
-        base = f"{scheme}://{rest.partition('/')[0]}"
+        host = rest.partition("/")[0]
+        if scheme.lower() in BUCKET_SCHEMES and ":" in host.rpartition("@")[0]:
+            host = host.rpartition("@")[2]  # none of these stores accepts a password there
+        base = f"{scheme}://{host}"
         options = dict(storage_options or {})
         connection = {name: value for key, value in options.items() if (name := _connection_option(key))}
         if any(key.endswith(("endpoint", "endpoint_url")) and v.startswith("http://") for key, v in options.items()):
@@ -71,7 +90,7 @@ class ObjectStore:
             raise InvalidArgument(
                 f"cannot open {base}: {first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
             ) from error
-        return cls(bucket, base, options)
+        return cls(bucket, base, options if storage_options is None else storage_options)
 
     def read(self, path: str) -> bytes:
         return bytes(self._asked(path, lambda: self._bucket.get(path).bytes()))
@@ -80,7 +99,7 @@ class ObjectStore:
         try:
             return bytes(self._asked(path, lambda: self._bucket.get_range(path, start=start, length=length)))
         except StorageError:
-            # Stores refuse a range that starts behind the end, where a file has no more bytes.
+            # Stores refuse a range that starts at or after the end; a file just has no more bytes there.
             size = self.size(path)
             if size is not None and start >= size:
                 return b""
@@ -135,17 +154,17 @@ class ObjectStore:
                 yield cast(BinaryIO, stream)
             self._told(path, upload.close)
         except BaseException as error:
-            # Its end with an error gives up the parts; an answer that was lost may have left the whole object.
+            # Leaving it with an error aborts the parts; after a lost answer the whole object may exist.
             with suppress(BaseError, OSError):
                 upload.__exit__(type(error), error, None)
             self.discard([path])
             raise
 
-    def local_target(self, path: str) -> str | None:  # noqa: ARG002  # a bucket is nowhere on this machine
+    def local_target(self, path: str) -> str | None:  # noqa: ARG002  # a bucket has no local path
         return None
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Nothing to do: an object is durable when its put is answered."""
+        """Does nothing: an object is durable when its put is answered."""
 
     def delete(self, path: str) -> bool:
         if not self.exists(path):
@@ -160,7 +179,7 @@ class ObjectStore:
             try:
                 self._told(batch[0], lambda batch=batch: self._bucket.delete(batch))
             except StorageError:
-                # The answer does not say which: some stores give up at an object that is gone already.
+                # The answer does not name the object: some stores give up at one that is gone already.
                 failed += self._deleted_singly(batch)
         if failed:
             raise failed[0]
@@ -177,7 +196,7 @@ class ObjectStore:
         self._asked(source, lambda: self._bucket.copy(source, target))
         self.delete_many([source])
 
-    def remove_empty_folder(self, folder: str) -> bool:  # noqa: ARG002  # there are no folders
+    def remove_empty_folder(self, folder: str) -> bool:  # noqa: ARG002  # object stores have no folders
         return False
 
     def discard(self, paths: Sequence[str]) -> None:
@@ -193,10 +212,10 @@ class ObjectStore:
         self._told(prefix, lambda: self._bucket.delete([found["path"] for found in listed]))
 
     def make_folder(self, folder: str) -> None:
-        """Buckets have no folders, only names that begin alike: an empty object holds the place."""
+        """Puts an empty object below the prefix: buckets have no folders, only common prefixes of names."""
         self.write(f"{folder.strip('/')}/{PLACEHOLDER}", b"")
 
-    def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # nowhere to go
+    def move_folder(self, source: str, target: str) -> None:  # noqa: ARG002  # not supported
         raise Unsupported(
             "renaming in an object store",
             where=self.url(source),
@@ -204,7 +223,7 @@ class ObjectStore:
         )
 
     def _told(self, path: str, tell: Any) -> Any:
-        """Like `_asked` for writes, where "not found" means the bucket."""
+        """Runs a write as `_asked` runs a read; "not found" means the bucket here."""
         try:
             return self._asked(path, tell)
         except FileMissing as error:
@@ -216,13 +235,26 @@ class ObjectStore:
         try:
             return ask()
         except FileNotFoundError as error:
-            raise FileMissing(self.url(path)) from error
+            raise FileMissing(self.url(path)) from harmless(error)
         except MorrowError:
             raise
         except (BaseError, OSError) as error:
-            raise StorageError(
-                f"{self.url(path)}: {first_line(error)}; check the address and the credentials"
-            ) from error
+            raise StorageError(f"{self.url(path)}: {first_line(error)}; {self._what_to_do()}") from error
+
+    def _what_to_do(self) -> str:
+        withheld = getattr(self.storage_options, "withheld", ())
+        if not withheld:
+            return "check the address and the credentials"
+        return (
+            f"the options {', '.join(withheld)} were left out when this was pickled: set the environment variables of "
+            "the store in this process, or register a resolver, see morrow.secrets"
+        )
+
+
+def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool) -> ObjectStore:
+    store = ObjectStore.of_url(base_url, options)
+    store.checks_pages = checks_pages
+    return store
 
 
 def _file_status(found: ObjectMeta) -> FileStatus:
@@ -281,6 +313,6 @@ class _ObjectOutput(io.RawIOBase):
 
 
 def _connection_option(key: str) -> str | None:
-    """The option's name for obstore, None for an option of the store itself."""
+    """Returns obstore's name of a connection option, None for an option of the store itself."""
     name = key.lower().removeprefix("aws_")
     return name if name in CONNECTION_OPTIONS else None

@@ -1,26 +1,72 @@
-"""From what a user typed to a file store and a path in it."""
+"""Resolution of a user's location to a file store and a path in it."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from morrow.engine.arguments import mapping, text
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 
+if TYPE_CHECKING:
+    from morrow.engine.io.objects import ObjectStore
+
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
+Roots: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
 
 
-def resolve(location: str, storage_options: Mapping[str, str] | None = None) -> tuple[FileStore, str]:
-    """The store and the path within it, without a trailing slash.
+VERIFY_PAGES = "pages"
+
+
+def resolve(
+    location: str, storage_options: Mapping[str, str] | None = None, verify: str | None = None
+) -> tuple[FileStore, str]:
+    """Returns the store and the path within it, without a trailing slash.
+
+    Args:
+        verify: `VERIFY_PAGES` for a store that checks pages, see `morrow.open`.
 
     Raises:
-        InvalidArgument: an empty location, or a URL scheme that no store serves.
+        InvalidArgument: an empty location, a URL scheme that no store serves, or an unknown `verify`.
     """
+    mapping(storage_options, "storage_options")
+    for part in chain.from_iterable((storage_options or {}).items()):
+        text(part, "each name and value in storage_options")
+    check_verify(verify)
+    store, path = _resolved(location, storage_options)
+    store.checks_pages = verify is not None
+    return store, path
+
+
+def location_of(path: str | os.PathLike[str], what: str = "path") -> str:
+    """Returns a user's folder or URL as text. Raises `InvalidArgument` for any other value."""
+    if isinstance(path, (str, os.PathLike)):
+        found = os.fspath(path)
+        if isinstance(found, str):
+            return text(found, what)
+    raise InvalidArgument(f"{what} is a folder or URL, as text or a path, not {path!r}")
+
+
+def check_verify(verify: object) -> None:
+    """Raises `InvalidArgument` for an unknown `verify`."""
+    if verify not in (None, VERIFY_PAGES):
+        raise InvalidArgument(f"verify={verify!r} is not known; give 'pages', or None to leave page checksums alone")
+
+
+def verify_of(store: FileStore) -> str | None:
+    """Returns the `verify` with which another process makes such a store anew."""
+    return VERIFY_PAGES if store.checks_pages else None
+
+
+def _resolved(location: str, storage_options: Mapping[str, str] | None) -> tuple[LocalStore | ObjectStore, str]:
     if not location or "\0" in location:
         what = "a path with a NUL byte" if location else "an empty path"
         raise InvalidArgument(f"{what}; give the folder of a table, such as 'warehouse/db.db/orders'")
@@ -31,9 +77,24 @@ def resolve(location: str, storage_options: Mapping[str, str] | None = None) -> 
         return LocalStore(), str(Path(unquote(urlsplit(location).path)).absolute())
     from morrow.engine.io.objects import ObjectStore
 
-    # Keys are taken as they stand: '?', '#' and '%' mean nothing special in them.
+    # Keys are taken literally: '?', '#' and '%' mean nothing special in them.
     key = location.partition("://")[2].partition("/")[2]
     return ObjectStore.of_url(location, storage_options), key.strip("/")
+
+
+def given_roots(roots: Roots) -> tuple[str, ...]:
+    """Returns the folders and URLs that a caller names (one, or several), folders absolute.
+
+    Raises:
+        InvalidArgument: one is neither a folder nor a URL, or empty.
+    """
+    given = (roots,) if isinstance(roots, (str, os.PathLike)) else roots
+    if not isinstance(given, Sequence) or not all(isinstance(root, (str, os.PathLike)) for root in given):
+        raise InvalidArgument(f"allowed_roots is a list of folders or URLs, not {roots!r}")
+    texts = [os.fspath(root) for root in given]
+    if not all(isinstance(text, str) and text.strip() and "\0" not in text for text in texts):
+        raise InvalidArgument(f"allowed_roots is a list of folders or URLs, not {roots!r}")
+    return tuple(text if SCHEME.match(text) else _expanded(text) for text in texts)
 
 
 def _expanded(path: str) -> str:

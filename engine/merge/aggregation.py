@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.merge.calls import (
-    REMOVE_RECORD,
     aggregate_call,
     check_functions_known,
     check_retraction,
@@ -12,18 +11,19 @@ from morrow.engine.merge.calls import (
 )
 from morrow.engine.merge.field_options import FieldOptions
 from morrow.engine.merge.ordering import check_sequence_fields
-from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete
-from morrow.engine.options import TableOptions, flag
+from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, Rule
+from morrow.engine.options import TableOptions
+from morrow.engine.options.declared.merging import AGGREGATION_REMOVE_RECORD_ON_DELETE
 
 DEFAULT_FUNCTION = "last_non_null_value"
 SEQUENCE_FUNCTION = "last_value"
-"""What the columns of ``sequence.field`` take: the newest version's value, null or not."""
+"""The function of the columns of ``sequence.field``: the newest version's value, null or not."""
 
 
 def aggregation(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
-    """Describe the merge of an aggregation table.
+    """Describes the merge of an aggregation table.
 
-    ``ignore-delete`` keeps retractions out of the files when rows are written; those in files retract all the same.
+    ``ignore-delete`` drops retractions when rows are written; retractions in files still retract.
 
     Raises:
         Unsupported: an aggregate function that Morrow does not know.
@@ -31,11 +31,13 @@ def aggregation(schema: TableSchema, options: TableOptions, where: str) -> Merge
     """
     check_sequence_fields(schema, options, where)
     check_functions_known(schema, options, where)
-    views = {field.name: FieldOptions(field, options.raw, where) for field in schema.fields}
+    views = {field.name: FieldOptions(field, options.given) for field in schema.fields}
     for name in schema.primary_keys:
         check_retraction(views[name])
+    removes = options.given.get(AGGREGATION_REMOVE_RECORD_ON_DELETE)
     return MergeSpec(
         "aggregation",
+        Rule.AGGREGATE,
         schema.trimmed_primary_keys,
         options.sequence_fields,
         options.sequence_descending,
@@ -44,7 +46,9 @@ def aggregation(schema: TableSchema, options: TableOptions, where: str) -> Merge
             for name, view in views.items()
             if name not in schema.primary_keys
         ),
-        on_delete=OnDelete.REMOVE_RECORD if flag(options.raw, REMOVE_RECORD, False, where) else OnDelete.RETRACT,
+        on_delete=OnDelete.REMOVE_RECORD if removes else OnDelete.RETRACT,
+        updatable=False,
+        undeletable=None if removes else f"set {AGGREGATION_REMOVE_RECORD_ON_DELETE.key}",
     )
 
 

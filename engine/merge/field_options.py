@@ -2,71 +2,61 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
-from morrow.engine.options import flag
+from morrow.engine.options import Declared, Options
+from morrow.engine.options.declared.merging import FIELDS_DEFAULT_AGGREGATE_FUNCTION
+from morrow.engine.options.declaring import FIELDS, ColumnOption
 
-PREFIX = "fields."
+T = TypeVar("T")
+
 SEPARATOR = ","
-AGGREGATE_FUNCTION = "aggregate-function"
-DEFAULT_AGGREGATE_FUNCTION = "default-aggregate-function"
-IGNORE_RETRACT = "ignore-retract"
-
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-_INTEGER = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True)
 class FieldOptions:
-    """The options of one column; `where` goes into errors."""
+    """The options of one column, ``fields.<column>.<suffix>``, by declaration."""
 
     column: DataField
-    raw: Mapping[str, str]
-    where: str
+    given: Options
 
-    def key(self, name: str) -> str:
-        return f"{PREFIX}{self.column.name}.{name}"
+    @property
+    def where(self) -> str:
+        """The table, for errors."""
+        return self.given.where
 
-    def text(self, name: str) -> str | None:
-        return self.raw.get(self.key(name))
+    def of(self, option: ColumnOption[T]) -> Declared[T]:
+        """Returns the option of this column; it prints as its key."""
+        return option.of(self.column.name)
 
-    def flag(self, name: str) -> bool:
-        """False unless set. Raises `InvalidArgument` for anything but true and false."""
-        return flag(self.raw, self.key(name), False, self.where)
+    def get(self, option: ColumnOption[T]) -> T:
+        """Returns the value of an option, or its default. Raises `InvalidArgument`, `Unsupported`."""
+        return self.given.get(self.of(option))
 
-    def integer(self, name: str, default: int) -> int:
-        """Raises `InvalidArgument` for what is no 32-bit integer."""
-        text = self.text(name)
-        if text is None:
-            return default
-        if not _INTEGER.fullmatch(text) or not INT_MIN <= int(text) <= INT_MAX:
-            raise self.invalid(name, "which is no 32-bit integer")
-        return int(text)
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """The parts between commas, without surrounding blanks; empty when not set."""
-        text = self.text(name)
+    def names(self, option: ColumnOption[str | None]) -> tuple[str, ...]:
+        """Returns the parts between commas, without surrounding blanks; empty when not set."""
+        text = self.get(option)
         return () if text is None else tuple(part.strip() for part in text.split(SEPARATOR))
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Every option of the column without its prefix, sorted."""
-        prefix = self.key("")
-        return tuple(sorted((key.removeprefix(prefix), v) for key, v in self.raw.items() if key.startswith(prefix)))
+        """Returns every option of the column without its prefix, sorted."""
+        prefix = f"{FIELDS}{self.column.name}."
+        raw = self.given.raw
+        return tuple(sorted((key.removeprefix(prefix), v) for key, v in raw.items() if key.startswith(prefix)))
 
-    def invalid(self, name: str, problem: str) -> InvalidArgument:
-        """An error about the value of an option: "... the option 'x' has the value 'y', <problem>"."""
-        return InvalidArgument(
-            f"{self.where}: the option {self.key(name)!r} has the value {self.text(name)!r}, {problem}"
-        )
+    def invalid(self, option: ColumnOption[Any], problem: str) -> InvalidArgument:
+        """Returns an error about the value of an option: "... the option 'x' has the value 'y', <problem>"."""
+        one = self.of(option)
+        return InvalidArgument(f"{self.where}: the option {one} has the value {self.given.text(one)!r}, {problem}")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Names between commas as Java splits them: blanks belong to names, empty parts at the end do not count."""
+    """Splits names at commas like Java: blanks belong to names, empty parts at the end are dropped."""
     parts = text.split(SEPARATOR)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -85,13 +75,13 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
 
 
 def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
-    """Every ``fields.<columns>.*`` must name columns: a mistyped name would otherwise change rows in silence.
+    """Checks that every ``fields.<columns>.*`` names columns: a mistyped name would silently change rows.
 
     Raises:
         InvalidArgument: an option of something that is no column.
     """
     for key in sorted(raw):
-        if key.startswith(PREFIX):
+        if key.startswith(FIELDS):
             names = split_names(key.split(".")[1])
-            if names != (DEFAULT_AGGREGATE_FUNCTION,):
+            if key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
                 require_columns(schema, names, key, where)

@@ -1,6 +1,6 @@
-"""Aggregate functions as descriptions: what each is called, which columns it takes, which options it reads.
+"""Aggregate functions as descriptions: their names, the columns they accept, the options they read.
 
-How a function computes is told by the readers. Another package adds one by the entry point
+The computation of a function is in the readers. Another package adds one by the entry point
 ``morrow.aggregate_functions``: an object whose `spec` is a `FunctionSpec`.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import (
@@ -34,38 +35,40 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.merge.field_options import FieldOptions
 from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
-from morrow.engine.merge.spec import UNLIMITED, AggregateCall
+from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.options.declared import columns
+from morrow.engine.options.declaring import ColumnOption
 
 NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType)
 TEXT = (CharType, VarCharType)
 TEMPORAL = (DateType, TimeType, TimestampType, LocalZonedTimestampType)
 ORDERED = (*NUMERIC, *TEXT, *TEMPORAL, BinaryType, VarBinaryType)
-"""What Paimon's min and max compare: BOOLEAN is not among them, unlike in sequence groups."""
+"""Types that Paimon's min and max compare: BOOLEAN is not among them, unlike in sequence groups."""
 
 LEAST_KEYTIME_MEMBERS = 2
-"""A keytime row has a value and its time."""
+"""The least number of members of a keytime row: a value and its time."""
 
 Accepts = Callable[[DataType], bool]
 ReadOptions = Callable[[AggregateCall, FieldOptions], AggregateCall]
 
 
 def all_options(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    """What functions of other packages get: every option of the column as text."""
+    """Passes every option of the column as text, for functions of other packages."""
     return replace(call, options=options.all())
 
 
 def no_options(call: AggregateCall, _: FieldOptions) -> AggregateCall:
-    """Options that a function does not know mean nothing to it, as in Paimon."""
+    """Ignores the options: those that a function does not know mean nothing to it, as in Paimon."""
     return call
 
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """One aggregate function.
+    """An aggregate function.
 
-    `accepts` says whether it folds columns of a type, `type_names` names those types in errors. `retracts`: it can
-    take a value back. `read_options` completes a call from the column's options; it raises `InvalidArgument` for
-    options that do not fit the column, whose type `accepts` has already seen.
+    `accepts` tells whether it folds columns of a type, `type_names` names those types in errors. `retracts`: it can
+    retract a value. `read_options` completes a call from the column's options; it raises `InvalidArgument` for options
+    that do not fit the column, whose type `accepts` has already checked.
     """
 
     name: str
@@ -97,41 +100,39 @@ def _map_to_rows(kind: DataType) -> bool:
 
 
 def _distinct(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    return replace(call, distinct=options.flag("distinct"))
+    return replace(call, distinct=options.get(columns.DISTINCT))
 
 
 def _listagg(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    delimiter = options.text("list-agg-delimiter")
-    return replace(_distinct(call, options), delimiter="," if delimiter is None else delimiter)
+    return replace(_distinct(call, options), delimiter=options.get(columns.LIST_AGG_DELIMITER))
 
 
 def _nested_key(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     kind = options.column.type
     assert isinstance(kind, ArrayType) and isinstance(kind.element, RowType)
     members = [field.name for field in kind.element.fields]
-    names = options.names("nested-key")
+    names = options.names(columns.NESTED_KEY)
     for name in names:
         if name not in members:
             raise options.invalid(
-                "nested-key", f"but {name!r} is no member of the rows; they have {', '.join(members)}"
+                columns.NESTED_KEY, f"but {name!r} is no member of the rows; they have {', '.join(members)}"
             )
-    for newer in ("nested-key-null-strategy", "nested-sequence-field"):
-        if options.text(newer) is not None:
-            raise Unsupported(
-                f"the option {options.key(newer)!r}", where=options.where, hint="it changes the merged rows"
-            )
+    newer: ColumnOption[Any]
+    for newer in (columns.NESTED_KEY_NULL_STRATEGY, columns.NESTED_SEQUENCE_FIELD):
+        if options.get(newer) != newer.default:
+            raise Unsupported(f"the option {options.of(newer)}", where=options.where, hint="it changes the merged rows")
     return replace(call, nested_key=names)
 
 
 def _nested_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    return replace(_nested_key(call, options), count_limit=options.integer("count-limit", UNLIMITED))
+    return replace(_nested_key(call, options), count_limit=options.get(columns.COUNT_LIMIT))
 
 
 def _nested_partial_update(call: AggregateCall, options: FieldOptions) -> AggregateCall:
-    if not options.names("nested-key"):
+    if not options.names(columns.NESTED_KEY):
         raise InvalidArgument(
             f"{options.where}: the aggregate function {call.function} of column {options.column.name!r} needs the "
-            f"option {options.key('nested-key')!r}: the members that tell which rows are the same"
+            f"option {options.of(columns.NESTED_KEY)}: the members that tell which rows are the same"
         )
     return _nested_key(call, options)
 
@@ -140,15 +141,15 @@ def _keytime(call: AggregateCall, options: FieldOptions) -> AggregateCall:
     kind = options.column.type
     assert isinstance(kind, MapType) and isinstance(kind.value, RowType)
     members = {field.name: field.type for field in kind.value.fields}
-    name = options.text("ts-field")
+    name = options.get(columns.TS_FIELD)
     if name is None:
         name = kind.value.fields[-1].name
     elif name not in members:
-        raise options.invalid("ts-field", f"which is no member of the map's rows; they have {', '.join(members)}")
+        raise options.invalid(columns.TS_FIELD, f"which is no member of the map's rows; they have {', '.join(members)}")
     if not isinstance(members[name], TEXT):
         raise InvalidArgument(
             f"{options.where}: the aggregate function {call.function} of column {options.column.name!r} compares times "
-            f"as text, and its time {name!r} is {members[name]}; name a STRING member by {options.key('ts-field')!r}"
+            f"as text, and its time {name!r} is {members[name]}; name a STRING member by {options.of(columns.TS_FIELD)}"
         )
     return replace(call, timestamp_field=name)
 
@@ -188,10 +189,10 @@ ALIASES: Mapping[str, str] = {"first_not_null_value": "first_non_null_value"}
 
 
 def function_spec(name: str, *, where: str) -> FunctionSpec:
-    """The function of this name: a built-in one, else one that an installed package registered.
+    """Returns the function of this name: a built-in one, else one that an installed package registered.
 
     Raises:
-        Unsupported: there is none; the column is never folded by another one.
+        Unsupported: no such function; the column is never folded by another one.
     """
     spec = BUILT_IN.get(ALIASES.get(name, name))
     if spec is not None:

@@ -13,18 +13,18 @@ from morrow.engine.format.types import (
     VariantType,
     VectorType,
 )
-from morrow.engine.merge.field_options import AGGREGATE_FUNCTION, FieldOptions, require_columns
+from morrow.engine.merge.field_options import require_columns
 from morrow.engine.options import TableOptions
+from morrow.engine.options.declared.columns import AGGREGATE_FUNCTION
+from morrow.engine.options.declared.merging import SEQUENCE_FIELD
 
 WITHOUT_ORDER = (VariantType, BlobType)
 NESTED = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """Types that Paimon orders element by element, although its documentation lists none of them."""
 
-SEQUENCE_FIELD = "sequence.field"
-
 
 def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str) -> None:
-    """Check ``sequence.field`` as Paimon does when it creates or opens a table, for engines that take it.
+    """Checks ``sequence.field`` as Paimon does when it creates or opens a table, for engines that accept it.
 
     Raises:
         InvalidArgument: no column, named twice, an aggregate function of its own, a type without order, or keys that
@@ -32,19 +32,20 @@ def check_sequence_fields(schema: TableSchema, options: TableOptions, where: str
         Unsupported: a nested type.
     """
     names = options.sequence_fields
-    require_columns(schema, names, SEQUENCE_FIELD, where)
+    require_columns(schema, names, SEQUENCE_FIELD.key, where)
     for name in names:
         if names.count(name) > 1:
-            raise InvalidArgument(f"{where}: the option {SEQUENCE_FIELD!r} names {name!r} twice")
-        key = FieldOptions(schema.by_name[name], options.raw, where).key(AGGREGATE_FUNCTION)
-        if key in options.raw:
+            raise InvalidArgument(f"{where}: the option {SEQUENCE_FIELD} names {name!r} twice")
+        function = AGGREGATE_FUNCTION.of(name)
+        if options.given.has(function):
             raise InvalidArgument(
-                f"{where}: {name!r} is a sequence field, which takes no aggregate function; remove the option {key!r}"
+                f"{where}: {name!r} is a sequence field, which takes no aggregate function; remove the option "
+                f"{function}"
             )
         check_comparable(schema, name, where)
     if names and schema.cross_partition:
         raise InvalidArgument(
-            f"{where}: the option {SEQUENCE_FIELD!r} does not go with keys that may move between partitions; "
+            f"{where}: the option {SEQUENCE_FIELD} does not go with keys that may move between partitions; "
             f"add the partition keys {', '.join(schema.partition_keys)} to the primary key"
         )
 

@@ -1,6 +1,7 @@
 """Merge engines and aggregate functions of other packages, found by entry points.
 
-An entry point ``morrow.merge_engines`` loads a callable ``(schema, options, where) -> MergeSpec``.
+An entry point ``morrow.merge_engines`` loads a callable ``(schema, options, where) -> MergeSpec``, or a
+`morrow.engine.merge.registry.MergeEngine`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 
-AGGREGATE_FUNCTIONS = "morrow.aggregate_functions"
-"""Each loads an object whose `spec` is a `FunctionSpec`, and which is itself the aggregator of the readers."""
+AGGREGATE_FUNCTIONS = AGGREGATE_FUNCTION_PLUGINS
+"""Entry points that load an object whose `spec` is a `FunctionSpec`, and which is itself the readers' aggregator."""
 
 
 def plugin(group: str, name: str) -> Any:
-    """The object that an installed package registered under this name; None when there is none.
+    """Returns the object that an installed package registered under this name; None when there is none.
 
     Raises:
         Unsupported: several packages claim the name, or the object does not load.

@@ -1,8 +1,8 @@
-"""What a merge engine does to the versions of a key, as data: readers compile it, nothing here runs it.
+"""Merges of versions of a key as data: readers and writers compile a `MergeSpec`, nothing here runs it.
 
-Two kinds of engine: deduplicate and first-row *choose* one version of a key, partial-update and aggregation *fold*
-all of them, column by column, oldest first. How a table's schema and options become a `MergeSpec` is told by the module
-of each engine; `morrow.engine.merge.registry.merge_spec` finds it.
+An engine has a `Rule` and traits. Readers, writers and operations depend on those, never on the engine's name, so an
+engine of another package is a `MergeSpec` with a name of its own. The module of each engine turns a table's schema and
+options into a `MergeSpec`; `morrow.engine.merge.registry.merge_spec` finds it.
 """
 
 from __future__ import annotations
@@ -69,14 +69,30 @@ class SequenceGroup:
         return f"({', '.join(self.sequence)})"
 
 
+class Rule(StrEnum):
+    """The ways in which the versions of a key become one row."""
+
+    NEWEST = "newest version"
+    """The newest version is chosen; a key whose newest version is a retraction has no row."""
+
+    FIRST = "first version"
+    """The first version is chosen, by compaction: above level 0 every key has one row."""
+
+    UPDATE = "values that are not null overwrite"
+    """Versions are folded column by column, oldest first, as partial-update does."""
+
+    AGGREGATE = "a function folds each column"
+    """Versions are folded column by column, oldest first, as aggregation does."""
+
+
 class OnDelete(StrEnum):
-    """What a retraction (``-U``, ``-D``) does to a key that folds."""
+    """The effect of a retraction (``-U``, ``-D``) on a key that folds."""
 
     REFUSE = "retractions refused"
     """The read fails, as it does in Paimon."""
 
     IGNORE = "retractions ignored"
-    """Nothing, but a retraction before any insertion starts the row with its values."""
+    """No effect, except that a retraction before any insertion starts the row with its values."""
 
     REMOVE_RECORD = "-D removes the row"
     """``-D`` starts the row anew from its own values, and removes it if nothing newer comes; in partial-update ``-U``
@@ -88,7 +104,7 @@ class OnDelete(StrEnum):
 
 @dataclass(frozen=True)
 class ColumnMerge:
-    """How one column folds.
+    """The fold of one column.
 
     `call` None is partial-update's own rule: a value that is not null overwrites; in a group, nulls overwrite too.
     `group` numbers `MergeSpec.groups`, for protected columns and for sequence columns alike.
@@ -101,17 +117,24 @@ class ColumnMerge:
 
 @dataclass(frozen=True)
 class MergeSpec:
-    """How versions of one key become one row.
+    """A merge of the versions of one key into one row.
 
-    Versions are ordered by `sequence` columns (all descending when `descending`; null is the oldest), then by
-    ``_SEQUENCE_NUMBER``. `ignore_delete` leaves retractions (``-U``, ``-D``) out before anything else is decided:
-    engines that fold say in `on_delete` what they do instead. `columns` has every column outside the primary key, in
-    schema order, when the engine folds, and is empty when it chooses. `looks_up`: compactions fold in what a key was in
-    the levels above, so of a key's versions above level 0 only that in the lowest level counts. `keeps_retractions`: a
-    key whose newest state is a retraction has a row as well, that of the retraction.
+    `engine` is the name for options and messages, `rule` the kind of merge. Versions are ordered by `sequence` columns
+    (all descending when `descending`; null is the oldest), then by ``_SEQUENCE_NUMBER``. `ignore_delete` drops
+    retractions (``-U``, ``-D``) before anything else is decided: engines that fold declare in `on_delete` what they do
+    instead. `columns` has every column outside the primary key, in schema order, when the engine folds, and is empty
+    when it chooses. `looks_up`: compactions fold in the state of a key in the levels above, so of a key's versions
+    above level 0 only that in the lowest level counts. `keeps_retractions`: a key whose newest state is a retraction
+    has a row as well, that of the retraction.
+
+    Writers and operations use these traits: `hides_level_zero`: batch reads see only rows that compaction has lifted
+    above level 0. `updatable`: a new version of a key replaces the columns that an update sets. `undeletable`: advice
+    for users where a ``-D`` does not remove the row of its key; None where it does. `refused_retractions`: advice where
+    ``-U`` and ``-D`` rows cannot be written at all; None where they can.
     """
 
     engine: str
+    rule: Rule
     key: tuple[str, ...]
     sequence: tuple[str, ...] = ()
     descending: bool = False
@@ -121,11 +144,20 @@ class MergeSpec:
     on_delete: OnDelete | None = None
     looks_up: bool = False
     keeps_retractions: bool = False
+    hides_level_zero: bool = False
+    updatable: bool = True
+    undeletable: str | None = None
+    refused_retractions: str | None = None
 
     @property
     def folds(self) -> bool:
-        """Whether versions are combined, not one of them chosen."""
+        """Whether versions are combined rather than one of them chosen."""
         return self.on_delete is not None
+
+    @property
+    def takes_retractions(self) -> bool:
+        """Whether ``-U`` and ``-D`` rows may be written, even if they are then dropped."""
+        return self.ignore_delete or self.refused_retractions is None
 
     def __str__(self) -> str:
         return "\n  ".join((self._heading(), *self._column_lines()))
@@ -139,7 +171,7 @@ class MergeSpec:
         return f"{self.engine} by ({', '.join(self.key)}) ordered by {order}{ignored}{on_delete}{levels}{kept}"
 
     def _column_lines(self) -> Iterator[str]:
-        """One line for the columns that fold alike: ``a, b: newest in group (g)``."""
+        """Yields one line for the columns that fold alike: ``a, b: newest in group (g)``."""
         alike: dict[str, list[str]] = {}
         for column in self.columns:
             alike.setdefault(self._rule(column), []).append(column.name)

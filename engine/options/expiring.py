@@ -1,4 +1,4 @@
-"""What the options of a table say about how long snapshots and changelogs stay."""
+"""The options for the retention of snapshots and changelogs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.options.parsing import choice, duration, flag, integer
-from morrow.engine.options.registry import resolved
+from morrow.engine.options.declared import compaction, history
+from morrow.engine.options.given import Options
+from morrow.engine.options.views import option, values
 
-UNLIMITED = 2**31 - 1
+UNLIMITED = history.SNAPSHOT_NUM_RETAINED_MAX.default
 MILLI = timedelta(milliseconds=1)
+ASYNCHRONOUS = "async"
 
 
 @dataclass(frozen=True)
 class Retention:
-    """Of the newest, at least `least` stay and at most `most`; in between those younger than `time` do."""
+    """The limits of retention: `least` to `most` of the newest are kept, in between those younger than `time`."""
 
     most: int
     least: int
@@ -27,7 +29,7 @@ class Retention:
         return self.time // MILLI
 
     def check(self, where: str) -> None:
-        """Raises `InvalidArgument` where the numbers contradict each other, or nothing would stay."""
+        """Raises `InvalidArgument` where the numbers contradict each other, or nothing would be kept."""
         if self.least < 1:
             raise InvalidArgument(f"{where}: at least one must be retained, not {self.least}")
         if self.most < self.least:
@@ -40,47 +42,49 @@ class Retention:
 class ExpireOptions:
     """The options ``snapshot.*``, ``changelog.*`` and ``consumer.changelog-only``, parsed.
 
-    `limit`: how many snapshots, and how many changelogs, one expiry removes at most.
+    `limit`: the most snapshots, and the most changelogs, that one expiry removes.
     """
 
     snapshots: Retention
     changelogs: Retention
-    limit: int
-    clean_empty_directories: bool
-    consumers_keep_changelogs_only: bool
-    asynchronous: bool
-    write_only: bool
+    limit: int = option(history.SNAPSHOT_EXPIRE_LIMIT)
+    clean_empty_directories: bool = option(history.SNAPSHOT_CLEAN_EMPTY_DIRECTORIES)
+    consumers_keep_changelogs_only: bool = option(history.CONSUMER_CHANGELOG_ONLY)
+    mode: str = option(history.SNAPSHOT_EXPIRE_EXECUTION_MODE)
+    write_only: bool = option(compaction.WRITE_ONLY)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether commits do not wait for expiry."""
+        return self.mode == ASYNCHRONOUS
 
     @property
     def decoupled(self) -> bool:
-        """Whether changelogs stay longer than their snapshots."""
+        """Whether changelogs are kept longer than their snapshots."""
         mine, theirs = self.changelogs, self.snapshots
         return mine.most > theirs.most or mine.least > theirs.least or mine.time > theirs.time
 
 
 def parse_expire_options(options: Mapping[str, str], *, where: str) -> ExpireOptions:
-    """Parse the options of one schema, with Paimon's defaults; changelogs have those of snapshots.
+    """Parses the options of one schema, with Paimon's defaults; those of changelogs are the snapshots'.
 
     Raises:
         InvalidArgument: a value that does not parse. Unsupported: an unknown word.
     """
-    raw = resolved(options)
-    snapshots = _retention(raw, "snapshot", Retention(UNLIMITED, 10, timedelta(hours=1)), where)
-    return ExpireOptions(
-        snapshots=snapshots,
-        changelogs=_retention(raw, "changelog", snapshots, where),
-        limit=integer(raw, "snapshot.expire.limit", 50, where),
-        clean_empty_directories=flag(raw, "snapshot.clean-empty-directories", False, where),
-        consumers_keep_changelogs_only=flag(raw, "consumer.changelog-only", False, where),
-        asynchronous=choice(raw, "snapshot.expire.execution-mode", "sync", ("sync", "async"), where) == "async",
-        write_only=flag(raw, "write-only", False, where),
+    given = Options(options, where)
+    snapshots = Retention(
+        given.get(history.SNAPSHOT_NUM_RETAINED_MAX),
+        given.get(history.SNAPSHOT_NUM_RETAINED_MIN),
+        given.get(history.SNAPSHOT_TIME_RETAINED),
     )
-
-
-def _retention(raw: Mapping[str, str], what: str, default: Retention, where: str) -> Retention:
-    time = duration(raw, f"{what}.time-retained", default.time, where)
-    return Retention(
-        most=integer(raw, f"{what}.num-retained.max", default.most, where),
-        least=integer(raw, f"{what}.num-retained.min", default.least, where),
-        time=default.time if time is None else time,
+    most, least, time = (
+        given.get(history.CHANGELOG_NUM_RETAINED_MAX),
+        given.get(history.CHANGELOG_NUM_RETAINED_MIN),
+        given.get(history.CHANGELOG_TIME_RETAINED),
     )
+    changelogs = Retention(
+        snapshots.most if most is None else most,
+        snapshots.least if least is None else least,
+        snapshots.time if time is None else time,
+    )
+    return ExpireOptions(snapshots, changelogs, **values(ExpireOptions, given))

@@ -1,61 +1,210 @@
-"""The kinds of option values, and whether a text is one of a kind as Paimon reads it: blanks around it count."""
+"""The kinds of option values: the texts that Paimon accepts, and the Python values they mean.
+
+Units and their spellings are Paimon's; words are case-insensitive. A value being set must be valid as it stands; blanks
+around a stored value are stripped first.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
-from morrow.engine.errors import InvalidArgument
-from morrow.engine.options.parsing import duration, key_values, memory, whole
+T_co = TypeVar("T_co", covariant=True)
+W = TypeVar("W", bound=StrEnum)
 
-JAVA_REAL = re.compile(r"\s*[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)\s*")
+MOST_LONG = 2**63 - 1
+MEMORY_TEXT = re.compile(r"([0-9]+)\s*([a-z]*)")
+MEMORY_UNITS: Mapping[str, int] = {
+    **dict.fromkeys(("", "b", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
+}
+DURATION_TEXT = re.compile(r"([0-9]+)\s*([a-zµ]*)")
+DURATION_UNITS: Mapping[str, int] = {
+    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1),
+    **dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000),
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 1_000_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000_000_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60 * 1_000_000_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600 * 1_000_000_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
+}
+"""Unit -> nanoseconds. Without a unit a number is milliseconds."""
+NANOS_PER_MICRO = 1_000
+REAL_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+QUOTES = ("'", '"')
+"""Paimon allows parts of pairs to be quoted; no option that has pairs needs it."""
+MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
+MERGE_ENGINE_PLUGINS = "morrow.merge_engines"
+"""The entry points by which other packages add merge engines."""
+AGGREGATE_FUNCTION_PLUGINS = "morrow.aggregate_functions"
+"""The entry points by which other packages add aggregate functions."""
+
+
+class BadValue(Exception):
+    """A text that is not a value of a kind; its message says what it must be. It never leaves this package."""
+
+
+class UnknownWord(BadValue):
+    """A word that an option does not know; the message lists those it does."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What values an option takes: `expected` says it, `accepts` decides it."""
+class Kind(Generic[T_co]):
+    """The values that an option takes: `name` and `expected` describe them, `parse` raises `BadValue` for others.
 
+    `strict`: blanks around a value are refused when it is set, as in Paimon. `is_open`: other software may know more
+    values than Morrow does.
+    """
+
+    name: str
     expected: str
-    accepts: Callable[[str], bool]
+    parse: Callable[[str], T_co]
+    strict: bool = True
+    is_open: bool = False
+
+    def accepts(self, text: str) -> bool:
+        """Returns whether this value may be set."""
+        try:
+            self.parse(text)
+        except BadValue:
+            return self.is_open
+        return not self.strict or text == text.strip()
 
 
-def _of_bits(bits: int) -> Callable[[str], bool]:
+def _kind(name: str, expected: str, parse: Callable[[str], T_co | None], strict: bool = True) -> Kind[T_co]:
+    def parsed(text: str) -> T_co:
+        found = parse(text)
+        if found is None:
+            raise BadValue(f"it must be {expected}")
+        return found
+
+    return Kind(name, expected, parsed, strict)
+
+
+def whole(text: str) -> int | None:
+    """Parses decimal digits with an optional sign; returns None for any other text."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Returns names separated by commas, without blanks around them; empty ones are left out."""
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def _of_bits(bits: int) -> Callable[[str], int | None]:
     most = 1 << (bits - 1)
 
-    def accepts(value: str) -> bool:
-        found = whole(value)
-        return found is not None and -most <= found < most
+    def parse(text: str) -> int | None:
+        found = whole(text.strip())
+        return found if found is not None and -most <= found < most else None
 
-    return accepts
-
-
-def _parses(parse: Callable[[Mapping[str, str]], object]) -> Callable[[str], bool]:
-    def accepts(value: str) -> bool:
-        try:
-            parse({"": value})
-        except InvalidArgument:
-            return False
-        return True
-
-    return accepts
+    return parse
 
 
-KINDS: Mapping[str, Kind] = {
-    "bool": Kind("true or false", lambda value: value.lower() in ("true", "false")),
-    "int": Kind("a whole number of 32 bits", _of_bits(32)),
-    "long": Kind("a whole number of 64 bits", _of_bits(64)),
-    "real": Kind("a number", lambda value: JAVA_REAL.fullmatch(value) is not None),
-    "text": Kind("text", lambda _: True),
-    "memory": Kind("a size such as 128 mb (units b, kb, mb, gb, tb)", _parses(lambda raw: memory(raw, "", None, ""))),
-    "duration": Kind(
-        "a time span such as 10 s (units ns, µs, ms, s, min, h, d)", _parses(lambda raw: duration(raw, "", None, ""))
-    ),
-    "pairs": Kind("pairs such as 0:avro,1:parquet", _parses(lambda raw: key_values(raw, "", ""))),
-}
+def _bool(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.strip().lower())
 
 
-def words(choices: str) -> Kind:
-    """One of the words between bars, in any case."""
-    allowed = choices.split("|")
-    return Kind(f"one of {', '.join(allowed)}", lambda value: value.lower() in allowed)
+def _real(text: str) -> float | None:
+    text = text.strip()
+    return float(text.rstrip("fFdD")) if REAL_TEXT.fullmatch(text) else None
+
+
+def _memory(text: str) -> int | None:
+    match = MEMORY_TEXT.fullmatch(text.strip().lower())
+    size = int(match[1]) * MEMORY_UNITS[match[2]] if match and match[2] in MEMORY_UNITS else None
+    return None if size is None or size > MOST_LONG else size
+
+
+def _duration(text: str) -> timedelta | None:
+    match = DURATION_TEXT.fullmatch(text.strip().lower())
+    if match is None or match[2] not in DURATION_UNITS or int(match[1]) > MOST_LONG:
+        return None
+    try:
+        return timedelta(microseconds=int(match[1]) * DURATION_UNITS[match[2]] // NANOS_PER_MICRO)
+    except OverflowError:
+        return timedelta.max
+
+
+def _pairs(text: str) -> Mapping[str, str] | None:
+    """Parses pairs separated by commas; returns None also for a duplicate key."""
+    pairs: dict[str, str] = {}
+    for part in names(text):
+        name, colon, value = (piece.strip() for piece in part.partition(":"))
+        if not (name and colon and value) or name in pairs or any(mark in part for mark in QUOTES):
+            return None
+        pairs[name] = value
+    return pairs
+
+
+def _levels(text: str) -> Mapping[int, str]:
+    levels: dict[int, str] = {}
+    for level, value in PAIRS.parse(text).items():
+        if not (level.isascii() and level.isdigit()):
+            raise BadValue(f"it names the level {level!r}; write 0:avro,1:parquet")
+        levels[int(level)] = value.lower()
+    return levels
+
+
+BOOL: Kind[bool] = _kind("bool", "true or false", _bool)
+INT: Kind[int] = _kind("int", "a whole number of 32 bits", _of_bits(32))
+LONG: Kind[int] = _kind("long", "a whole number of 64 bits", _of_bits(64))
+REAL: Kind[float] = _kind("number", "a number", _real, strict=False)
+TEXT: Kind[str] = Kind("text", "text", lambda text: text, strict=False)
+WORD: Kind[str] = Kind("word", "a word", lambda text: text.strip().lower(), strict=False)
+"""A word of an open set: formats and codecs."""
+NAMES: Kind[tuple[str, ...]] = Kind("names", "names between commas", names, strict=False)
+MEMORY: Kind[int] = _kind("size", "a size such as 128 mb (units b, kb, mb, gb, tb)", _memory, strict=False)
+DURATION: Kind[timedelta] = _kind(
+    "time span", "a time span such as 10 s (units ns, µs, ms, s, min, h, d)", _duration, strict=False
+)
+PAIRS: Kind[Mapping[str, str]] = _kind("pairs", "pairs such as 0:avro,1:parquet", _pairs, strict=False)
+LEVELS: Kind[Mapping[int, str]] = Kind("words by level", PAIRS.expected, _levels, strict=False)
+NO_LEVELS: Mapping[int, str] = MappingProxyType({})
+
+
+def words(*choices: str) -> Kind[str]:
+    """Returns the kind of an option that is one of these words."""
+
+    def parse(text: str) -> str:
+        return _known(text, choices)
+
+    return Kind(" \\| ".join(choices), f"one of {', '.join(choices)}", parse)
+
+
+def word_of(choices: type[W], *, is_open: bool = False) -> Kind[W]:
+    """Returns the kind of an option whose words are an enumeration."""
+
+    def parse(text: str) -> W:
+        return choices(_known(text, tuple(choices)))
+
+    return Kind(" \\| ".join(choices), f"one of {', '.join(choices)}", parse, is_open=is_open)
+
+
+def _known(text: str, choices: Sequence[str]) -> str:
+    word = text.strip().lower()
+    if word not in choices:
+        raise UnknownWord(", ".join(choices))
+    return word
+
+
+def _merge_engine(text: str) -> str:
+    """Parses a built-in engine, or one that an installed package registers."""
+    word = text.strip().lower()
+    registered = () if word in MERGE_ENGINES else tuple(entry_points(group=MERGE_ENGINE_PLUGINS).names)
+    return _known(word, (*MERGE_ENGINES, *registered))
+
+
+MERGE_ENGINE_NAME: Kind[str] = Kind(
+    " \\| ".join(MERGE_ENGINES), f"one of {', '.join(MERGE_ENGINES)}", _merge_engine, is_open=True
+)
+AnyKind = Kind[Any]

@@ -1,166 +1,133 @@
-"""What the options of a table say about reading it.
+"""The options for reading a table.
 
 Options that change what a read returns are parsed here, or refused here by name when Morrow does not handle them.
-Options that only steer writing, streaming or a particular engine are kept as text in `raw` and change nothing.
+Options that only affect writing, streaming or a particular engine are kept as text in `raw` and change nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from typing import Any
 
-from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.parsing import choice, flag, integer, names
-
-DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
-MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
-MERGE_ENGINE_PLUGINS = "morrow.merge_engines"
-"""The entry points by which other packages add merge engines."""
-BUCKET_FUNCTIONS = ("default", "mod", "hive")
-TRAVEL_KEYS = (
-    "scan.snapshot-id",
-    "scan.tag-name",
-    "scan.timestamp",
-    "scan.timestamp-millis",
-    "scan.watermark",
-    "scan.version",
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMAT, FILE_INDEX_READ_ENABLED
+from morrow.engine.options.declared.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS_ENABLED,
+    FORCE_LOOKUP,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+    SEQUENCE_FIELD_SORT_ORDER,
 )
-IGNORE_DELETE_KEYS = (
-    "ignore-delete",
-    "first-row.ignore-delete",
-    "deduplicate.ignore-delete",
-    "partial-update.ignore-delete",
+from morrow.engine.options.declared.scans import (
+    SCAN_FALLBACK_BRANCH,
+    SCAN_PRIMARY_BRANCH,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
 )
-"""The first of them that is set counts."""
-
-REFUSED_UNLESS: Mapping[str, tuple[str, ...]] = {
-    "type": ("table",),
-    "deletion-vectors.merge-on-read": ("false",),
-    "postpone.merge-on-read": ("false",),
-    "sequence.snapshot-ordering": ("false",),
-    "pk-clustering-override": ("false",),
-    "chain-table.enabled": ("false",),
-    "query-auth.enabled": ("false",),
-    "primary-key.nullable": ("false",),
-    "scan.mode": ("default", "latest-full", "full", "latest", "from-snapshot", "from-snapshot-full", "from-timestamp"),
-    "batch-scan-mode": ("none",),
-}
-"""Options with a meaning for reads that Morrow handles only at these values (their defaults)."""
-
-REFUSED = (
-    "scan.primary-branch",
-    "scan.bucket",
-    "scan.file-creation-time-millis",
-    "scan.creation-time-millis",
-    "incremental-between",
-    "incremental-between-timestamp",
-    "incremental-to-auto-tag",
-    "vector-field",
-    "vector.file.format",
-    "blob-descriptor-field",
-    "blob-view-field",
+from morrow.engine.options.declared.table import (
+    BUCKET,
+    BUCKET_FUNCTION_TYPE,
+    BUCKET_KEY,
+    DATA_EVOLUTION_ENABLED,
+    DATA_FILE_EXTERNAL_PATHS,
+    DATA_FILE_PATH_DIRECTORY,
+    INDEX_FILE_IN_DATA_FILE_DIR,
+    PARTITION_DEFAULT_NAME,
+    PARTITION_LEGACY_NAME,
+    ROW_TRACKING_ENABLED,
 )
-"""Options whose mere presence changes what a read returns."""
+from morrow.engine.options.declaring import AnyOption, Stage
+from morrow.engine.options.given import Options
+from morrow.engine.options.misspelt import refuse_slips
+from morrow.engine.options.registry import refuse
+from morrow.engine.options.views import option, values
+from morrow.engine.options.words import ChangelogProducer
 
-REFUSED_SUFFIXES = (".map.storage-layout", ".map-storage-layout")
+TRAVEL: tuple[AnyOption, ...] = (
+    *(SCAN_SNAPSHOT_ID, SCAN_TAG_NAME, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, SCAN_WATERMARK, SCAN_VERSION),
+)
+"""Options that select the snapshot to read."""
+TRAVEL_KEYS = tuple(each.key for each in TRAVEL)
+DESCENDING = "descending"
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The options of a table that reads depend on, parsed; `raw` holds all of them as text."""
+    """The options of a table that reads depend on, parsed; `given` holds all of them as text."""
 
-    raw: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    merge_engine: str = "deduplicate"
-    bucket: int = -1
-    bucket_key: tuple[str, ...] = ()
-    bucket_function: str = "default"
-    file_format: str = "parquet"
-    deletion_vectors: bool = False
-    looks_up: bool = False
-    ignore_delete: bool = False
-    sequence_fields: tuple[str, ...] = ()
-    sequence_descending: bool = False
-    partition_default_name: str = DEFAULT_PARTITION_NAME
-    legacy_partition_name: bool = True
-    data_directory: str | None = None
-    external_roots: tuple[str, ...] = ()
-    index_in_data_dir: bool = False
-    file_index_enabled: bool = True
-    row_tracking: bool = False
-    data_evolution: bool = False
-    fallback_branch: str | None = None
+    given: Options = field(default_factory=Options, hash=False, repr=False)
+    merge_engine: str = option(MERGE_ENGINE)
+    bucket: int = option(BUCKET)
+    bucket_key: tuple[str, ...] = option(BUCKET_KEY)
+    bucket_function: str = option(BUCKET_FUNCTION_TYPE)
+    file_format: str = option(FILE_FORMAT)
+    thin_mode: bool = option(DATA_FILE_THIN_MODE)
+    deletion_vectors: bool = option(DELETION_VECTORS_ENABLED)
+    changelog_producer: ChangelogProducer = option(CHANGELOG_PRODUCER)
+    force_lookup: bool = option(FORCE_LOOKUP)
+    ignore_delete: bool = option(IGNORE_DELETE)
+    sequence_fields: tuple[str, ...] = option(SEQUENCE_FIELD)
+    sequence_order: str = option(SEQUENCE_FIELD_SORT_ORDER)
+    partition_default_name: str = option(PARTITION_DEFAULT_NAME)
+    legacy_partition_name: bool = option(PARTITION_LEGACY_NAME)
+    data_directory: str | None = option(DATA_FILE_PATH_DIRECTORY)
+    external_roots: tuple[str, ...] = option(DATA_FILE_EXTERNAL_PATHS)
+    index_in_data_dir: bool = option(INDEX_FILE_IN_DATA_FILE_DIR)
+    file_index_enabled: bool = option(FILE_INDEX_READ_ENABLED)
+    row_tracking: bool = option(ROW_TRACKING_ENABLED)
+    data_evolution: bool = option(DATA_EVOLUTION_ENABLED)
+    fallback_branch: str | None = option(SCAN_FALLBACK_BRANCH)
+    primary_branch: str | None = option(SCAN_PRIMARY_BRANCH)
     travel: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
-    def skips_level_zero(self) -> bool:
-        """Whether batch reads see only what compaction has lifted above level 0."""
-        return self.deletion_vectors or self.merge_engine == "first-row"
+    def raw(self) -> Mapping[str, str]:
+        """All options as text, including those for other software."""
+        return self.given.raw
+
+    @property
+    def other_branch(self) -> str | None:
+        """The branch that is read beside main; a blank name means none, as in Java."""
+        return next((name for name in (self.fallback_branch, self.primary_branch) if name and name.strip()), None)
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether compactions look up a key's rows in higher levels."""
+        return self.deletion_vectors or self.force_lookup or self.changelog_producer is ChangelogProducer.LOOKUP
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Whether the least of the sequence fields is the newest."""
+        return self.sequence_order == DESCENDING
 
 
 def parse_options(raw: Mapping[str, str], *, where: str) -> TableOptions:
-    """Parse and check the options of one schema; `where` (table folder) goes into errors.
+    """Parses and checks the options of one schema; `where` (table folder) goes into errors.
 
     Raises:
         Unsupported: an option at a value that changes what reads return and that Morrow does not handle.
-        InvalidArgument: a value that does not parse.
+        InvalidArgument: a value that does not parse, or a key that is a slip away from one that decides about rows.
     """
-    _refuse(raw, where)
-    return TableOptions(
-        raw=dict(raw),
-        merge_engine=_merge_engine(raw, where),
-        bucket=integer(raw, "bucket", -1, where),
-        bucket_key=names(raw.get("bucket-key")),
-        bucket_function=choice(raw, "bucket-function.type", "default", BUCKET_FUNCTIONS, where),
-        file_format=raw.get("file.format", "parquet").lower(),
-        deletion_vectors=flag(raw, "deletion-vectors.enabled", False, where),
-        looks_up=_looks_up(raw, where),
-        ignore_delete=next((flag(raw, key, False, where) for key in IGNORE_DELETE_KEYS if key in raw), False),
-        sequence_fields=names(raw.get("sequence.field")),
-        sequence_descending=choice(raw, "sequence.field.sort-order", "ascending", ("ascending", "descending"), where)
-        == "descending",
-        partition_default_name=raw.get("partition.default-name", DEFAULT_PARTITION_NAME),
-        legacy_partition_name=flag(raw, "partition.legacy-name", True, where),
-        data_directory=_folder(raw.get("data-file.path-directory"), where),
-        external_roots=names(raw.get("data-file.external-paths")),
-        index_in_data_dir=flag(raw, "index-file-in-data-file-dir", False, where),
-        file_index_enabled=flag(raw, "file-index.read.enabled", True, where),
-        row_tracking=flag(raw, "row-tracking.enabled", False, where),
-        data_evolution=flag(raw, "data-evolution.enabled", False, where),
-        fallback_branch=raw.get("scan.fallback-branch"),
-        travel={key: raw[key] for key in TRAVEL_KEYS if key in raw},
-    )
+    refuse(raw, where, Stage.READING)
+    refuse_slips(raw, where)
+    options = Options(dict(raw), where)
+    parsed: dict[str, Any] = values(TableOptions, options)
+    parsed["data_directory"] = _folder(parsed["data_directory"], options)
+    travel = {each.key: text for each in TRAVEL if (text := options.text(each)) is not None}
+    return TableOptions(given=options, travel=travel, **parsed)
 
 
-def _refuse(raw: Mapping[str, str], where: str) -> None:
-    for key, allowed in REFUSED_UNLESS.items():
-        value = raw.get(key)
-        if value is not None and value.strip().lower() not in allowed:
-            raise Unsupported(
-                f"the option {key!r} = {value!r}", where=where, hint="it changes which rows a read returns"
-            )
-    for key in raw:
-        if key in REFUSED or key.endswith(REFUSED_SUFFIXES):
-            raise Unsupported(f"the option {key!r}", where=where, hint="it changes which rows a read returns")
-
-
-def _looks_up(raw: Mapping[str, str], where: str) -> bool:
-    """Whether compactions look up the rows that a key has in higher levels."""
-    vectors = flag(raw, "deletion-vectors.enabled", False, where) or flag(raw, "force-lookup", False, where)
-    return vectors or raw.get("changelog-producer", "none").strip().lower() == "lookup"
-
-
-def _merge_engine(raw: Mapping[str, str], where: str) -> str:
-    """A built-in engine, or one that an installed package registers."""
-    name = raw.get("merge-engine", "").strip().lower()
-    registered = () if not name or name in MERGE_ENGINES else tuple(entry_points(group=MERGE_ENGINE_PLUGINS).names)
-    return choice(raw, "merge-engine", "deduplicate", (*MERGE_ENGINES, *registered), where)
-
-
-def _folder(value: str | None, where: str) -> str | None:
-    if value is None:
-        return None
-    folder = value.strip("/")
+def _folder(value: str | None, options: Options) -> str | None:
+    folder = (value or "").strip("/")
     if ".." in folder.split("/"):
-        raise InvalidArgument(f"{where}: the option 'data-file.path-directory' = {value!r} leads outside of the table")
+        raise InvalidArgument(
+            f"{options.where}: the option {DATA_FILE_PATH_DIRECTORY} = {value!r} leads outside of the table"
+        )
     return folder or None

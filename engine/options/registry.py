@@ -1,110 +1,193 @@
-"""All table options of Paimon 1.4.2: the kind of their values, which never change, and what Morrow makes of them.
+"""All options by key, and their checks: values being set, values that are refused, misspelt keys.
 
-An option that would change what a write does is either honoured or refused by name, never ignored. Options that Paimon
-does not know are kept as they are, by Paimon and by Morrow; what looks like a slip of the pen is refused when set.
+An option that would change a read or a write is honoured or refused by name, never ignored. Options unknown to Paimon
+are kept as they are, by Paimon and by Morrow; a key that looks misspelt is refused when it is set.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import entry_points
+from types import ModuleType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.kinds import KINDS, Kind, words
-from morrow.engine.options.known import (
-    FORMER_KEYS,
-    LOOK_ALIKE,
-    NEWER_KEYS,
-    NOT_IN_A_WRITE,
-    PROPOSED_KEYS,
-    REFUSED_BECAUSE,
-    TABLE,
-    Treatment,
+from morrow.engine.format.slips import slip_of
+from morrow.engine.options.declared import (
+    catalogs,
+    columns,
+    commits,
+    compaction,
+    features,
+    files,
+    flink,
+    formats,
+    history,
+    iceberg,
+    merging,
+    scans,
+    spark,
+    table,
 )
-from morrow.engine.options.parsing import refused_value
+from morrow.engine.options.declaring import FIELDS, AnyOption, ColumnOption, Declared, Stage
+from morrow.engine.options.given import Options, refused_value
+from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.options.tagging import TAG_KEYS, parse_tag_options
 
+THEMES: tuple[ModuleType, ...] = (
+    *(table, files, formats, merging, compaction, commits, history, scans),
+    *(features, iceberg, catalogs, flink, spark),
+)
+"""The modules that declare options, in the order of the documentation."""
 
-@dataclass(frozen=True)
-class Option:
-    """One option: `immutable` once the table has snapshots."""
 
-    key: str
-    kind: Kind
-    treatment: Treatment
-    immutable: bool = False
+def declared_in(theme: ModuleType) -> tuple[AnyOption, ...]:
+    """Returns the options that a module declares, in its order."""
+    return tuple(value for value in vars(theme).values() if isinstance(value, Declared))
 
+
+OPTIONS: Mapping[str, AnyOption] = {option.key: option for theme in THEMES for option in declared_in(theme)}
+COLUMN_OPTIONS: Mapping[str, ColumnOption[object]] = {
+    option.suffix: option for option in vars(columns).values() if isinstance(option, ColumnOption)
+}
+IMMUTABLE = frozenset(key for key, option in OPTIONS.items() if option.immutable)
 
 FREE_PREFIXES = (
-    *("fields.", "file-index.", "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "metadata.iceberg."),
-    *("commit.callback.", "tag.callback."),
+    *("file-index.", "parquet.", "orc.", "avro.", "metadata.iceberg.", "commit.callback.", "tag.callback."),
+    *("blob-descriptor.", "btree-index.", "bitmap-index.", "multivalue-index.", "sorted-index.", "lumina."),
 )
-"""Families of options whose members are not listed here."""
+"""Families of options that are not all listed here."""
+
+ANY = "#"
+"""A placeholder for any name in the keys of callbacks."""
 
 CLOSE = 0.8
-"""How alike two keys are that one slip of the pen makes of each other."""
+"""The similarity above which one key may be a misspelling of the other."""
+SEPARATORS = re.compile(r"[._]")
 
 
-def _options() -> dict[str, Option]:
-    found: dict[str, Option] = {}
-    for treatment, table in TABLE.items():
-        for word in table.split():
-            key, _, kind = word.rpartition(":")
-            name = kind.rstrip("!")
-            found[key] = Option(key, KINDS[name] if name in KINDS else words(name), treatment, kind.endswith("!"))
+def _by_any_key() -> dict[str, tuple[AnyOption, ...]]:
+    found: dict[str, tuple[AnyOption, ...]] = {}
+    for option in OPTIONS.values():
+        for key in option.keys:
+            found[key] = (*found.get(key, ()), option)
     return found
 
 
-OPTIONS: Mapping[str, Option] = _options()
-IMMUTABLE = frozenset(key for key, option in OPTIONS.items() if option.immutable)
+BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _by_any_key()
+"""Key or former key -> the options it sets; ``lineSep`` sets those of several formats."""
+
+
+@lru_cache(maxsize=1 << 12)
+def options_of(key: str) -> tuple[AnyOption, ...]:
+    """Returns the options that a key sets: none for a key that Paimon does not know."""
+    found = BY_ANY_KEY.get(key, ())
+    if not found and (column := _column_option(key)) is not None:
+        names, suffix = column
+        return (COLUMN_OPTIONS[suffix].of(names),) if suffix in COLUMN_OPTIONS else ()
+    return found
+
+
+def present_key(key: str) -> str:
+    """Returns the present key of a former one; other keys are returned as they are."""
+    found = BY_ANY_KEY.get(key, ())
+    return found[0].key if len(found) == 1 else key
 
 
 def resolved(raw: Mapping[str, str]) -> dict[str, str]:
-    """The options with former names replaced; an option that is set counts, then its first former name."""
+    """Returns the options with present keys added beside former ones, unless one of higher precedence is set."""
     options = dict(raw)
-    for former, key in FORMER_KEYS.items():
-        if former in raw:
-            options.setdefault(key, raw[former])
+    for key in raw:
+        for option in BY_ANY_KEY.get(key, ()):
+            if option.key not in options:
+                text = Options(raw).text(option)
+                assert text is not None  # one of its keys is set
+                options[option.key] = text
     return options
 
 
 def check_set(raw: Mapping[str, str], keys: Iterable[str], where: str) -> None:
-    """Check options that somebody sets now, in a new table or by a change.
+    """Checks options being set now, in a new table or by a change.
 
     Raises:
         InvalidArgument: a value of the wrong kind, a key that looks like a slip of the pen, or settings of tags that
             contradict each other.
-        Unsupported: an option that Morrow's writers would not honour.
+        Unsupported: a value that Morrow does not honour.
     """
     keys = tuple(keys)
     for key in keys:
-        option = OPTIONS.get(FORMER_KEYS.get(key, key))
-        if option is not None and not option.kind.accepts(raw[key]):
-            raise refused_value(raw, key, where, f"it must be {option.kind.expected}")
-        if option is None:
-            _refuse_slip(key, where)
-    refuse_unhonoured({key: raw[key] for key in keys}, where)
+        found = options_of(key)
+        for option in found:
+            if not _is_common_word(key, option) and not option.kind.accepts(raw[key]):
+                raise refused_value(raw, key, where, f"it must be {option.kind.expected}")
+        if not found:
+            _refuse_slip(key, raw, where)
+    refuse({key: raw[key] for key in keys}, where)
     if any(key.startswith(TAG_KEYS) for key in keys):
         parse_tag_options(raw, where=where)
 
 
-def refuse_unhonoured(raw: Mapping[str, str], where: str) -> None:
-    """Raises `Unsupported` for options that would change what a write does and that Morrow does not honour."""
-    for key, value in resolved(raw).items():
-        harmless, reason = REFUSED_BECAUSE.get(key, (None, ""))
-        if harmless is not None and value.strip() and value.strip().lower() not in harmless:
-            raise Unsupported(f"the option {key!r} = {value!r}", where=where, hint=reason)
-        if key in NEWER_KEYS and value.strip().lower() not in ("", "false"):
-            raise Unsupported(f"the option {key!r} = {value!r} of a newer Paimon", where=where, hint=NOT_IN_A_WRITE)
+def refuse(raw: Mapping[str, str], where: str, stage: Stage | None = None) -> None:
+    """Raises `Unsupported` for options whose value Morrow does not honour: at a stage, or (None) when they are set."""
+    for key, value in raw.items():
+        for option in options_of(key):
+            if option.refusal is not None and _is_refused(option, value, stage) and not _is_common_word(key, option):
+                what = f"the option {key!r} = {value!r}"
+                raise Unsupported(what, where=where, hint=option.refusal.reason)
 
 
-def _refuse_slip(key: str, where: str) -> None:
-    if key.startswith(FREE_PREFIXES) or key in NEWER_KEYS | LOOK_ALIKE | PROPOSED_KEYS:
-        return
-    # Options are written with dots and dashes; what differs in nothing else is a slip as well.
-    plain = {re.sub(r"[._]", "-", known.lower()): known for known in OPTIONS}
-    near = difflib.get_close_matches(re.sub(r"[._]", "-", key.lower()), plain, n=1, cutoff=CLOSE)
-    if near:
-        raise InvalidArgument(f"{where}: there is no option {key!r}; did you mean {plain[near[0]]!r}?")
+def _is_common_word(key: str, option: AnyOption) -> bool:
+    """Returns whether a former key is a word such as ``mode``, which tables of other formats may use for themselves."""
+    return key != option.key and key.isalpha()
+
+
+def _is_refused(option: AnyOption, value: str, stage: Stage | None) -> bool:
+    refusal = option.refusal
+    if refusal is None or (stage is not None and stage not in refusal.stages):
+        return False
+    word = value.strip().lower()
+    says_nothing = not word and stage is not Stage.READING and option.kind.accepts(word)
+    return word not in refusal.unless and not says_nothing
+
+
+def _column_option(key: str) -> tuple[str, str] | None:
+    """Returns the columns and the suffix of an option of columns, None for another key."""
+    if not key.startswith(FIELDS):
+        return None
+    names, dot, suffix = key.removeprefix(FIELDS).partition(".")
+    return (names, suffix) if dot and names else None
+
+
+def _refuse_slip(key: str, raw: Mapping[str, str], where: str) -> None:
+    meant = _nearest(key)
+    if meant is not None:
+        raise InvalidArgument(f"{where}: there is no option {key!r}; did you mean {meant!r}?")
+    column = _column_option(key)
+    if column is not None and not _is_of_other_package(column[0], raw):
+        known = ", ".join(COLUMN_OPTIONS)
+        raise InvalidArgument(f"{where}: there is no option {key!r}; the options of a column are {known}")
+
+
+def _is_of_other_package(column: str, raw: Mapping[str, str]) -> bool:
+    """Returns whether the aggregate function of a column is from another package, which may have options of its own."""
+    function = Options(raw).get(columns.AGGREGATE_FUNCTION.of(column))
+    return function is not None and bool(entry_points(group=AGGREGATE_FUNCTION_PLUGINS, name=function))
+
+
+def _nearest(key: str) -> str | None:
+    if (column := _column_option(key)) is not None:
+        near = next(iter(_close(column[1], COLUMN_OPTIONS)), None)
+        return None if near is None else f"{FIELDS}{column[0]}.{near}"
+    if key.startswith(FREE_PREFIXES):
+        family = key.partition(".")[0]
+        return slip_of(key, [known for known in OPTIONS if known.startswith(f"{family}.") and ANY not in known])
+    return next(_close(key, OPTIONS), None)
+
+
+def _close(name: str, known: Iterable[str]) -> Iterator[str]:
+    """Yields the known names that are similar: dots, dashes and case make no difference."""
+    plain = {SEPARATORS.sub("-", other.lower()): other for other in known}
+    for near in difflib.get_close_matches(SEPARATORS.sub("-", name.lower()), plain, n=1, cutoff=CLOSE):
+        yield plain[near]

@@ -1,8 +1,8 @@
-"""What the options of a table say about its tags: which are made without being asked for, and how long they stay.
+"""The options for tags: automatic creation and retention.
 
-The proposal that brought tags had ``tag.create-time`` and ``tag.create-interval``; Paimon was released with other
-names. Morrow reads the two as the released options that say the same: a tag is due each so many days, once the time of
-day has come. So the time of day is the delay after midnight, the interval the period, and process time the clock:
+The proposal that introduced tags had ``tag.create-time`` and ``tag.create-interval``; Paimon was released with other
+names. Morrow translates the two to the equivalent released options: a tag is due every so many days, at the time of
+day. So the time of day is the delay after midnight, the interval the period, and process time the clock:
 
     tag.create-time = '02:30'      tag.automatic-creation = process-time    tag.creation-delay = 150 min
     tag.create-interval = '1 d'    tag.creation-period = daily
@@ -15,48 +15,24 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.options.parsing import choice, duration, flag, integer, refused_value
+from morrow.engine.options.declared import history
+from morrow.engine.options.declaring import Declared
+from morrow.engine.options.given import Options
+from morrow.engine.options.kinds import DURATION, BadValue
+from morrow.engine.options.words import Period, PeriodFormatter, TagCreation
 from morrow.engine.options.zones import zone
 
 TAG_KEYS = ("tag.", "sink.process-time-zone", "sink.watermark-time-zone", "snapshot.watermark-idle-timeout")
-"""How the options begin that `parse_tag_options` reads."""
-CREATE_TIME = "tag.create-time"
-CREATE_INTERVAL = "tag.create-interval"
+"""Prefixes of the options that `parse_tag_options` reads."""
 TIME_OF_DAY = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
 DAY = dt.timedelta(days=1)
 SHORTEST_PERIOD = dt.timedelta(milliseconds=1)
-"""Java counts periods in milliseconds."""
-
-
-class TagCreation(StrEnum):
-    """When tags are made without being asked for."""
-
-    NONE = "none"
-    PROCESS_TIME = "process-time"
-    WATERMARK = "watermark"
-    BATCH = "batch"
+"""The shortest period: Java counts periods in milliseconds."""
 
 
 BY_PERIOD = (TagCreation.PROCESS_TIME, TagCreation.WATERMARK)
-
-
-class Period(StrEnum):
-    """The periods that have names."""
-
-    DAILY = "daily"
-    HOURLY = "hourly"
-    TWO_HOURS = "two-hours"
-
-
-class PeriodFormatter(StrEnum):
-    """How the time of a period is written in the name of its tag."""
-
-    WITH_DASHES = "with_dashes"
-    WITHOUT_DASHES = "without_dashes"
-    WITHOUT_DASHES_AND_SPACES = "without_dashes_and_spaces"
 
 
 LENGTHS: Mapping[Period, dt.timedelta] = {
@@ -70,8 +46,8 @@ LENGTHS: Mapping[Period, dt.timedelta] = {
 class TagOptions:
     """The ``tag.*`` options of a table.
 
-    `period` is the named period, or None where `period_length` was given by itself. `process_zone` is None for the
-    zone of this machine. `time_retained` and `most` (``tag.num-retained-max``) are None where there is no limit.
+    `period` is the named period, or None where `period_length` was given. `process_zone` is None for the zone of this
+    machine. `time_retained` and `most` (``tag.num-retained-max``) are None where there is no limit.
     """
 
     creation: TagCreation
@@ -91,107 +67,111 @@ class TagOptions:
 
 
 def parse_tag_options(raw: Mapping[str, str], *, where: str) -> TagOptions:
-    """The options in `raw`; `where` names the table in messages.
+    """Parses the options in `raw`; `where` names the table in messages.
 
     Raises:
         InvalidArgument: a value that does not parse, or settings that contradict each other.
         Unsupported: a word that the option does not know.
     """
-    raw = _released(raw, where)
-    period, length = _period(raw, where)
-    creation = TagCreation(choice(raw, "tag.automatic-creation", "none", tuple(TagCreation), where))
-    delay = duration(raw, "tag.creation-delay", dt.timedelta(), where) or dt.timedelta()
+    options = Options(_released(Options(raw, where)), where)
+    period, length = _period(options)
+    creation, delay = options.get(history.TAG_AUTOMATIC_CREATION), options.get(history.TAG_CREATION_DELAY)
     if creation in BY_PERIOD and delay >= length:
         raise InvalidArgument(
-            f"{where}: 'tag.creation-delay' is {delay}, and a period lasts {length}; the delay must be shorter"
+            f"{where}: {history.TAG_CREATION_DELAY} is {delay}, and a period lasts {length}; the delay must be shorter"
         )
     return TagOptions(
         creation=creation,
         period=period,
         period_length=length,
-        formatter=PeriodFormatter(choice(raw, "tag.period-formatter", "with_dashes", tuple(PeriodFormatter), where)),
+        formatter=options.get(history.TAG_PERIOD_FORMATTER),
         delay=delay,
-        most=_most(raw, where),
-        time_retained=_time_retained(raw, where),
-        expires=flag(raw, "tag.time-expire-enabled", True, where),
-        completes=flag(raw, "tag.automatic-completion", False, where),
-        success_file=flag(raw, "tag.create-success-file", False, where),
-        batch_name=raw.get("tag.batch.customized-name"),
-        process_zone=_zone(raw, "sink.process-time-zone", where) if "sink.process-time-zone" in raw else None,
-        watermark_zone=_zone(raw, "sink.watermark-time-zone", where) if "sink.watermark-time-zone" in raw else dt.UTC,
-        watermark_idle=duration(raw, "snapshot.watermark-idle-timeout", None, where),
+        most=_most(options),
+        time_retained=_time_retained(options),
+        expires=options.get(history.TAG_TIME_EXPIRE_ENABLED),
+        completes=options.get(history.TAG_AUTOMATIC_COMPLETION),
+        success_file=options.get(history.TAG_CREATE_SUCCESS_FILE),
+        batch_name=options.get(history.TAG_BATCH_CUSTOMIZED_NAME),
+        process_zone=_zone(options, history.SINK_PROCESS_TIME_ZONE),
+        watermark_zone=_zone(options, history.SINK_WATERMARK_TIME_ZONE) or dt.UTC,
+        watermark_idle=options.get(history.SNAPSHOT_WATERMARK_IDLE_TIMEOUT),
     )
 
 
 def time_span(text: str) -> dt.timedelta:
-    """A span as options have it, such as ``1 d``. Raises `InvalidArgument`."""
-    span = duration({"time retained": text}, "time retained", None, "tags")
-    assert span is not None  # it was given
-    return span
+    """Parses a time span as in options, such as ``1 d``. Raises `InvalidArgument`."""
+    try:
+        return DURATION.parse(text)
+    except BadValue as error:
+        raise InvalidArgument(f"tags: the time retained is {text!r}; {error}") from None
 
 
-def _released(raw: Mapping[str, str], where: str) -> Mapping[str, str]:
-    """The options with the proposal's two replaced by those that say the same."""
-    proposed = [key for key in (CREATE_TIME, CREATE_INTERVAL) if key in raw]
+def _released(options: Options) -> Mapping[str, str]:
+    """Returns the options with the proposal's two replaced by their released equivalents."""
+    raw, where = options.raw, options.where
+    proposed = [each for each in (history.TAG_CREATE_TIME, history.TAG_CREATE_INTERVAL) if options.has(each)]
     if not proposed:
         return raw
-    for other in ("tag.creation-delay", "tag.creation-period", "tag.creation-period-duration"):
-        if other in raw:
-            raise InvalidArgument(f"{where}: {proposed[0]!r} and {other!r} say the same thing twice; keep one of them")
-    released = {**raw, "tag.creation-delay": _minutes(raw, where), **_interval(raw, where)}
-    if released.setdefault("tag.automatic-creation", "process-time").strip().lower() != TagCreation.PROCESS_TIME:
+    for other in (history.TAG_CREATION_DELAY, history.TAG_CREATION_PERIOD, history.TAG_CREATION_PERIOD_DURATION):
+        if options.has(other):
+            raise InvalidArgument(f"{where}: {proposed[0]} and {other} say the same thing twice; keep one of them")
+    creation = options.text(history.TAG_AUTOMATIC_CREATION)
+    if creation is not None and creation.strip().lower() != TagCreation.PROCESS_TIME:
         raise InvalidArgument(
-            f"{where}: {proposed[0]!r} makes tags by the clock, and 'tag.automatic-creation' is "
-            f"{raw['tag.automatic-creation']!r}; make it process-time, or remove {proposed[0]!r}"
+            f"{where}: {proposed[0]} makes tags by the clock, and {history.TAG_AUTOMATIC_CREATION} is "
+            f"{creation!r}; make it process-time, or remove {proposed[0]}"
         )
-    return released
+    by_clock = {history.TAG_AUTOMATIC_CREATION.key: str(TagCreation.PROCESS_TIME)}
+    return {**raw, **by_clock, history.TAG_CREATION_DELAY.key: _minutes(options), **_interval(options)}
 
 
-def _minutes(raw: Mapping[str, str], where: str) -> str:
-    match = TIME_OF_DAY.fullmatch(raw.get(CREATE_TIME, "00:00").strip())
+def _minutes(options: Options) -> str:
+    text = options.get(history.TAG_CREATE_TIME)
+    match = TIME_OF_DAY.fullmatch("00:00" if text is None else text.strip())
     if match is None:
-        raise refused_value(raw, CREATE_TIME, where, "it must be a time of day such as 02:30")
+        raise options.refused(history.TAG_CREATE_TIME, "it must be a time of day such as 02:30")
     return f"{60 * int(match['hour']) + int(match['minute'])} min"
 
 
-def _interval(raw: Mapping[str, str], where: str) -> Mapping[str, str]:
-    interval = duration(raw, CREATE_INTERVAL, DAY, where) or dt.timedelta()
+def _interval(options: Options) -> Mapping[str, str]:
+    interval = options.get(history.TAG_CREATE_INTERVAL)
+    if interval is None or interval == DAY:
+        return {history.TAG_CREATION_PERIOD.key: str(Period.DAILY)}
     if interval < DAY or interval % DAY:
-        raise refused_value(raw, CREATE_INTERVAL, where, "it must be whole days, such as 7 d")
-    if interval == DAY:
-        return {"tag.creation-period": Period.DAILY}
-    return {"tag.creation-period-duration": f"{interval.days} d"}
+        raise options.refused(history.TAG_CREATE_INTERVAL, "it must be whole days, such as 7 d")
+    return {history.TAG_CREATION_PERIOD_DURATION.key: f"{interval.days} d"}
 
 
-def _period(raw: Mapping[str, str], where: str) -> tuple[Period | None, dt.timedelta]:
-    """The duration counts where both are set, as in Java."""
-    named = Period(choice(raw, "tag.creation-period", "daily", tuple(Period), where))
-    length = duration(raw, "tag.creation-period-duration", None, where)
+def _period(options: Options) -> tuple[Period | None, dt.timedelta]:
+    """Returns the named period and the duration; the duration takes precedence if both are set, as in Java."""
+    named = options.get(history.TAG_CREATION_PERIOD)
+    length = options.get(history.TAG_CREATION_PERIOD_DURATION)
     if length is None:
         return named, LENGTHS[named]
     if length < SHORTEST_PERIOD:
-        raise refused_value(raw, "tag.creation-period-duration", where, "it must be a millisecond at least")
+        raise options.refused(history.TAG_CREATION_PERIOD_DURATION, "it must be a millisecond at least")
     return None, length
 
 
-def _most(raw: Mapping[str, str], where: str) -> int | None:
-    if "tag.num-retained-max" not in raw:
-        return None
-    most = integer(raw, "tag.num-retained-max", 0, where)
-    if most < 1:
-        raise refused_value(raw, "tag.num-retained-max", where, "it must be 1 at least")
+def _most(options: Options) -> int | None:
+    most = options.get(history.TAG_NUM_RETAINED_MAX)
+    if most is not None and most < 1:
+        raise options.refused(history.TAG_NUM_RETAINED_MAX, "it must be 1 at least")
     return most
 
 
-def _time_retained(raw: Mapping[str, str], where: str) -> dt.timedelta | None:
-    retained = duration(raw, "tag.default-time-retained", None, where)
+def _time_retained(options: Options) -> dt.timedelta | None:
+    retained = options.get(history.TAG_DEFAULT_TIME_RETAINED)
     if retained is not None and not retained:
-        raise refused_value(raw, "tag.default-time-retained", where, "tags would be gone as soon as they are there")
+        raise options.refused(history.TAG_DEFAULT_TIME_RETAINED, "tags would be gone as soon as they are there")
     return retained
 
 
-def _zone(raw: Mapping[str, str], key: str, where: str) -> dt.tzinfo:
+def _zone(options: Options, option: Declared[str] | Declared[str | None]) -> dt.tzinfo | None:
+    name = options.text(option)
+    if name is None:
+        return None
     try:
-        return zone(raw[key].strip())
+        return zone(name.strip())
     except InvalidArgument as error:
-        raise refused_value(raw, key, where, str(error)) from error
+        raise options.refused(option, str(error)) from error

@@ -17,10 +17,10 @@ WIDEST = dt.timedelta(hours=18)
 
 
 def zone(name: str) -> dt.tzinfo:
-    """The zone of this name.
+    """Returns the zone of this name.
 
     Raises:
-        InvalidArgument: there is none.
+        InvalidArgument: no such zone.
     """
     if name in NO_OFFSET:
         return dt.UTC

@@ -1,6 +1,6 @@
-"""From which snapshot to which changes are read.
+"""The ranges of snapshots whose changes are read.
 
-Snapshots that expired may live on as changelogs, ``changelog/changelog-<id>``, whose content is that of a snapshot.
+Expired snapshots may live on as changelogs, ``changelog/changelog-<id>``, whose content is that of a snapshot.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from morrow.engine.plan.snapshot_search import last_until
 
 
 def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """The snapshot, or the changelog that is kept of it when it expired.
+    """Returns the snapshot, or the changelog kept of it after it expired.
 
     Raises:
-        SnapshotExpired, SnapshotNotFound: there is neither.
+        SnapshotExpired, SnapshotNotFound: neither exists.
     """
     try:
         return metadata.snapshot(snapshot_id)
@@ -30,7 +30,7 @@ def snapshot_or_changelog(metadata: TableMetadata, snapshot_id: int) -> Snapshot
 
 
 def kept_changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Ids of the changelogs that lead up to the oldest snapshot without a gap, ascending."""
+    """Returns the ids of the changelogs that lead up to the oldest snapshot without a gap, ascending."""
     earliest = metadata.earliest_snapshot_id()
     if earliest is None:
         return []
@@ -41,16 +41,19 @@ def kept_changelog_ids(metadata: TableMetadata) -> list[int]:
 
 
 def oldest_change(metadata: TableMetadata, *, changelogs: bool) -> int | None:
-    """The oldest snapshot, with `changelogs` the oldest changelog, whose changes are left; None: the table has none."""
+    """Returns the id of the oldest snapshot, with `changelogs` of the oldest changelog, whose changes remain.
+
+    None when the table has none.
+    """
     kept = kept_changelog_ids(metadata) if changelogs else []
     return kept[0] if kept else metadata.earliest_snapshot_id()
 
 
 def id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> int | None:
-    """The newest snapshot that was committed at or before a time (epoch milliseconds); None when all are younger.
+    """Returns the newest snapshot committed at or before a time (epoch milliseconds), by id; None when all are younger.
 
     Args:
-        changelogs: look among those that have become changelogs too.
+        changelogs: include snapshots that have become changelogs.
     """
     found = last_until(metadata, millis)
     if found is not None or not changelogs:
@@ -63,14 +66,14 @@ def id_at(metadata: TableMetadata, millis: int, *, changelogs: bool = False) -> 
 
 
 def snapshots_between(metadata: TableMetadata, start: int, end: int, *, changelogs: bool = True) -> list[Snapshot]:
-    """The snapshots after `start`, up to `end` included.
+    """Returns the snapshots after `start`, up to and including `end`.
 
     Args:
-        changelogs: take those that have become changelogs too.
+        changelogs: include snapshots that have become changelogs.
 
     Raises:
         InvalidArgument: `end` is before `start`.
-        SnapshotExpired, SnapshotNotFound: one of them is not there.
+        SnapshotExpired, SnapshotNotFound: one of them does not exist.
     """
     check_order(metadata, start, end)
     find = snapshot_or_changelog if changelogs else TableMetadata.snapshot

@@ -1,7 +1,7 @@
-"""Changelogs that live longer than their snapshots: ``changelog/changelog-<id>``, copies of snapshot files.
+"""Changelogs that outlive their snapshots: ``changelog/changelog-<id>``, copies of snapshot files.
 
-The hints beside them are written as Java does. LATEST is a hint only; before EARLIEST, when it is there, expiry is at
-work.
+The hints beside them are written as Java does. LATEST is only a hint; changelogs before EARLIEST, when that file
+exists, are being removed by expiry.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from morrow.engine.errors import FileMissing
+from morrow.engine.format.paths import numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
-from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.metadata import TableMetadata, read_hint
 
 CHANGELOG_PREFIX = "changelog-"
 EARLIEST, LATEST = "EARLIEST", "LATEST"
@@ -25,25 +26,21 @@ def changelog_path(metadata: TableMetadata, changelog_id: int) -> str:
 
 
 def changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Ids of all changelogs, ascending."""
+    """Returns the ids of all changelogs, ascending."""
     listed = metadata.store.list(changelog_folder(metadata))
-    names = (s.name.removeprefix(CHANGELOG_PREFIX) for s in listed if s.name.startswith(CHANGELOG_PREFIX))
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    found = (numbered(status.name, CHANGELOG_PREFIX) for status in listed if not status.is_dir)
+    return sorted(number for number in found if number is not None)
 
 
 def living_changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Ids of the changelogs from EARLIEST on, ascending: those before are being removed."""
+    """Returns the ids of the changelogs from EARLIEST on, ascending: those before it are being removed."""
     ids = changelog_ids(metadata)
-    try:
-        hint = metadata.store.read(f"{changelog_folder(metadata)}/{EARLIEST}").strip()
-    except FileMissing:
-        return ids
-    earliest = int(hint) if hint.isdigit() else None
+    earliest = read_hint(metadata.store, f"{changelog_folder(metadata)}/{EARLIEST}")
     return ids[ids.index(earliest) :] if earliest in ids else ids
 
 
 def changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | None:
-    """The changelog with this id, None when there is no such file."""
+    """Returns the changelog with this id, None when there is no such file."""
     path = changelog_path(metadata, changelog_id)
     try:
         return parse_snapshot(metadata.store.read(path), path)
@@ -52,12 +49,12 @@ def changelog_or_none(metadata: TableMetadata, changelog_id: int) -> Snapshot | 
 
 
 def each_changelog(metadata: TableMetadata, ids: Sequence[int]) -> Iterator[Snapshot | None]:
-    """These changelogs one after another, None for one that is not there."""
+    """Yields these changelogs in order, None for one that does not exist."""
     return metadata.each(lambda changelog_id: changelog_or_none(metadata, changelog_id), ids)
 
 
 def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = None, latest: int | None = None) -> None:
-    """Write those of the hints that are given; EARLIEST, which Java sets later, also when there is none yet."""
+    """Writes the hints that are given; EARLIEST, which Java sets later, also when it does not exist yet."""
     folder = changelog_folder(metadata)
     if latest is not None:
         metadata.store.write(f"{folder}/{LATEST}", str(latest).encode())
@@ -68,6 +65,6 @@ def write_changelog_hints(metadata: TableMetadata, *, earliest: int | None = Non
 
 
 def remove_changelog_hints(metadata: TableMetadata) -> None:
-    """Remove both, when there are no changelogs any more."""
+    """Removes both hints, when no changelogs are left."""
     folder = changelog_folder(metadata)
     metadata.store.delete_many([f"{folder}/{EARLIEST}", f"{folder}/{LATEST}"])

@@ -1,10 +1,10 @@
-"""Plans of changes: which files tell how a table got from one snapshot to another.
+"""Plans of changes: the files that describe how a table got from one snapshot to another.
 
 Three sources (option ``incremental-between-scan-mode``):
 
 * delta: the files that APPEND snapshots added, as they were written; compactions and overwrites are left out.
-* changelog: the changelog files of the snapshots, which ``changelog-producer`` made; overwrites are left out.
-* diff: the rows of the two snapshots held against each other.
+* changelog: the changelog files of the snapshots, made by ``changelog-producer``; overwrites are left out.
+* diff: the difference between the rows of the two snapshots.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+import msgspec
 import polars as pl
 
-from morrow.engine.format.binary_row import Value
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.options import TableOptions
-from morrow.engine.options.parsing import choice, flag, integer
-from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
+from morrow.engine.options.words import ChangelogProducer
+from morrow.engine.options.writing import levels_of
 from morrow.engine.plan.change_ranges import check_order
-from morrow.engine.plan.data_files import data_files, partition_values
+from morrow.engine.plan.data_files import data_files, partition_values, readable_roots
 from morrow.engine.plan.entries import (
     changelog_manifests_of,
     delta_manifests_of,
@@ -43,12 +44,11 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKin
 
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 
-APPEND, OVERWRITE = "APPEND", "OVERWRITE"
-"""Kinds of commits; ANALYZE and COMPACT are the others."""
+"""Kinds of commits besides ANALYZE and COMPACT."""
 
 
 class ChangesMode(StrEnum):
-    """Where changes are taken from; AUTO: see `mode_of`."""
+    """The source of changes; AUTO: see `mode_of`."""
 
     AUTO = "auto"
     DELTA = "delta"
@@ -58,38 +58,38 @@ class ChangesMode(StrEnum):
 
 @dataclass(frozen=True)
 class ChangesRequest:
-    """What a caller wants of changes: columns in order and a parsed filter, of the newest schema."""
+    """A caller's request for changes: columns in order and a parsed filter, of the newest schema."""
 
     schema: TableSchema
     options: TableOptions
     columns: tuple[str, ...]
     filter: Filter
 
-    def producer(self, where: str) -> ChangelogProducer:
+    @property
+    def producer(self) -> ChangelogProducer:
         """The table's ``changelog-producer``."""
-        known = tuple(ChangelogProducer)
-        return ChangelogProducer(choice(self.options.raw, "changelog-producer", "none", known, where))
+        return self.options.changelog_producer
 
 
 @dataclass(frozen=True)
 class FileChanges:
-    """Files whose rows are changes, in the order of `plan`'s sections: no row of them is merged or masked."""
+    """Files whose rows are changes, in the order of `plan`'s sections: their rows are neither merged nor masked."""
 
     plan: ScanPlan
 
 
 @dataclass(frozen=True)
 class FullRows:
-    """All rows that a plan gives, as insertions."""
+    """All rows of a plan, as insertions."""
 
     plan: ScanPlan
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How the rows of `after` differ from those of `before`; plans of all columns and no filter.
+    """The difference between the rows of `after` and those of `before`; plans of all columns and no filter.
 
-    Rows are told apart by `key`; without one, rows are counted.
+    Rows are identified by `key`; without one, equal rows are counted.
     """
 
     before: ScanPlan
@@ -99,43 +99,43 @@ class Difference:
 
 
 Changes: TypeAlias = FileChanges | FullRows | Difference
-Place: TypeAlias = tuple[tuple[Value | None, ...], int]
-"""A bucket of a partition."""
+Place: TypeAlias = tuple[bytes, int]
+"""The partition and bucket of a file."""
 
 
-def mode_of(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
-    """What AUTO stands for: tags are held against each other; else changelog files are read where a producer makes
-    them, and delta files where none does.
+def mode_of(request: ChangesRequest, mode: ChangesMode, *, tags: bool) -> ChangesMode:
+    """Resolves AUTO: tags are compared with each other; otherwise changelog files are read if the table has a
+    changelog producer, and delta files if it has none.
     """
     if mode is not ChangesMode.AUTO:
         return mode
     if tags:
         return ChangesMode.DIFF
-    no_producer = request.producer(metadata.where) is ChangelogProducer.NONE
+    no_producer = request.producer is ChangelogProducer.NONE
     return ChangesMode.DELTA if no_producer else ChangesMode.CHANGELOG
 
 
-def in_changelogs(metadata: TableMetadata, request: ChangesRequest, mode: ChangesMode) -> bool:
-    """Whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): those that a
-    producer made, and where none does those that were written.
+def in_changelogs(request: ChangesRequest, mode: ChangesMode) -> bool:
+    """Returns whether changes of this mode outlive their snapshots in changelogs (``changelog.num-retained.*``): the
+    producer's changelog files, and without a producer the files written.
     """
-    return mode is not ChangesMode.DELTA or request.producer(metadata.where) is ChangelogProducer.NONE
+    return mode is not ChangesMode.DELTA or request.producer is ChangelogProducer.NONE
 
 
-# --- what a snapshot changed ---
+# --- changes of one snapshot ---
 
 
 def changes_of(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, mode: ChangesMode
 ) -> FileChanges | None:
-    """The files that tell what one snapshot changed; None when it has none of that kind.
+    """Returns the files with the changes of one snapshot; None when it has none of that kind.
 
     Args:
         mode: DELTA or CHANGELOG.
 
     Raises:
         CorruptFile, FileMissing, UnsafePath, Unsupported: metadata that cannot be trusted or read.
-        SnapshotExpired: what the snapshot changed has been removed meanwhile.
+        SnapshotExpired: the snapshot's changes have been removed meanwhile.
     """
     with planning(metadata, snapshot, of_changes=True):
         listed = None
@@ -147,15 +147,15 @@ def changes_of(
 
 
 def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> Changes | None:
-    """What a stream reads of one snapshot: as `changes_of`, and overwrites where the table's options ask for them.
+    """Returns what a stream reads of one snapshot: as `changes_of`, plus overwrites if the table's options ask for it.
 
-    ``streaming-read-overwrite``: an overwrite of a keyed table is its difference from the snapshot before;
-    ``streaming-read-append-overwrite``: one of an append table is what it added.
+    ``streaming-read-overwrite``: an overwrite of a keyed table is read as its difference from the snapshot before;
+    ``streaming-read-append-overwrite``: an overwrite of an append table is read as the rows it added.
     """
-    where, keyed = metadata.where, bool(request.schema.primary_keys)
-    mode = mode_of(metadata, request, ChangesMode.AUTO, tags=False)
-    option = "streaming-read-overwrite" if keyed else "streaming-read-append-overwrite"
-    if snapshot.commit_kind != OVERWRITE or not flag(request.options.raw, option, False, where):
+    keyed = bool(request.schema.primary_keys)
+    mode = mode_of(request, ChangesMode.AUTO, tags=False)
+    option = STREAMING_READ_OVERWRITE if keyed else STREAMING_READ_APPEND_OVERWRITE
+    if snapshot.commit_kind != OVERWRITE or not request.options.given.get(option):
         return changes_of(metadata, request, snapshot, mode)
     if not keyed:
         with planning(metadata, snapshot, of_changes=True):
@@ -164,14 +164,13 @@ def followed(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsho
 
 
 def full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> FullRows:
-    """All rows of a snapshot that its changelog has told of: those that wait for a producer's compaction come later."""
-    producer, raw = request.producer(metadata.where), request.options.raw
+    """Returns all rows of a snapshot that its changelog covers: rows that await a producer's compaction come later."""
+    producer = request.producer
     least_level = 0
     if producer is ChangelogProducer.LOOKUP:
         least_level = 1
     elif producer is ChangelogProducer.FULL_COMPACTION:
-        trigger = integer(raw, "num-sorted-run.compaction-trigger", 5, metadata.where)
-        least_level = integer(raw, "num-levels", trigger + 1, metadata.where) - 1
+        least_level = levels_of(request.options.given) - 1
     columns, filter_ = request.columns, request.filter
     scan = ScanRequest(request.schema, request.options, snapshot, columns, filter_, least_level=least_level)
     return FullRows(make_plan(metadata, scan))
@@ -180,7 +179,7 @@ def full_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapsh
 def _added(
     metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot, listed: pl.DataFrame
 ) -> FileChanges | None:
-    """The files that these manifests add, a section for each bucket, in the order of the manifests."""
+    """Returns the files that these manifests add, one section per bucket, in the order of the manifests."""
     schema, predicate, where = request.schema, request.filter.predicate, metadata.where
     by_partition = projected(predicate, frozenset(schema.partition_keys))
     if by_partition != ALWAYS:
@@ -191,8 +190,8 @@ def _added(
     entries = entries.filter(entries["_KIND"] == ADD)
     if by_partition != ALWAYS:
         entries = entries.filter(partition_matches(entries, schema, by_partition, where))
-    if request.producer(where) is not ChangelogProducer.NONE:
-        entries = entries.filter(entries["_BUCKET"] >= 0)  # what is postponed has its changelog when it is compacted
+    if request.producer is not ChangelogProducer.NONE:
+        entries = entries.filter(entries["_BUCKET"] >= 0)  # postponed rows get a changelog when they are compacted
     if predicate != ALWAYS and entries.height:
         kept = value_mask(metadata, schema, request.options, predicate, entries)
         entries = entries if kept is None else entries.filter(kept)
@@ -212,6 +211,7 @@ def _added(
             root=metadata.root,
             branch=metadata.branch,
             of_changes=True,
+            roots=readable_roots(metadata, request.options),
         )
     )
 
@@ -223,16 +223,18 @@ def _sections(metadata: TableMetadata, request: ChangesRequest, entries: pl.Data
     for row, place in enumerate(zip(entries["_PARTITION"].to_list(), entries["_BUCKET"].to_list())):
         members.setdefault(place, []).append(row)
     return tuple(
-        Section(SectionKind.RAW, values[rows[0]], bucket, tuple(files[row] for row in rows))
-        for (_, bucket), rows in members.items()
+        Section(
+            SectionKind.RAW, values[rows[0]], bucket, tuple(files[row] for row in rows), partition_row=partition_row
+        )
+        for (partition_row, bucket), rows in members.items()
     )
 
 
-# --- how two snapshots differ ---
+# --- difference of two snapshots ---
 
 
 def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapshot, after: Snapshot) -> Difference:
-    """Plans of two snapshots, without what both have in common.
+    """Returns plans of two snapshots, without what both have in common.
 
     Buckets of keyed tables whose files are the same, and files of append tables that are in both, are left out.
 
@@ -247,26 +249,26 @@ def difference(metadata: TableMetadata, request: ChangesRequest, before: Snapsho
 
 
 def _all_rows(metadata: TableMetadata, request: ChangesRequest, snapshot: Snapshot) -> ScanPlan:
-    scan = ScanRequest(request.schema, request.options, snapshot, request.columns, request.filter, travelled=True)
+    scan = ScanRequest(request.schema, request.options, snapshot, request.columns, request.filter)
     return make_plan(metadata, scan)
 
 
 def _without_shared_buckets(plan: ScanPlan, other: ScanPlan) -> ScanPlan:
-    """The sections of buckets whose files, deletion vectors included, are not the same in the other plan."""
+    """Returns the sections of buckets whose files, deletion vectors included, differ from the other plan's."""
     mine, theirs = _by_bucket(plan), _by_bucket(other)
     changed = {place for place, files in mine.items() if theirs.get(place) != files}
-    return replace(plan, sections=tuple(s for s in plan.sections if (s.partition, s.bucket) in changed))
+    return replace(plan, sections=tuple(s for s in plan.sections if (s.partition_row, s.bucket) in changed))
 
 
 def _by_bucket(plan: ScanPlan) -> dict[Place, set[DataFile]]:
     files: dict[Place, set[DataFile]] = {}
     for section in plan.sections:
-        files.setdefault((section.partition, section.bucket), set()).update(section.files)
+        files.setdefault((section.partition_row, section.bucket), set()).update(section.files)
     return files
 
 
 def _without_shared_files(plan: ScanPlan, other: ScanPlan) -> ScanPlan:
-    """The files, and whole sections of files that hold a row's columns together, which the other plan has not."""
+    """Returns the files, and whole sections of files that hold columns of the same rows, that the other plan lacks."""
     theirs = {file for section in other.sections if section.kind is SectionKind.RAW for file in section.files}
     stitched = {section for section in other.sections if section.kind is not SectionKind.RAW}
     sections = []
@@ -275,5 +277,5 @@ def _without_shared_files(plan: ScanPlan, other: ScanPlan) -> ScanPlan:
         if section.kind is not SectionKind.RAW:
             sections += [section] if section not in stitched else []
         elif files:
-            sections.append(Section(section.kind, section.partition, section.bucket, files))
+            sections.append(msgspec.structs.replace(section, files=files))
     return replace(plan, sections=tuple(sections))

@@ -1,7 +1,7 @@
-"""Consumers: how far readers of a table's changes have come, ``consumer/consumer-<id>``.
+"""Consumers: the progress of readers of a table's changes, ``consumer/consumer-<id>``.
 
-A JSON file per consumer, ``{"nextSnapshot": n}``. Expiry leaves the snapshot `n` and all after it alone, so that a
-reader which comes back finds what it has not read.
+One JSON file per consumer, ``{"nextSnapshot": n}``. Expiry keeps snapshot `n` and all after it, so that a reader which
+resumes finds what it has not read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.telling import one_line
 
 CONSUMER_PREFIX = "consumer-"
 NEXT_SNAPSHOT = "nextSnapshot"
@@ -32,10 +33,10 @@ class Consumers:
         return f"{self._folder}/{CONSUMER_PREFIX}{name}"
 
     def next_snapshot(self, name: str) -> int | None:
-        """The snapshot that the consumer reads next; None when there is no such consumer.
+        """Returns the snapshot that the consumer reads next; None when there is no such consumer.
 
         Raises:
-            InvalidArgument: no name of a consumer. CorruptFile: its file is damaged.
+            InvalidArgument: not a valid consumer name. CorruptFile: its file is damaged.
         """
         path = self._path(name)
         try:
@@ -45,21 +46,21 @@ class Consumers:
         return _parsed(data, path)
 
     def record(self, name: str, next_snapshot: int) -> None:
-        """Everything before `next_snapshot` has been read by this consumer.
+        """Records that this consumer has read everything before `next_snapshot`.
 
         Raises:
-            InvalidArgument: no name of a consumer, or no id. StorageError: it cannot be written.
+            InvalidArgument: not a valid consumer name, or not an id. StorageError: it cannot be written.
         """
         if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int) or next_snapshot < 0:
             raise InvalidArgument(f"a consumer reads on from the id of a snapshot, not from {next_snapshot!r}")
         self.metadata.store.write(self._path(name), printed({NEXT_SNAPSHOT: next_snapshot}))
 
     def delete(self, name: str) -> bool:
-        """Forget a consumer; False when there was none. Raises as `record`."""
+        """Deletes a consumer; returns False when there was none. Raises as `record`."""
         return self.metadata.store.delete(self._path(name))
 
     def all(self) -> dict[str, int]:
-        """The next snapshot of every consumer, by name.
+        """Returns the next snapshot of every consumer, by name.
 
         Raises:
             CorruptFile: a file is damaged.
@@ -72,10 +73,13 @@ class Consumers:
         return {name: following for name, following in found.items() if following is not None}
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name}: snapshot {following} is next" for name, following in self.all().items()) or "none"
+        return (
+            "\n".join(f"{one_line(name)}: snapshot {following} is next" for name, following in self.all().items())
+            or "none"
+        )
 
     def least(self) -> int | None:
-        """The oldest snapshot that any consumer still has to read; None when there are no consumers."""
+        """Returns the oldest snapshot that any consumer still has to read; None when there are no consumers."""
         return min(self.all().values(), default=None)
 
 

@@ -1,4 +1,4 @@
-"""From live entries to the files of a plan: paths, formats, partition values, deletion vectors."""
+"""Turns live entries into the files of a plan: paths, formats, partition values, deletion vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.partition_path import partition_path
-from morrow.engine.format.paths import bucket_dir, external_path
+from morrow.engine.format.paths import bucket_dir, external_path, in_store
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
@@ -29,7 +29,7 @@ def data_files(
     frame: pl.DataFrame,
     deletions: Mapping[int, DeletionRef],
 ) -> list[DataFile]:
-    """One `DataFile` per entry, in the order of `frame`; `deletions` are those of its rows, by row number.
+    """Returns one `DataFile` per entry, in the order of `frame`; `deletions` maps row numbers of `frame` to vectors.
 
     Raises:
         UnsafePath: a name with a separator, or an external path outside of the allowed roots.
@@ -50,7 +50,7 @@ def data_files(
 
 
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
-    """The path of each entry's data file within the store."""
+    """Returns the path of each entry's data file within the store."""
     _, first, bucket_of = np.unique(bucket_numbers(frame), return_index=True, return_inverse=True)
     folders = _bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][first])
     paths = folders[bucket_of] + "/" + frame["_FILE_NAME"]
@@ -62,19 +62,24 @@ def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptio
 
 
 def external(metadata: TableMetadata, options: TableOptions, path: str) -> str:
-    """An external path, when it is allowed, as the path within the table's store."""
+    """Returns an allowed external path as a path within the table's store."""
     roots = (metadata.store.url(metadata.root), *options.external_roots, *metadata.allowed_roots)
-    location = external_path(path, roots, where=metadata.where)
-    base = metadata.store.url("")
-    if not location.startswith(base) or (metadata.store.is_local and not location.startswith("/")):
+    found = in_store(metadata.store, external_path(path, roots, where=metadata.where))
+    if found is None:
         raise Unsupported(f"the file {path} in another store than the table's", where=metadata.where)
-    return location.removeprefix(base)
+    return found
+
+
+def readable_roots(metadata: TableMetadata, options: TableOptions) -> tuple[str, ...]:
+    """Returns the folders that may hold data files, links followed: the table's, its external paths, the caller's."""
+    external = (in_store(metadata.store, root) for root in options.external_roots if root)
+    return (metadata.root, *(root for root in external if root is not None), *metadata.removable_roots)
 
 
 def _bucket_folders(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, buckets: pl.DataFrame
 ) -> pl.Series:
-    """The folder of each row of `buckets` (columns _PARTITION, _BUCKET)."""
+    """Returns the folder of each row of `buckets` (columns _PARTITION, _BUCKET)."""
     stored = buckets["_PARTITION"].to_list()
     values = dict(zip(stored, partition_values(schema, buckets, where=metadata.where)))
     names = {one: _partition_folder(metadata, schema, options, value) for one, value in values.items()}
@@ -88,7 +93,7 @@ def _bucket_folders(
 def _partition_folder(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, value: tuple[Value | None, ...]
 ) -> str:
-    """``k=v/...`` of one partition, empty for unpartitioned tables."""
+    """Returns ``k=v/...`` of one partition, empty for unpartitioned tables."""
 
     def named(legacy: bool) -> str:
         types = [schema.by_name[name].type for name in schema.partition_keys]
@@ -97,14 +102,14 @@ def _partition_folder(
 
     if options.legacy_partition_name or not schema.partition_keys:
         return named(legacy=True)
-    # Paimon 0.9 wrote legacy names whatever partition.legacy-name said: what is on disk decides.
+    # Paimon 0.9 wrote legacy names whatever partition.legacy-name said: the folder on disk decides.
     folder, old = named(legacy=False), named(legacy=True)
     parts = (part for part in (metadata.root, options.data_directory, folder) if part)
     return folder if folder == old or metadata.store.is_dir("/".join(parts)) else old
 
 
 def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) -> list[tuple[Value | None, ...]]:
-    """The partition of each entry as Python values in the order of the partition keys."""
+    """Returns the partition of each entry as Python values in the order of the partition keys."""
     if not schema.partition_keys:
         return [()] * frame.height
     types = [schema.by_name[name].type for name in schema.partition_keys]
@@ -114,7 +119,7 @@ def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) ->
 
 
 def file_formats(frame: pl.DataFrame, where: str) -> Sequence[str]:
-    """The format of each file, by the ending of its name (``.json.gz`` is json).
+    """Returns the format of each file, by its name's extension (``.json.gz`` is json).
 
     Raises:
         Unsupported: a format that Morrow does not read.

@@ -1,9 +1,10 @@
-"""Which deletion vector belongs to which live file: the index manifest of a snapshot held against its entries."""
+"""Assigns deletion vectors to live files: joins the index manifest of a snapshot with its entries."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import numpy as np
 import polars as pl
@@ -13,24 +14,25 @@ from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import ENTRY, INDEX_FILE, VECTOR
 from morrow.engine.options import TableOptions
+from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
 from morrow.engine.plan.data_files import external, file_paths
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import DeletionRef
 
-VECTOR = "__vector"
-"""Column of live entries: the row of the entry's deletion vector in `DeletionVectors.ranges`, -1 for none (Int64)."""
-
-INDEX_FILE, ENTRY = "__index_file", "__entry"
+ALIKE = 0.75
+"""The similarity above which two file names cannot be alike by accident: half of a name is random."""
+MOST_COMPARED = 1000
 
 WRITTEN = re.compile(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+")
-"""Names that writers give to data files."""
+"""The pattern of the names that writers give to data files."""
 
 
 @dataclass(frozen=True)
 class DeletionVectors:
-    """`files`: index files with deletion vectors, columns of `decode_index_manifest`.
+    """Deletion vectors of live files. `files`: index files with deletion vectors, columns of `decode_index_manifest`.
 
     `ranges`: one row per vector of a live file: __index_file (row in `files`), _PARTITION, _BUCKET, f0 data file,
     f1 offset, f2 length, _CARDINALITY.
@@ -43,15 +45,18 @@ class DeletionVectors:
 def with_vectors(
     metadata: TableMetadata, options: TableOptions, snapshot: Snapshot, live: pl.DataFrame
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
-    """All live files of the partitions read, with the column `VECTOR` when there are vectors in their buckets.
+    """Returns all live files of the partitions read, with the column `VECTOR` when their buckets have vectors.
 
     Raises:
         CorruptFile: a vector without file, offset or length, two for one file, or one whose file is misnamed: lost
-            deletes. A vector of a file that is gone counts for nothing: Java leaves it behind when a full compaction
-            rewrites a single file.
+            deletes. A vector of a removed file is ignored: Java leaves it behind when a full compaction rewrites a
+            single file.
     """
-    indexes = index_entries(metadata, snapshot) if options.deletion_vectors else None
-    if indexes is None or not live.height:
+    indexes = index_entries(metadata, snapshot) if live.height else None
+    if indexes is None:
+        return live, None
+    if not options.deletion_vectors:
+        _check_unwanted(metadata, options, indexes)
         return live, None
     files = indexes.filter(indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
     if not files.height:
@@ -66,6 +71,21 @@ def with_vectors(
     return live.with_columns(pl.Series(VECTOR, vector)), DeletionVectors(files, ranges)
 
 
+def _check_unwanted(metadata: TableMetadata, options: TableOptions, indexes: pl.DataFrame) -> None:
+    """Checks vectors of a table whose newest options disable them: they are ignored if it once had them, as in Java.
+
+    Raises:
+        CorruptFile: it never had them, so the option was lost.
+    """
+    if DELETION_VECTORS_INDEX not in indexes["_INDEX_TYPE"] or options.given.has(DELETION_VECTORS_MODIFIABLE):
+        return
+    if not any(metadata.options(schema).deletion_vectors for schema in metadata.schemas()):
+        raise CorruptFile(
+            metadata.where,
+            f"it has deletion vectors, but no version of its schema has the option {DELETION_VECTORS_ENABLED}",
+        )
+
+
 def deletion_refs(
     metadata: TableMetadata,
     schema: TableSchema,
@@ -73,7 +93,7 @@ def deletion_refs(
     vectors: DeletionVectors | None,
     frame: pl.DataFrame,
 ) -> dict[int, DeletionRef]:
-    """The deletion vector of each row of `frame` (column `VECTOR`) that has one, by row number."""
+    """Returns the deletion vector of each row of `frame` (column `VECTOR`) that has one, by row number."""
     if vectors is None:
         return {}
     numbers = frame[VECTOR].to_numpy()
@@ -91,11 +111,11 @@ def _ranges(files: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placed(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
-    """The vectors in the partitions and buckets of `live`, and the row in `live` that each is for: __entry."""
+    """Returns the vectors in the partitions and buckets of `live`, with the row in `live` that each is for: __entry."""
     names = live[["_PARTITION", "_BUCKET", "_FILE_NAME"]].with_row_index(ENTRY)
     on = ["_PARTITION", "_BUCKET"]
     placed = ranges.join(names, left_on=[*on, "f0"], right_on=[*on, "_FILE_NAME"], how="left", maintain_order="left")
-    # Other buckets may have vectors too, when a filter on partitions has left them out.
+    # Other buckets, excluded by a partition filter, may have vectors too.
     return placed.join(names, on=on, how="semi", maintain_order="left") if placed[ENTRY].null_count() else placed
 
 
@@ -104,20 +124,26 @@ def _check(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
         raise CorruptFile(where, "a deletion vector without its file, offset or length")
     if ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
         raise CorruptFile(where, "two deletion vectors for one data file")
-    for stray in ranges["f0"].filter(ranges[ENTRY].is_null()):
-        if WRITTEN.fullmatch(stray) is None or any(_almost_equal(stray, name) for name in live):
+    strays = ranges["f0"].filter(ranges[ENTRY].is_null())
+    # A name changed by damage lacks its vector; in a table with many files, only those without vectors are compared.
+    others = live if len(live) <= MOST_COMPARED else live.filter(~live.is_in(ranges["f0"].implode()))
+    for stray in strays:
+        if WRITTEN.fullmatch(stray) is None or any(_almost_equal(stray, name) for name in others[:MOST_COMPARED]):
             raise CorruptFile(where, f"a deletion vector of {stray}, which is no file of its bucket and never was one")
 
 
 def _almost_equal(one: str, other: str) -> bool:
-    """Whether a damaged byte, or a damaged bucket, may have made one of the other; names of files are random.
+    """Returns whether damage may have turned one name into the other, or have moved its entry: file names are random.
 
-    But for their counters: a writer names its files one like the other, and vectors of some may outlive them.
+    Except for their counters: names of one writer's files are alike, and vectors of some may outlive them.
     """
-    differ = [at for at, (a, b) in enumerate(zip(one, other)) if a != b]
-    if len(one) != len(other) or len(differ) > 1:
+    if one == other:
+        return True
+    stem, like = one.rpartition("-")[0], other.rpartition("-")[0]
+    if stem == like:
         return False
-    return not differ or differ[0] <= max(one.rfind("-"), other.rfind("-"))
+    shared = sum(a == b for a, b in zip(stem, like))
+    return shared > ALIKE * len(stem) or SequenceMatcher(None, stem, like, autojunk=False).ratio() > ALIKE
 
 
 def _index_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame) -> pl.Series:

@@ -1,4 +1,4 @@
-"""The live file entries of a snapshot: manifest lists to manifests to entries, resolved as columns.
+"""The live file entries of a snapshot: manifest lists, manifests and entries, resolved as columns.
 
 Everything stays in Polars frames: reading, checking, resolving ADD against DELETE and pruning by partition are
 expressions over whole manifests.
@@ -15,7 +15,7 @@ from typing import TypeAlias
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.manifest import (
     ADD,
     DELETE,
@@ -29,28 +29,29 @@ from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
+from morrow.engine.names import EXTRA, INDEX, ROW
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
 
 MANIFEST_READERS = 4
-"""Manifests read at once: decoding is native code that releases the interpreter lock."""
+"""The number of manifests read at once: decoding is native code that releases the interpreter lock."""
 
 REMOTE_READERS = 16
-"""Manifests read at once where reading is waiting for an answer."""
+"""The number of manifests read at once from a remote store, where reading is mostly waiting."""
 
 WORTH_THREADS = 1 << 20
-"""Bytes of manifests below which starting threads costs more than it saves (on a local disk), and decoding each by
-itself more than decoding them together."""
+"""The number of bytes of manifests below which starting threads costs more than it saves (on a local disk), and
+decoding each by itself more than decoding them together."""
 
 Stored: TypeAlias = tuple[str, int | None]
 """Path and size of a metadata file; the size is null where it was not recorded."""
 
 Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFrame]]
-"""Frames of files given as data and path."""
+"""Decodes files given as data and path into frames."""
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
-"""With extra files and embedded index, what makes two entries speak of the same file."""
+"""With extra files and embedded index, the columns that identify the file of an entry."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def live_entries(
     schema: TableSchema,
     partition_predicate: Predicate = ALWAYS,
 ) -> LiveEntries:
-    """Files of `snapshot` whose partition may satisfy `partition_predicate`.
+    """Returns the files of `snapshot` whose partition may satisfy `partition_predicate`.
 
     Raises:
         CorruptFile: metadata that contradicts itself (sizes, counts, duplicate files).
@@ -78,17 +79,86 @@ def live_entries(
     listed = manifests_of(metadata, snapshot)
     kept = listed
     if partition_predicate != ALWAYS:
-        kept = listed.filter(partitions_overlap(listed, schema, partition_predicate, metadata.where))
+        overlapping = partitions_overlap(listed, schema, partition_predicate, metadata.where)
+        kept = listed if overlapping.all() else listed.filter(overlapping)
     if not kept.height:
         return LiveEntries(_no_entries(), listed.height, 0, 0)
-    entries = pl.concat(manifest_entries(metadata, kept), rechunk=kept["_FILE_SIZE"].sum() < WORTH_THREADS)
-    if partition_predicate != ALWAYS:
-        entries = entries.filter(partition_matches(entries, schema, partition_predicate, metadata.where))
+    entries = _entries(metadata, kept, schema, partition_predicate, whole=snapshot if kept is listed else None)
     if kept["_NUM_DELETED_FILES"].sum():
-        entries = resolved(entries)
+        live = resolved(entries)
+        if not _is_balanced(entries, live) and kept is not listed:
+            # Statistics omit a NaN that entries hold, so the manifest that adds a file may be left out while the one
+            # that deletes it is read.
+            kept = listed
+            entries = _entries(metadata, listed, schema, partition_predicate, whole=snapshot)
+            live = resolved(entries)
+        _check_balanced(entries, live, metadata.where, snapshot)
+        entries = live
     check_segments(entries["_FILE_NAME"], metadata.where)
     _check_unique(entries, metadata.where, snapshot)
+    _check_partitions(entries, schema, metadata.where)
     return LiveEntries(entries, listed.height, kept.height, entries.height)
+
+
+def _check_total(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
+    """Checks the rows of all files, less those of removed files, against the snapshot's count, where it has one.
+
+    Writers carry that count from snapshot to snapshot, so nothing else contradicts a lost entry.
+    """
+    expected = snapshot.total_record_count
+    if expected is None:
+        return
+    rows = entries["_ROW_COUNT"]
+    found = int(rows.sum()) - 2 * int(rows.filter(entries["_KIND"] == DELETE).sum())
+    if found != expected:
+        raise CorruptFile(
+            where,
+            f"the manifests of snapshot {snapshot.id} name files with {found} rows where the snapshot says {expected}",
+        )
+
+
+def _entries(
+    metadata: TableMetadata,
+    manifests: pl.DataFrame,
+    schema: TableSchema,
+    partition_predicate: Predicate,
+    *,
+    whole: Snapshot | None,
+) -> pl.DataFrame:
+    """Returns the entries of manifests whose partition may match; `whole` is the snapshot if these are all it has."""
+    rechunk = manifests["_FILE_SIZE"].sum() < WORTH_THREADS
+    entries = pl.concat(manifest_entries(metadata, manifests), rechunk=rechunk)
+    if whole is not None:
+        _check_total(entries, metadata.where, whole)
+    if partition_predicate == ALWAYS:
+        return entries
+    return entries.filter(partition_matches(entries, schema, partition_predicate, metadata.where))
+
+
+def _deletes(entries: pl.DataFrame) -> int:
+    return int((entries["_KIND"] == DELETE).sum())
+
+
+def _is_balanced(entries: pl.DataFrame, live: pl.DataFrame) -> bool:
+    """Returns whether every DELETE removes one file that was added."""
+    return live.height == entries.height - 2 * _deletes(entries)
+
+
+def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
+    if not _is_balanced(entries, live):
+        deletes = _deletes(entries)
+        raise CorruptFile(
+            where,
+            f"the manifests of snapshot {snapshot.id} add {entries.height - deletes} files and delete {deletes}, which "
+            f"leaves {live.height}: a file is deleted that was not added, or added twice",
+        )
+
+
+def _check_partitions(entries: pl.DataFrame, schema: TableSchema, where: str) -> None:
+    """Checks that each partition has a value for each partition key, also in tables without partition keys."""
+    found = arities(entries["_PARTITION"].unique(), where=where)
+    if (found != len(schema.partition_keys)).any():
+        raise CorruptFile(where, f"the partition of a file does not have {len(schema.partition_keys)} values")
 
 
 def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None:
@@ -103,7 +173,7 @@ def _check_unique(entries: pl.DataFrame, where: str, snapshot: Snapshot) -> None
 
 
 def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
-    """The manifests of a snapshot, base list before delta list: the order in which entries count."""
+    """Returns the manifests of a snapshot, base list before delta list: the order in which entries apply."""
     lists = (
         (metadata.paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size),
         (metadata.paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size),
@@ -118,14 +188,14 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
 
 
 def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
-    """The manifests of what this snapshot changed."""
+    """Returns the manifests of the changes of this snapshot."""
     path = metadata.paths.manifest(snapshot.delta_manifest_list)
     (frame,) = _decoded(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
     return frame
 
 
 def changelog_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
-    """The manifests of the changelog files that this snapshot added; None when it has none."""
+    """Returns the manifests of the changelog files that this snapshot added; None when it has none."""
     if snapshot.changelog_manifest_list is None:
         return None
     path = metadata.paths.manifest(snapshot.changelog_manifest_list)
@@ -134,17 +204,19 @@ def changelog_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.Da
 
 
 def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
-    """The index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
+    """Returns the index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
     if snapshot.index_manifest is None:
         return None
     path = metadata.paths.manifest(snapshot.index_manifest)
     (frame,) = _decoded(metadata, [(path, None)], lambda files: [decode_index_manifest(*file) for file in files])
     added = frame["_KIND"] == ADD
-    return frame if added.all() else frame.filter(added)
+    if not added.all():  # Writers keep what is left, and Java reads every entry for an index file that is there.
+        raise CorruptFile(path, "an index file is deleted that was not added")
+    return frame
 
 
 def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
-    """The entries of each manifest in `kept`, held against the counts of the manifest list."""
+    """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list."""
     paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
     frames = _decoded(metadata, list(zip(paths, kept["_FILE_SIZE"].to_list())), decode_manifests)
     counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
@@ -156,7 +228,7 @@ def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.Dat
 
 
 def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
-    """Keep what a file of the manifest folder holds, for whoever has just written it and those that read it next.
+    """Caches the contents of a file of the manifest folder, for its writer and the reads that follow.
 
     `size` is null for index manifests, whose size is recorded nowhere.
     """
@@ -165,7 +237,7 @@ def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.Dat
 
 
 def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
-    """The frame of each file: from the cache, or decoded into it."""
+    """Returns the frame of each file: from the cache, or decoded into it."""
     frames = decoded_files(metadata, files, decode)
     return [frames[file] for file in files]
 
@@ -173,7 +245,7 @@ def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -
 def decoded_files(
     metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False
 ) -> dict[Stored, pl.DataFrame]:
-    """The frame of each file: from the cache, or decoded into it.
+    """Returns the frame of each file: from the cache, or decoded into it.
 
     With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`.
     """
@@ -199,7 +271,7 @@ def decoded_files(
 
 
 def _parts(files: Sequence[Stored], is_local: bool) -> list[Sequence[Stored]]:
-    """The files that are read and decoded together: large ones each by itself, small ones for one reader each."""
+    """Groups files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
     sizes = [size or 0 for _, size in files]
     most = WORTH_THREADS if sum(sizes) < WORTH_THREADS else WORTH_THREADS // MANIFEST_READERS
     count = len(files) if is_local else max(-(-len(files) // REMOTE_READERS), 1)
@@ -231,26 +303,26 @@ def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
 
 
 def resolved(entries: pl.DataFrame) -> pl.DataFrame:
-    """The last word on each file: kept when that is ADD."""
+    """Returns the last entry of each file, if that is ADD."""
     identity = [
         *map(pl.col, IDENTITY),
-        pl.col("_EXTRA_FILES").list.join("\0").alias("__extra"),
-        pl.col("_EMBEDDED_FILE_INDEX").alias("__index"),
+        pl.col("_EXTRA_FILES").list.join("\0").alias(EXTRA),
+        pl.col("_EMBEDDED_FILE_INDEX").alias(INDEX),
         pl.col("_EXTERNAL_PATH"),
     ]
     last = (
         entries.lazy()
-        .select(*identity, "_KIND", pl.row_index("__row"))
+        .select(*identity, "_KIND", pl.row_index(ROW))
         .unique([e.meta.output_name() for e in identity], keep="last", maintain_order=True)
         .filter(pl.col("_KIND") == ADD)
-        .select("__row")
+        .select(ROW)
         .collect()
     )
-    return entries[last["__row"]]
+    return entries[last[ROW]]
 
 
 def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
-    """Which manifests may hold a file of a matching partition, by their partition statistics."""
+    """Returns which manifests may hold a file of a matching partition, by their partition statistics."""
     if not listed.height:
         return pl.Series([], dtype=pl.Boolean)
     types = [schema.by_name[name].type for name in schema.partition_keys]
@@ -268,7 +340,7 @@ def partitions_overlap(listed: pl.DataFrame, schema: TableSchema, predicate: Pre
 
 
 def partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Predicate, where: str) -> pl.Series:
-    """Which entries are of a matching partition: exact, since every row of a partition has its value."""
+    """Returns which entries belong to a matching partition: exact, since every row of a partition has its value."""
     partitions = entries["_PARTITION"].unique(maintain_order=True)
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(partitions, types, where=where)

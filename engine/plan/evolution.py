@@ -1,4 +1,4 @@
-"""Filters in the columns of an older schema: what a data file's statistics, indexes and row groups are asked.
+"""Translates filters to the columns of an older schema, for a data file's statistics, indexes and row groups.
 
 Column identity is the field id. Source: the specification's schema evolution, and Java's rule that a pushed filter may
 keep more rows but never fewer.
@@ -19,7 +19,7 @@ INTEGER_BITS: dict[type[t.DataType], int] = {t.TinyIntType: 8, t.SmallIntType: 1
 
 
 def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: Fields) -> Predicate:
-    """A filter on the columns read, as a filter on the file's columns: for statistics, indexes and row groups only.
+    """Translates a filter on the columns read to the file's columns: for statistics, indexes and row groups only.
 
     Every row of the file that `predicate` keeps is kept by the result; it may keep more, and is ALWAYS where nothing
     can be said. A comparison is
@@ -27,8 +27,8 @@ def translate_predicate(predicate: Predicate, file_fields: Fields, read_fields: 
     * renamed, when the type is the same, or VARCHAR that grew;
     * renamed, when the type is a wider integer now, if its literals fit the file's type. (Other literals match
       nothing in `=` and `IN`; comparisons with them are dropped.)
-    * decided, when the file has no such column: all its values are null;
-    * dropped for any other type change, because a cast may bring values together or change their order.
+    * decided, when the file lacks the column: all its values are null;
+    * dropped for any other type change, because a cast may make values equal or change their order.
     """
     written = {field.id: field for field in file_fields}
     read = {field.name: field for field in read_fields}
@@ -62,7 +62,7 @@ def _translated(part: Leaf, written: t.DataField | None, field: t.DataField) -> 
     if same_values(written.type, field.type) or _is_longer_text(written.type, field.type):
         return renamed
     if part.op in (Op.IS_NULL, Op.IS_NOT_NULL):
-        # No cast makes a value of null, but some make null of a value: a DECIMAL that does not fit.
+        # No cast turns null into a value, but some turn a value into null: a DECIMAL that does not fit.
         return renamed if part.op is Op.IS_NOT_NULL else ALWAYS
     if not _is_wider_integer(written.type, field.type):
         return ALWAYS
@@ -76,7 +76,7 @@ def _translated(part: Leaf, written: t.DataField | None, field: t.DataField) -> 
 
 
 def _of_nulls(part: Leaf) -> Predicate:
-    """What a comparison says of a column that is all null; NOT IN () is left open, engines differ."""
+    """Evaluates a comparison on a column that is all null; NOT IN () is left open, engines differ."""
     undecided = part.op is Op.NOT_IN and not part.literals
     return ALWAYS if part.op is Op.IS_NULL or undecided else NEVER
 

@@ -1,4 +1,4 @@
-"""A plan as text: what will be read, and why the rest will not."""
+"""A plan as text: the files that will be read, and why others are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNIT_STEP = 1024
 
 
 def explain(plan: ScanPlan) -> str:
-    """The plan, one fact a line."""
+    """Formats the plan, one fact a line."""
     return "\n".join(line for part in plan.parts for line in _lines(part))
 
 

@@ -1,90 +1,184 @@
-"""``scan.fallback-branch``: partitions that a branch lacks are read from another branch.
+"""``scan.fallback-branch`` and ``scan.primary-branch``: partitions are read from another branch, if main lacks them, or
+if the other branch has them.
 
-The other branch has its own schema versions, options and merge engine, but the same columns. Source: the option's
-description, and Java's rule for time travel (the other branch is read as it was at the time of the snapshot).
+The other branch has its own schema versions, options and merge engine, but the same columns, up to their nullability.
+Source: the option's description; for time travel Java's behaviour when a table is loaded with ``scan.*`` options,
+which then apply to both branches.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from morrow.engine.errors import InvalidArgument, SnapshotNotFound
+from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.schema import TableSchema, refuse_system_names
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import same_values
+from morrow.engine.format.types import either_nullable, same_values
+from morrow.engine.options import TableOptions
+from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
+from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.predicate import leaves
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.engine.plan.time_travel import at_time
+from morrow.engine.plan.time_travel import Travel, at_time, resolve
 
-PLAN_BYTES, PLAN_BYTES_PER_FILE = 4096, 512
-"""What a cached plan is counted as."""
+PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
+"""The bytes that a cached plan counts as."""
 
 
 def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """The plan of a read, and of the partitions that only the fallback branch has.
+    """Plans a read, with the partitions that only the fallback branch has.
 
-    The same request of the same snapshot has the same plan, so it is made once. (With a fallback branch it depends on
-    two snapshots and is made each time.)
+    Plans are cached by request and snapshot. (With a fallback branch a plan depends on two snapshots, and some filters
+    cannot be compared: those plans are made each time.)
 
     Raises:
         BranchNotFound: the option names no branch of the table.
         InvalidArgument: the branches do not have the same columns.
     """
-    if request.options.fallback_branch is not None:
+    if request.options.other_branch is not None or not request.filter.is_identified:
         return _plan(metadata, request)
-    key = (metadata.store.url(metadata.root), metadata.branch, request)
+    key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, request)
     plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, request)))
     assert isinstance(plan, ScanPlan)
     return plan
 
 
 def _sized(plan: ScanPlan) -> tuple[ScanPlan, int]:
-    return plan, PLAN_BYTES + PLAN_BYTES_PER_FILE * len(plan.files)
+    filter = plan.filter
+    literals = sum(len(leaf.literals) for leaf in leaves(filter.predicate))
+    texts = len(filter.text) + sum(len(residual.identity or b"") for residual in filter.residuals)
+    return plan, PLAN_BYTES + PLAN_BYTES_PER_FILE * len(plan.files) + PLAN_BYTES_PER_LITERAL * literals + texts
+
+
+def readable_schema(
+    metadata: TableMetadata, schema: TableSchema, options: TableOptions, snapshot: Snapshot | None, travel: Travel
+) -> TableSchema:
+    """Returns the columns of a scan: those of `schema`, nullable where those of the fallback branch are.
+
+    Raises: as `plan_with_fallback`, and as resolving `travel` in the branch.
+    """
+    other = _other(metadata, options, snapshot, travel)
+    if other is None:
+        return schema
+    _check_same_columns(schema, other, metadata.where)
+    pairs = zip(schema.fields, other.schema.fields)
+    return replace(schema, fields=tuple(replace(f, type=either_nullable(f.type, g.type)) for f, g in pairs))
+
+
+def check_not_of_fallback(metadata: TableMetadata, request: ScanRequest) -> None:
+    """Checks that a change of the rows that `request` asks for affects main alone.
+
+    Rows of the fallback branch are read as rows of main, but not changed with them; and a row that is written to
+    main hides all rows of its partition in the branch.
+
+    Raises:
+        Unsupported: the request reads files of the fallback branch.
+    """
+    other = _other(metadata, request.options, request.snapshot, request.travel)
+    if other is None:
+        return
+    plan = _plan_of_fallback(metadata, request, other)
+    if plan.files:
+        branch = other.metadata.branch
+        raise Unsupported(
+            f"a change of rows that are read from the branch {branch!r}, which {other.option} names,",
+            where=metadata.where,
+            hint=f"change them there, by morrow.open(path, branch={branch!r}), or choose rows of other partitions",
+        )
 
 
 def _plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    plan = make_plan(metadata, request)
-    branch = request.options.fallback_branch
-    if branch is None or metadata.branch != MAIN_BRANCH:
-        return plan
-    other = metadata.on_branch(branch)
-    schema = other.latest_schema()
-    _check_same_columns(request.schema, schema, metadata.where, branch)
-    held: frozenset[bytes] = frozenset()
-    if request.snapshot is not None:
-        held = frozenset(
-            live_entries(metadata, request.snapshot, request.schema).frame["_PARTITION"].unique().to_list()
-        )
+    other = _other(metadata, request.options, request.snapshot, request.travel)
+    if other is None:
+        return make_plan(metadata, request)
+    of_branch = _plan_of_fallback(metadata, request, other)
+    if other.is_first:
+        request = replace(request, left_out=_partitions(other.metadata, other.snapshot, other.schema))
+    return replace(make_plan(metadata, request), fallback=of_branch)
+
+
+def _partitions(metadata: TableMetadata, snapshot: Snapshot | None, schema: TableSchema) -> frozenset[bytes]:
+    """Returns the partitions that have files, as stored."""
+    if snapshot is None:
+        return frozenset()
+    return frozenset(live_entries(metadata, snapshot, schema).frame["_PARTITION"].unique().to_list())
+
+
+def _plan_of_fallback(metadata: TableMetadata, request: ScanRequest, other: _Other) -> ScanPlan:
+    _check_same_columns(request.schema, other, metadata.where)
+    held = frozenset[bytes]() if other.is_first else _partitions(metadata, request.snapshot, request.schema)
+    options = other.metadata.options(other.metadata.latest_schema())
     rest = replace(
         request,
-        schema=schema,
-        options=replace(other.options(schema), fallback_branch=None),
-        snapshot=_snapshot(other, request),
+        schema=other.schema,
+        options=replace(options, fallback_branch=None, primary_branch=None),
+        snapshot=other.snapshot,
         left_out=held,
     )
-    return replace(plan, fallback=make_plan(other, rest))
+    return make_plan(other.metadata, rest)
 
 
-def _snapshot(other: TableMetadata, request: ScanRequest) -> Snapshot | None:
-    if not request.travelled or request.snapshot is None:
+@dataclass(frozen=True)
+class _Other:
+    """The fallback branch as a scan reads it; `is_first` where partitions are looked up in it before main."""
+
+    metadata: TableMetadata
+    snapshot: Snapshot | None
+    schema: TableSchema
+    is_first: bool
+
+    @property
+    def option(self) -> AnyOption:
+        """The option that names the fallback branch."""
+        return SCAN_PRIMARY_BRANCH if self.is_first else SCAN_FALLBACK_BRANCH
+
+
+def _other(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None, travel: Travel) -> _Other | None:
+    named = options.other_branch
+    if named is None or metadata.branch != MAIN_BRANCH:
+        return None
+    other = metadata.on_branch(named)
+    found = _snapshot(other, snapshot, travel)
+    # As in main, a past state is read with its own columns.
+    schema = other.latest_schema() if travel.is_latest or found is None else other.schema(found.schema_id)
+    refuse_system_names(schema, other.where)
+    return _Other(other, found, schema, is_first=not (options.fallback_branch or "").strip())
+
+
+def _snapshot(other: TableMetadata, snapshot: Snapshot | None, travel: Travel) -> Snapshot | None:
+    """Returns the branch's snapshot to read with this snapshot of main, by applying the scan's request to the branch.
+
+    A snapshot id is looked up in the branch as well; if the branch lacks it, the branch is read as of the time of
+    main's snapshot. A branch without a snapshot at a time had no rows then.
+    """
+    if travel.is_latest or snapshot is None:
         return other.latest_snapshot()
     try:
-        return at_time(other, request.snapshot.time_millis)
+        return resolve(other, travel)
     except SnapshotNotFound:
-        # As Java has it: a branch younger than the snapshot is read from its beginning.
+        if travel.watermark is not None:
+            raise
+        if travel.millis is not None:
+            return None
+    try:
+        return at_time(other, snapshot.time_millis)
+    except SnapshotNotFound:
+        # As in Java, a branch younger than the snapshot is read from its beginning.
         return next(other.snapshots(), None)
 
 
-def _check_same_columns(main: TableSchema, other: TableSchema, where: str, branch: str) -> None:
+def _check_same_columns(main: TableSchema, found: _Other, where: str) -> None:
+    other = found.schema
     same = len(main.fields) == len(other.fields) and all(
         mine.name == theirs.name and same_values(mine.type, theirs.type)
         for mine, theirs in zip(main.fields, other.fields)
     )
     if not same:
         raise InvalidArgument(
-            f"{where}: the option 'scan.fallback-branch' names {branch!r}, "
+            f"{where}: the option {found.option} names {found.metadata.branch!r}, "
             f"whose columns differ from those of {MAIN_BRANCH}"
         )

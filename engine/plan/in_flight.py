@@ -1,8 +1,8 @@
-"""Reads in flight: files that go while a plan of them is read.
+"""Reads in flight: files that are removed while a plan of them is read.
 
-Expiry, the deletion of a tag and a rollback make a snapshot invisible first (by the hint EARLIEST, by another name for
-its file) and remove files after. So a missing file is no damage but `SnapshotExpired` when nothing holds the plan's
-snapshot any more; where something still does, the table is damaged, and `FileMissing` stays.
+Expiry, the deletion of a tag and a rollback first make a snapshot invisible (by the hint EARLIEST, by renaming its
+file) and then remove files. So a missing file is no damage but `SnapshotExpired` when nothing keeps the plan's
+snapshot any more; if something still does, the table is damaged, and `FileMissing` stays.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ KEEP_CHANGES = "read the table as a whole, then changes from there; a consumer_i
 
 @contextmanager
 def in_flight(plan: ScanPlan, store: FileStore) -> Iterator[None]:
-    """Around what reads the files of `plan` and of its fallback.
+    """Guards code that reads the files of `plan` and of its fallback.
 
     Raises:
-        SnapshotExpired: a file is missing, and no snapshot or tag holds the plan's files any more.
+        SnapshotExpired: a file is missing, and no snapshot or tag keeps the plan's files any more.
     """
     try:
         yield
@@ -41,7 +41,7 @@ def in_flight(plan: ScanPlan, store: FileStore) -> Iterator[None]:
 
 @contextmanager
 def planning(metadata: TableMetadata, snapshot: Snapshot | None, *, of_changes: bool = False) -> Iterator[None]:
-    """Around what reads the manifests of `snapshot`. Raises as `in_flight`."""
+    """Guards code that reads the manifests of `snapshot`. Raises as `in_flight`."""
     try:
         yield
     except FileMissing as error:
@@ -55,7 +55,7 @@ def _check_held(metadata: TableMetadata, snapshot: Snapshot, missing: FileMissin
         held = _is_living(metadata, snapshot) or (
             _has_changelog(metadata, snapshot) if of_changes else _has_tag(metadata, snapshot)
         )
-    except MorrowError:  # what cannot be looked up hides nothing
+    except MorrowError:  # a failed lookup does not hide the missing file
         return
     if not held:
         what, hint = ("its changes were", KEEP_CHANGES) if of_changes else ("it was", KEEP_ROWS)
@@ -73,16 +73,16 @@ def _is_living(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def _has_tag(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Tags keep the rows of a snapshot, but not its changelog."""
+    """Returns whether a tag keeps the snapshot: tags keep its rows, but not its changelog."""
     return any(_same(tag.snapshot, snapshot) for tag in metadata.tags())
 
 
 def _has_changelog(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """The changelog that may outlive a snapshot keeps what it changed, but not its rows."""
+    """Returns whether a changelog keeps the snapshot's changes; it may outlive the snapshot, but keeps no rows."""
     found = metadata.changelog_or_none(snapshot.id)
     return found is not None and _same(found, snapshot) and snapshot.id in living_changelog_ids(metadata)
 
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
-    """Whether both are of one commit: after a rollback, another one may have the id."""
+    """Returns whether both are of one commit: after a rollback, another commit may have the id."""
     return one.id == other.id and one.delta_manifest_list == other.delta_manifest_list

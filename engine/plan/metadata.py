@@ -1,11 +1,12 @@
 """One table's metadata on disk: schemas, snapshots, tags and branches, found and read on demand.
 
-LATEST is a hint only: a snapshot file that exists is committed, whatever it says. EARLIEST, when its snapshot exists,
-is where the table begins, as in Java: expiry sets it before it removes the files of older snapshots.
+LATEST is only a hint: a snapshot whose file exists is committed, whatever the hint says. The table begins at EARLIEST
+if that snapshot exists, as in Java: expiry sets it before it removes the files of older snapshots.
 """
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,31 +16,37 @@ from typing import TypeVar
 
 from morrow.engine.errors import (
     BranchNotFound,
+    CorruptFile,
     FileMissing,
     InvalidArgument,
     SnapshotExpired,
     SnapshotNotFound,
+    StorageError,
     TableNotFound,
     TagNotFound,
+    Unsupported,
 )
-from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
+from morrow.engine.format.paths import MAIN_BRANCH, TablePaths, file_id, in_store, numbered
 from morrow.engine.format.schema import TableSchema, parse_schema
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
+from morrow.engine.format.types import BlobType
 from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.confined import confined
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
+from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
+from morrow.engine.telling import redacted
 
 SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
 CHANGELOG_PREFIX = "changelog-"
-HINT_DIGITS = 20
 
 READERS = 32
-"""Small files that are read at once where each takes a request; a local disk answers before a thread has started."""
+"""The number of small files read at once if each takes a request; a local disk answers before a thread has started."""
 MOST_AHEAD = 512
-"""How many of them are read before the caller asks: few at first, for some callers want only the first."""
+"""The most files read ahead of the caller: few at first, since some callers want only the first."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20)
 """Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
@@ -50,9 +57,11 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """Reads metadata of the table at `root` in `store`, on `branch`.
+    """The metadata of the table at `root` in `store`, on `branch`.
 
-    Nothing about the newest state is kept between calls: each question is answered from the store.
+    Nothing about the newest state is kept between calls: each question is answered from the store. All that is written
+    or removed through it lies below the table's folder, or below `allowed_roots`, which the caller named: the table's
+    own options and links may lead elsewhere, and nothing is changed there (see `confined`).
     """
 
     store: FileStore
@@ -60,15 +69,24 @@ class TableMetadata:
     branch: str = MAIN_BRANCH
     allowed_roots: tuple[str, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "store", confined(self.store, (self.root, *self.removable_roots)))
+
+    @property
+    def removable_roots(self) -> tuple[str, ...]:
+        """The `allowed_roots` in the table's store, as paths within it."""
+        found = (in_store(self.store, root) for root in self.allowed_roots if root)
+        return tuple(root for root in found if root is not None)
+
     @cached_property
     def paths(self) -> TablePaths:
         return TablePaths(self.root, self.branch)
 
     def on_branch(self, branch: str) -> TableMetadata:
-        """The same table on another branch.
+        """Returns the same table on another branch.
 
         Raises:
-            BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: a name that none can have.
+            BranchNotFound: the table has no such branch. InvalidArgument, UnsafePath: not a valid branch name.
         """
         if not isinstance(branch, str) or not branch.strip():
             raise InvalidArgument(f"{branch!r} is no name of a branch")
@@ -83,19 +101,23 @@ class TableMetadata:
     # Schemas
 
     def schema_ids(self) -> list[int]:
-        """Ids of all schema files, ascending."""
+        """Returns the ids of all schema files, ascending."""
         return _ids(self.store, self.paths.schema_dir, SCHEMA_PREFIX)
 
     def schema(self, schema_id: int) -> TableSchema:
-        """The schema with this id; schemas never change, so it is read once.
+        """Returns the schema with this id; schemas never change, so it is read once.
 
         Raises:
             FileMissing: no such schema file. CorruptFile, Unsupported: as `parse_schema`.
         """
-        return self._parsed(self.paths.schema(schema_id), parse_schema)
+        path = self.paths.schema(schema_id)
+        found = self._parsed(path, parse_schema)
+        if found.id != schema_id:
+            raise CorruptFile(path, f"it says that it is schema {found.id}")
+        return found
 
     def latest_schema(self) -> TableSchema:
-        """The newest schema.
+        """Returns the newest schema.
 
         Raises:
             TableNotFound: the folder does not exist or holds no schema.
@@ -110,36 +132,45 @@ class TableMetadata:
         return self.schema(ids[-1])
 
     def schemas(self) -> list[TableSchema]:
-        """All schemas, oldest first."""
+        """Returns all schemas, oldest first."""
         return [self.schema(schema_id) for schema_id in self.schema_ids()]
 
     @cached_property
     def where(self) -> str:
-        url = self.store.url(self.root)
+        url = redacted(self.store.url(self.root))  # the rest of the URL identifies the table
         return url if self.branch == MAIN_BRANCH else f"{url} (branch {self.branch})"
 
     def options(self, schema: TableSchema) -> TableOptions:
-        """The options of this schema, parsed and checked."""
-        return parse_options(schema.options, where=self.where)
+        """Returns the options of this schema, parsed and checked.
+
+        Raises: as `parse_options`.
+        """
+        options = parse_options(schema.options, where=self.where)
+        if options.given.get(BLOB_AS_DESCRIPTOR) and any(isinstance(field.type, BlobType) for field in schema.fields):
+            hint = f"it gives descriptors in place of bytes; set {BLOB_AS_DESCRIPTOR} = false"
+            raise Unsupported(
+                f"the option {BLOB_AS_DESCRIPTOR} of a table with BLOB columns", where=self.where, hint=hint
+            )
+        return options
 
     # Snapshots
 
     def snapshot_ids(self) -> list[int]:
-        """Ids of all snapshot files, ascending; the files of those before `earliest_snapshot_id` may be going."""
+        """Returns the ids of all snapshot files, ascending; files before `earliest_snapshot_id` may be going away."""
         return _ids(self.store, self.paths.snapshot_dir, SNAPSHOT_PREFIX)
 
     def living_snapshot_ids(self) -> list[int]:
-        """Ids of the snapshots from `earliest_snapshot_id` on, ascending."""
+        """Returns the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
         ids = self.snapshot_ids()
         hint = self._hint("EARLIEST")
         at = 0 if hint is None else bisect_left(ids, hint)
         return ids[at:] if ids[at : at + 1] == [hint] else ids
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """The snapshot with this id.
+        """Returns the snapshot with this id.
 
         Raises:
-            SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never was.
+            SnapshotExpired: it was committed once and has been removed. SnapshotNotFound: it never existed.
         """
         found = self.snapshot_or_none(snapshot_id)
         if found is not None:
@@ -157,9 +188,9 @@ class TableMetadata:
         )
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest committed snapshot, None when nothing was committed."""
+        """Returns the newest committed snapshot, None when nothing was committed."""
         hint = self._hint("LATEST")
-        # The hint is right when its snapshot exists and no newer one does; otherwise the folder decides.
+        # The hint is right if its snapshot exists and no newer one does; otherwise the folder decides.
         newest = hint is not None and not self.store.exists(self.paths.snapshot(hint + 1))
         if hint is not None and newest and (found := self.snapshot_or_none(hint)) is not None:
             return found
@@ -169,26 +200,26 @@ class TableMetadata:
         return None
 
     def earliest_snapshot_id(self) -> int | None:
-        """The oldest snapshot that is not being removed, None when there is none."""
+        """Returns the id of the oldest snapshot that is not being removed, None when there is none."""
         hint = self._hint("EARLIEST")
         if hint is not None and self.store.exists(self.paths.snapshot(hint)):
             return hint
-        # A table without the hint has lost nothing yet, as a rule: one look saves the listing of a long history.
+        # A table without the hint has usually lost nothing yet: one look saves listing a long history.
         if self.store.exists(self.paths.snapshot(FIRST_SNAPSHOT_ID)):
             return FIRST_SNAPSHOT_ID
         return next(iter(self.snapshot_ids()), None)
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """All living snapshots, oldest first; those that expire while this runs are left out."""
+        """Yields all living snapshots, oldest first; those that expire during iteration are left out."""
         found = self.each_snapshot(self.living_snapshot_ids())
         return (snapshot for snapshot in found if snapshot is not None)
 
     def each_snapshot(self, ids: Sequence[int]) -> Iterator[Snapshot | None]:
-        """These snapshots one after another, None for one that is not there."""
+        """Yields these snapshots in order, None for one that does not exist."""
         return self.each(self.snapshot_or_none, ids)
 
     def each(self, read: Callable[[K], T], names: Sequence[K]) -> Iterator[T]:
-        """`read` of each name in order, some ahead of the caller and several at once where that is quicker."""
+        """Yields `read` of each name in order; reads ahead of the caller, several at once, where that is quicker."""
         if self.store.is_local or len(names) < 2:
             yield from map(read, names)
             return
@@ -199,33 +230,30 @@ class TableMetadata:
                 start, ahead = start + ahead, min(2 * ahead, MOST_AHEAD)
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot with this id, None when there is no such file."""
-        path = self.paths.snapshot(snapshot_id)
-        try:
-            return parse_snapshot(self.store.read(path), path)
-        except FileMissing:
-            return None
+        """Returns the snapshot with this id, None when there is no such file."""
+        return self._snapshot_at(self.paths.snapshot(snapshot_id), snapshot_id)
 
     def changelog_or_none(self, snapshot_id: int) -> Snapshot | None:
-        """The changelog that is kept of an expired snapshot, whose content is that of a snapshot; None without one."""
+        """Returns the changelog kept of an expired snapshot, whose content is that of a snapshot; None without one."""
         path = f"{self.paths.branch_root}/changelog/{CHANGELOG_PREFIX}{snapshot_id}"
+        return self._snapshot_at(path, snapshot_id)
+
+    def _snapshot_at(self, path: str, snapshot_id: int) -> Snapshot | None:
         try:
-            return parse_snapshot(self.store.read(path), path)
+            found = parse_snapshot(self.store.read(path), path)
         except FileMissing:
             return None
+        if found.id != snapshot_id:
+            raise CorruptFile(path, f"it says that it is snapshot {found.id}")
+        return found
 
     def _hint(self, name: str) -> int | None:
-        """The id in a hint file, None when it is absent or no plausible id."""
-        try:
-            text = self.store.read(f"{self.paths.snapshot_dir}/{name}").strip()
-        except FileMissing:
-            return None
-        return int(text) if text.isascii() and text.isdigit() and len(text) < HINT_DIGITS else None
+        return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
     # Tags and branches
 
     def tag_names(self) -> list[str]:
-        """Names of all tags, sorted."""
+        """Returns the names of all tags, sorted."""
         listed = self.store.list(self.paths.tag_dir)
         return sorted(
             status.name.removeprefix(TAG_PREFIX)
@@ -234,10 +262,10 @@ class TableMetadata:
         )
 
     def tag(self, name: str) -> Tag:
-        """The tag of this name.
+        """Returns the tag of this name.
 
         Raises:
-            TagNotFound: there is none. InvalidArgument: a name that no tag can have.
+            TagNotFound: there is none. InvalidArgument: not a valid tag name.
         """
         if not isinstance(name, str) or not name.strip() or any(c in name for c in "/\\\0"):
             raise InvalidArgument(f"{name!r} is no name of a tag")
@@ -255,24 +283,36 @@ class TableMetadata:
             return None
 
     def tags(self) -> list[Tag]:
-        """All tags by the id of their snapshot, then by name; those that are deleted while this runs are left out."""
+        """Returns all tags by the id of their snapshot, then by name; tags deleted meanwhile are left out."""
         found = (tag for tag in self.each(self._tag_or_none, self.tag_names()) if tag is not None)
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def branch_names(self) -> list[str]:
-        """Names of all branches except main, sorted."""
+        """Returns the names of all branches except main, sorted."""
         listed = self.store.list(self.paths.branches_dir)
         return sorted(
             s.name.removeprefix(BRANCH_PREFIX) for s in listed if s.name.startswith(BRANCH_PREFIX) and s.is_dir
         )
 
     def _parsed(self, path: str, parse: Callable[[bytes, str], T]) -> T:
-        """Parse a small file once; its bytes are in the key, so that of a table made anew is parsed anew."""
+        """Parses a small file once; the cache key has its bytes, so that of a re-created table is parsed anew."""
         data = self.store.read(path)
         key = (self.store.url(path), data)
         return METADATA_CACHE.get_or_make(key, lambda: (parse(data, path), 4 * len(data)))  # type: ignore[return-value]  # heterogeneous cache
 
 
+def read_hint(store: FileStore, path: str) -> int | None:
+    """Returns the id in a hint file, None when it does not exist, is not a file, or holds no id."""
+    try:
+        return file_id(store.read(path).strip())
+    except FileMissing:
+        return None
+    except StorageError as error:
+        if error.errno == errno.EISDIR:
+            return None
+        raise
+
+
 def _ids(store: FileStore, folder: str, prefix: str) -> list[int]:
-    suffixes = (s.name.removeprefix(prefix) for s in store.list(folder) if s.name.startswith(prefix) and not s.is_dir)
-    return sorted(int(suffix) for suffix in suffixes if suffix.isascii() and suffix.isdigit())
+    found = (numbered(status.name, prefix) for status in store.list(folder) if not status.is_dir)
+    return sorted(number for number in found if number is not None)

@@ -1,7 +1,7 @@
-"""Makes the plan of a read: snapshot, live files, pruning, sections.
+"""The planner of reads: snapshot, live files, pruning, sections.
 
-The way of a plan: manifests whose partitions may match -> live entries -> buckets that may hold the key -> files whose
-key statistics may match -> sections -> value statistics and file indexes on the sections that need no merge.
+The steps: manifests whose partitions may match -> live entries -> buckets that may hold the key -> files whose key
+statistics may match -> sections -> value statistics and file indexes on the sections that need no merge.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.names import BUCKET_NUMBER, SECTION
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.data_files import data_files, partition_values
+from morrow.engine.plan.data_files import data_files, partition_values, readable_roots
 from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
 from morrow.engine.plan.entries import LiveEntries, live_entries
+from morrow.engine.plan.entry_checks import check_columns, check_key_order
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
 from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKind
-from morrow.engine.plan.sections import BUCKET_NUMBER, bucket_numbers, key_ranks, section_ids
-
-SECTION = "__section"
+from morrow.engine.plan.sections import bucket_numbers, key_ranks, section_ids
+from morrow.engine.plan.time_travel import Travel
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What a caller wants: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
+    """A caller's request: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
 
-    `travelled` says that the caller asked for this snapshot. Partitions `left_out` (as stored) are not read, nor are
-    files of keyed tables below `least_level`. `extra` are columns beside those of the schema, which readers know how to
-    make (`morrow.readers.made_columns`); `keeps_retractions` gives deleted keys as rows too.
+    `travel` is how the caller asked for this snapshot, where that matters later. `merge` overrides the table's own
+    merge. Partitions `left_out` (as stored) are not read, nor are files of keyed tables below `least_level`. `extra`
+    are columns beside those of the schema, which readers compute (`morrow.readers.virtual_columns`);
+    `keeps_retractions` gives deleted keys as rows too.
     """
 
     schema: TableSchema
@@ -51,27 +53,28 @@ class ScanRequest:
     columns: tuple[str, ...]
     filter: Filter
     limit: int | None = None
-    travelled: bool = False
+    travel: Travel = field(default_factory=Travel)
     left_out: frozenset[bytes] = field(default=frozenset(), repr=False)
     least_level: int = 0
     extra: tuple[DataField, ...] = ()
     keeps_retractions: bool = False
+    merge: MergeSpec | None = None
 
     @cached_property
     def read_schema(self) -> TableSchema:
-        """`schema` with the extra columns: what `columns` and `filter` may name."""
+        """`schema` with the extra columns: the columns that `columns` and `filter` may name."""
         return replace(self.schema, fields=(*self.schema.fields, *self.extra)) if self.extra else self.schema
 
 
 def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
-    """Plan a read.
+    """Plans a read.
 
     Raises:
         Unsupported: a merge engine, option or format that Morrow does not read.
         CorruptFile, FileMissing, UnsafePath: metadata that cannot be trusted.
         SnapshotExpired: the snapshot has been removed meanwhile.
     """
-    spec = merge_spec(request.schema, request.options, where=metadata.where)
+    spec = request.merge or merge_spec(request.schema, request.options, where=metadata.where)
     if spec is not None and request.keeps_retractions:
         spec = replace(spec, keeps_retractions=True)
     plan = ScanPlan(
@@ -86,6 +89,7 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
         file_options=request.options.raw,
         root=metadata.root,
         branch=metadata.branch,
+        roots=readable_roots(metadata, request.options),
     )
     if request.snapshot is None:
         return plan
@@ -95,7 +99,7 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
 
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
     steps: list[PruneStep] = []
-    entries, vectors = _visible_entries(metadata, request, steps)
+    entries, vectors = _visible_entries(metadata, request, plan.merge, steps)
     entries = _keyed(metadata, request, entries, steps)
     sectioned = _sectioned(metadata, request, plan.merge, entries)
     sectioned = replace(sectioned, frame=_prune_raw(metadata, request, sectioned, steps))
@@ -103,9 +107,9 @@ def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -
 
 
 def _visible_entries(
-    metadata: TableMetadata, request: ScanRequest, steps: list[PruneStep]
+    metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, steps: list[PruneStep]
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
-    """Live entries of matching partitions, without the files that batch reads must not see; their vectors."""
+    """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors."""
     assert request.snapshot is not None
     partition_part = projected(request.filter.predicate, frozenset(request.schema.partition_keys))
     live: LiveEntries = live_entries(metadata, request.snapshot, request.schema, partition_part)
@@ -113,10 +117,10 @@ def _visible_entries(
     frame, vectors = with_vectors(metadata, request.options, request.snapshot, live.frame)
     if request.left_out:
         frame = frame.filter(~pl.col("_PARTITION").is_in(list(request.left_out)))
-    if request.schema.primary_keys:
-        # Postponed rows have no bucket yet; in bucket -2 they wait for compaction.
+    if spec is not None:
+        # Postponed rows have no bucket yet; they wait in bucket -2 for compaction.
         visible = frame["_BUCKET"] >= 0
-        least_level = max(request.least_level, int(request.options.skips_level_zero))
+        least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level
         frame = frame if visible.all() else frame.filter(visible)
@@ -125,7 +129,7 @@ def _visible_entries(
 
 
 def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, steps: list[PruneStep]) -> pl.DataFrame:
-    """Files whose bucket and key statistics may match: all versions of a key share its key columns."""
+    """Returns files whose bucket and key statistics may match: all versions of a key share its key columns."""
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
     kept = frame.filter(bucket_mask(request.schema, request.options, request.filter.predicate, frame))
@@ -140,9 +144,9 @@ def _keyed(metadata: TableMetadata, request: ScanRequest, frame: pl.DataFrame, s
 
 @dataclass(frozen=True)
 class _Sectioned:
-    """Entries with a section number each, those of a section in the order of their least key.
+    """Entries with a section number each; within a section they are ordered by their least key.
 
-    `kinds` of the sections that are not RAW; `bounds`: the least and greatest key of each MERGE section.
+    `kinds`: the kinds of sections other than RAW; `bounds`: the least and greatest key of each MERGE section.
     """
 
     frame: pl.DataFrame
@@ -155,20 +159,20 @@ def _sectioned(
 ) -> _Sectioned:
     if spec is None and request.options.data_evolution and frame.height:
         return _stitched(frame)
-    if spec is None or request.options.skips_level_zero or not frame.height:
+    if spec is None or spec.hides_level_zero or not frame.height:
         return _raw(frame)
     return _merged(metadata, request.schema, frame)
 
 
 def _raw(frame: pl.DataFrame) -> _Sectioned:
-    """One RAW section per bucket."""
+    """Makes one RAW section per bucket."""
     groups = bucket_numbers(frame)
     order = np.argsort(groups, kind="stable")
     return _Sectioned(_in_order(frame, order, groups, groups[order]))
 
 
 def _stitched(frame: pl.DataFrame) -> _Sectioned:
-    """Files that share row ids hold different columns of the same rows: they are one STITCH section."""
+    """Makes one STITCH section of files that share row ids: they hold different columns of the same rows."""
     groups = bucket_numbers(frame)
     first = frame["_FIRST_ROW_ID"].fill_null(-1).to_numpy()
     last = first + np.maximum(frame["_ROW_COUNT"].to_numpy(), 1) - 1
@@ -179,14 +183,15 @@ def _stitched(frame: pl.DataFrame) -> _Sectioned:
 
 
 def _merged(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> _Sectioned:
-    """Files whose keys overlap are one MERGE section; all others of a bucket are one RAW section."""
+    """Makes one MERGE section of files whose keys overlap, and one RAW section of all others of a bucket."""
     groups = bucket_numbers(frame)
     keys = _key_bounds(metadata, schema, frame)
     low, high = key_ranks(keys).reshape(2, -1)
+    check_key_order(frame, low > high, metadata.where)
     order = np.lexsort((low, groups))
     sections = section_ids(groups[order], low[order], high[order])
     merged = np.bincount(sections)[sections] > 1
-    # The numbers of raw sections follow those of the merged ones.
+    # Raw sections are numbered after merged ones.
     numbers = np.where(merged, sections, len(sections) + np.unique(groups[order], return_inverse=True)[1])
     kinds = dict.fromkeys(np.unique(numbers[merged]).tolist(), SectionKind.MERGE)
     bounds = _section_bounds(metadata, keys, order[merged], high, numbers[merged])
@@ -196,7 +201,7 @@ def _merged(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -
 def _in_order(
     frame: pl.DataFrame, order: npt.NDArray[np.intp], groups: npt.NDArray[np.int64], sections: npt.NDArray[np.int64]
 ) -> pl.DataFrame:
-    """`frame` in this order; `groups` are of its rows as they were, `sections` of the rows in order."""
+    """Returns `frame` in this order; `groups` belong to its rows before ordering, `sections` to the ordered rows."""
     moved = (order[1:] < order[:-1]).any()
     return (frame[order] if moved else frame).with_columns(
         pl.Series(BUCKET_NUMBER, groups[order]), pl.Series(SECTION, sections)
@@ -209,7 +214,7 @@ def _schema_ids(frame: pl.DataFrame) -> list[int]:
 
 
 def _key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
-    """The key columns, in each the minima of all files and then the maxima."""
+    """Returns the key columns, each with the minima of all files followed by the maxima."""
     types = [schema.by_name[name].type for name in schema.trimmed_primary_keys]
     for schema_id in _schema_ids(frame):
         written = metadata.schema(schema_id)
@@ -227,7 +232,7 @@ def _section_bounds(
     high: npt.NDArray[np.int64],
     sections: npt.NDArray[np.int64],
 ) -> Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]]:
-    """The least and greatest key of each MERGE section; `files` lie in sections, by their least key."""
+    """Returns the least and greatest key of each MERGE section; `files` are in sections, ordered by least key."""
     if not len(files):
         return {}
     numbers, first = np.unique(sections, return_index=True)
@@ -244,7 +249,7 @@ def _prune_raw(
     sectioned: _Sectioned,
     steps: list[PruneStep],
 ) -> pl.DataFrame:
-    """In raw sections a file without a matching row is not needed; in merges it may hide another file's row."""
+    """Drops files without a matching row from raw sections; in a merge such a file may hide another file's row."""
     frame, kinds = sectioned.frame, sectioned.kinds
     if request.filter.predicate == ALWAYS or not frame.height:
         return frame
@@ -277,14 +282,19 @@ def _assembled(
     members: dict[int, list[int]] = {}
     for row, number in enumerate(frame[SECTION].to_list()):
         members.setdefault(number, []).append(row)
-    buckets = frame["_BUCKET"].to_list()
+    stored, buckets = frame["_PARTITION"].to_list(), frame["_BUCKET"].to_list()
+    unbounded = (None, None)
+    schemas = [metadata.schema(schema_id) for schema_id in _schema_ids(frame)]
+    check_columns(schemas, request.schema, frame, metadata.where)
     sections = tuple(
         Section(
             sectioned.kinds.get(number, SectionKind.RAW),
             values[rows[0]],
             buckets[rows[0]],
             tuple(files[row] for row in rows),
-            *sectioned.bounds.get(number, (None, None)),
+            key_low=sectioned.bounds.get(number, unbounded)[0],
+            key_high=sectioned.bounds.get(number, unbounded)[1],
+            partition_row=stored[rows[0]],
         )
         for number, rows in members.items()
     )
@@ -292,12 +302,12 @@ def _assembled(
         plan,
         sections=sections,
         steps=tuple(steps),
-        file_fields={i: file_columns(metadata.schema(i)) for i in _schema_ids(frame)},
+        file_fields={schema.id: file_columns(schema) for schema in schemas},
     )
 
 
 def file_columns(schema: TableSchema) -> tuple[DataField, ...]:
-    """What data files written with this schema hold, without the ``_KEY_`` copies that reads never need."""
+    """Returns the columns of data files written with this schema, without ``_KEY_`` copies, which reads never need."""
     if not schema.primary_keys:
         return schema.fields
     return (SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, *schema.fields)

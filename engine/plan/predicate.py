@@ -1,7 +1,7 @@
-"""Filters taken apart: a tree of comparisons that metadata, file readers and SQL engines can all understand.
+"""Filters as trees of comparisons that metadata, file readers and SQL engines all understand.
 
-Three-valued logic, as in SQL: a comparison with null is unknown, and a row is kept only when the whole is true.
-`NOT` never appears in a tree: every leaf has a negated operator, and De Morgan does the rest.
+Three-valued logic, as in SQL: a comparison with null is unknown, and a row is kept only if the whole tree is true.
+`NOT` never appears in a tree: every leaf operator has a negation, and De Morgan's laws do the rest.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class And:
-    """True when all children are; with no children always true."""
+    """A conjunction: true when all children are; always true without children."""
 
     children: tuple[Predicate, ...]
 
@@ -73,7 +73,7 @@ class And:
 
 @dataclass(frozen=True)
 class Or:
-    """True when any child is; with no children never true."""
+    """A disjunction: true when any child is; never true without children."""
 
     children: tuple[Predicate, ...]
 
@@ -87,7 +87,7 @@ NEVER = Or(())
 
 
 def negate(predicate: Predicate) -> Predicate:
-    """The predicate that is true exactly where this one is false (unknown stays unknown)."""
+    """Returns the predicate that is true exactly where this one is false (unknown stays unknown)."""
     if isinstance(predicate, Leaf):
         return Leaf(predicate.column, NEGATED[predicate.op], predicate.literals)
     flipped = tuple(negate(child) for child in predicate.children)
@@ -95,20 +95,20 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def conjunction(*predicates: Predicate) -> Predicate:
-    """All of them, flattened: nested ANDs become one."""
+    """Returns the AND of all predicates, flattened: nested ANDs become one."""
     parts = tuple(part for predicate in predicates for part in conjuncts(predicate))
     return parts[0] if len(parts) == 1 else And(parts)
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The parts that must all be true."""
+    """Returns the conjuncts, which must all be true."""
     if isinstance(predicate, And):
         return tuple(part for child in predicate.children for part in conjuncts(child))
     return (predicate,)
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Every comparison of the tree, left to right."""
+    """Yields every comparison of the tree, left to right."""
     if isinstance(predicate, Leaf):
         yield predicate
     else:
@@ -117,7 +117,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def columns(predicate: Predicate) -> frozenset[str]:
-    """The columns it reads."""
+    """Returns the columns that the predicate reads."""
     return frozenset(leaf.column for leaf in leaves(predicate))
 
 

@@ -1,7 +1,7 @@
-"""Which files a filter cannot match: by bucket hash, key statistics, value statistics and file indexes.
+"""File pruning by bucket hash, key statistics, value statistics and file indexes.
 
 Every mask here is conservative: true where the file may hold a matching row, and true wherever statistics are absent,
-truncated or of another type than today's.
+truncated or of another type than the current one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from morrow.engine.format.paths import INDEX_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import column_stats
 from morrow.engine.format.types import DataField, DataType
+from morrow.engine.names import KEEP, PATH, ROW
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.data_files import file_paths
 from morrow.engine.plan.evolution import translate_predicate
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
 
 MOST_BUCKET_KEYS = 1000
-"""Combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
+"""The most combinations of key values hashed for bucket pruning; a longer IN list prunes nothing."""
 
 INDEX_READERS = 4
 
@@ -52,7 +53,7 @@ SchemaTest = Callable[[TableMetadata, Sequence[DataField], Predicate, pl.DataFra
 
 
 def projected(predicate: Predicate, kept: frozenset[str]) -> Predicate:
-    """What `predicate` says about the columns `kept` alone: every row that satisfies it satisfies this too."""
+    """Projects `predicate` on the columns `kept`: every row that satisfies it satisfies the result too."""
     if isinstance(predicate, Leaf):
         return predicate if predicate.column in kept else ALWAYS
     parts = tuple(projected(child, kept) for child in predicate.children)
@@ -62,7 +63,7 @@ def projected(predicate: Predicate, kept: frozenset[str]) -> Predicate:
 
 
 def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
-    """Entries whose bucket may hold a matching row: the filter pins all bucket keys to values (``=`` or ``IN``)."""
+    """Masks entries whose bucket may have a matching row: the filter pins all bucket keys to values (``=``, ``IN``)."""
     everything = pl.repeat(True, entries.height, eager=True)
     keys = options.bucket_key or schema.trimmed_primary_keys
     if options.bucket <= 0 or not keys:
@@ -86,7 +87,7 @@ def bucket_mask(schema: TableSchema, options: TableOptions, predicate: Predicate
 
 
 def _pinned(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]] | None:
-    """The values each key may have, None when one is not pinned or there are too many combinations."""
+    """Returns the possible values of each key, None when one is not pinned or there are too many combinations."""
     pinned = {
         part.column: part.literals
         for part in conjuncts(predicate)
@@ -95,11 +96,13 @@ def _pinned(predicate: Predicate, keys: Sequence[str]) -> list[tuple[Value, ...]
     values = [pinned[key] for key in keys if key in pinned]
     if len(values) < len(keys) or math.prod(map(len, values)) > MOST_BUCKET_KEYS:
         return None
+    if any(isinstance(value, float) and not abs(value) > 0 for column in values for value in column):
+        return None  # 0.0 equals -0.0, and NaNs each other, whose hashes differ
     return values
 
 
 def key_mask(metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame) -> pl.Series:
-    """Entries whose key statistics may match; sound for files that merge, since versions share their key."""
+    """Masks entries whose key statistics may match; sound for files that merge, since versions share their key."""
     keys = schema.trimmed_primary_keys
     part = projected(predicate, frozenset(keys))
     if part == ALWAYS:
@@ -121,7 +124,7 @@ def key_mask(metadata: TableMetadata, schema: TableSchema, predicate: Predicate,
 def value_mask(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
-    """Entries whose value statistics may match; only for files that nothing is merged with."""
+    """Masks entries whose value statistics may match; only for files that nothing is merged with."""
     del options
     return _by_schema(metadata, schema, predicate, entries, _value_mask)
 
@@ -129,28 +132,28 @@ def value_mask(
 def index_mask(
     metadata: TableMetadata, schema: TableSchema, options: TableOptions, predicate: Predicate, entries: pl.DataFrame
 ) -> pl.Series | None:
-    """Entries whose file index may match, None when there is no index to ask."""
+    """Masks entries whose file index may match; returns None when there is no index to ask."""
     embedded = entries["_EMBEDDED_FILE_INDEX"].is_not_null()
     beside = entries["_EXTRA_FILES"].list.eval(pl.element().str.ends_with(INDEX_SUFFIX)).list.any().fill_null(False)
     if not options.file_index_enabled or not (embedded | beside).any():
         return None
     paths = file_paths(metadata, schema, options, entries)
-    numbered = entries.with_columns(paths.alias("__path"))
+    numbered = entries.with_columns(paths.alias(PATH))
     return _by_schema(metadata, schema, predicate, numbered, _index_mask)
 
 
 def _by_schema(
     metadata: TableMetadata, schema: TableSchema, predicate: Predicate, entries: pl.DataFrame, test: SchemaTest
 ) -> pl.Series:
-    """`test` for the files of each schema, with the filter in the columns that those files have."""
-    rows = entries.with_row_index("__row")
+    """Runs `test` on the files of each schema, with the filter in the columns of those files."""
+    rows = entries.with_row_index(ROW)
     parts = []
     for (schema_id,), group in rows.group_by(["_SCHEMA_ID"], maintain_order=True):
         written = metadata.schema(int(str(schema_id)))
         translated = translate_predicate(predicate, written.fields, schema.fields)
         kept = test(metadata, written.fields, translated, group)
-        parts.append(group.select("__row", pl.Series("__keep", kept)))
-    return pl.concat(parts).sort("__row")["__keep"]
+        parts.append(group.select(ROW, pl.Series(KEEP, kept)))
+    return pl.concat(parts).sort(ROW)[KEEP]
 
 
 def _value_mask(
@@ -178,17 +181,20 @@ def _index_mask(
 
     def may_match(row: tuple[str, bytes | None, list[str] | None, int]) -> bool:
         path, embedded, extra, row_count = row
-        index = _file_index(metadata, path, embedded, extra)
+        index = file_index(metadata, path, embedded, extra)
         return index is None or not _index_rows(predicate, index, types, row_count).is_none
 
-    columns_of = entries.select("__path", "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
+    columns_of = entries.select(PATH, "_EMBEDDED_FILE_INDEX", "_EXTRA_FILES", "_ROW_COUNT")
     with ThreadPoolExecutor(INDEX_READERS) as pool:
         return pl.Series(list(pool.map(may_match, columns_of.iter_rows())), dtype=pl.Boolean)
 
 
-def _file_index(
-    metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None
-) -> FileIndex | None:
+def file_index(metadata: TableMetadata, path: str, embedded: bytes | None, extra: list[str] | None) -> FileIndex | None:
+    """Returns the index of the data file at `path`, embedded in its entry or one of its extra files; None without one.
+
+    Raises:
+        CorruptFile, Unsupported, FileMissing, UnsafePath.
+    """
     from morrow.engine.format.file_index import read_file_index  # few tables have one, and it takes 15 ms to import
 
     if embedded is not None:
@@ -201,7 +207,7 @@ def _file_index(
 
 
 def _index_rows(predicate: Predicate, index: FileIndex, types: dict[str, DataType], row_count: int) -> IndexResult:
-    """The rows that may match: those of all parts of an AND, of any part of an OR."""
+    """Returns the rows that may match: of an AND those of all parts, of an OR those of any part."""
     from morrow.engine.format.file_index import ALL, NONE
 
     if isinstance(predicate, Leaf):

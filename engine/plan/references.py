@@ -1,8 +1,8 @@
-"""Which files keep which states of a table alive.
+"""The files that each state of a table keeps alive.
 
-A root is a file that makes others needed: a snapshot, a tag or a changelog, of main or of a branch. Whoever removes
-files asks here what the roots that stay need; all that is shared between states (files are never copied) is found by
-name.
+A root is a file that references others: a snapshot, a tag or a changelog, of main or of a branch. Code that removes
+files looks up here which of them the remaining roots need; files shared between states (they are never copied) are
+identified by name.
 
 What a root needs:
 
@@ -12,9 +12,9 @@ What a root needs:
     changelog    the changelog files that it added; with ``changelog-producer = none``, where there are no such files,
                  its manifests and the files of its delta that no compaction made
 
-The entry of a data file does not say which snapshot committed it (the tags proposal wanted it to, Java's does not), so
-whether a root needs a file is asked of its entries: only of the partitions in question, and of consecutive snapshots
-only of the first, and of what the others added.
+The entry of a data file does not record which snapshot committed it (the tags proposal wanted that, Java's entries do
+not), so entries decide whether a root needs a file: only those of the partitions in question, and for consecutive
+snapshots only those of the first, plus the files that the others added.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
 
 KEY = ("_PARTITION", "_BUCKET", "_FILE_NAME")
-"""What tells data files apart. Names are unique, but hand-made tables may repeat them in another bucket."""
+"""The columns that identify data files. Names are unique, but hand-made tables may repeat them in another bucket."""
 
 WRITTEN = 0
 """``_FILE_SOURCE`` of a file that a writer made; 1 is a file that compaction made."""
@@ -53,11 +53,11 @@ _NAMES = {"_PARTITION": pl.Binary, "_BUCKET": pl.Int32, "_FILE_NAME": pl.String,
 _ENTRIES = {**_NAMES, "_KIND": pl.Int32, "_FILE_SOURCE": pl.Int32}
 
 MOST_PARTITIONS = 1000
-"""Of more partitions than this, every manifest is read."""
+"""The most partitions to filter manifests by; of more partitions, every manifest is read."""
 
 
 class RootKind(StrEnum):
-    """The folders of roots, and the beginnings of their names."""
+    """The kinds of roots: the folders they lie in, and the prefixes of their names."""
 
     SNAPSHOT = "snapshot"
     TAG = "tag"
@@ -66,9 +66,9 @@ class RootKind(StrEnum):
 
 @dataclass(frozen=True)
 class Root:
-    """A snapshot, a tag (whose `name` it has) or a changelog of the branch that `metadata` is of.
+    """A snapshot, a tag (with its `name`) or a changelog of the branch of `metadata`.
 
-    `with_data`: of a changelog, whether it has been left what its snapshot was made of.
+    `with_data`: of a changelog, whether it has been left the files that its snapshot was made of.
     """
 
     metadata: TableMetadata
@@ -87,7 +87,7 @@ class Root:
         return self.kind != RootKind.CHANGELOG or (self.with_data and self.snapshot.changelog_manifest_list is None)
 
     def is_same_state(self, other: Snapshot) -> bool:
-        """Whether these are one state, and not two that only have the id in common."""
+        """Returns whether these are one state, and not two that merely share an id."""
         return (self.id, self.snapshot.delta_manifest_list) == (other.id, other.delta_manifest_list)
 
 
@@ -102,12 +102,12 @@ class Line:
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> Line:
-        """What is there now. A snapshot of the list that is gone when it is read may have got a tag meanwhile."""
+        """Lists the roots of a branch now. A listed snapshot that is removed before it is read may have got a tag."""
         ids = tuple(metadata.living_snapshot_ids())
         return cls(metadata, ids, tuple(metadata.tags()), tuple(living_changelog_ids(metadata)))
 
     def snapshots(self, ids: Iterable[int]) -> Iterator[Root]:
-        """Those of the snapshots that are still there."""
+        """Yields the snapshots that still exist."""
         for found in self.metadata.each_snapshot([*ids]):
             if found is not None:
                 yield Root(self.metadata, RootKind.SNAPSHOT, found)
@@ -116,32 +116,32 @@ class Line:
         return (Root(self.metadata, RootKind.TAG, tag.snapshot, tag.name) for tag in self.tags)
 
     def changelogs(self, ids: Iterable[int]) -> Iterator[Root]:
-        """Those of the changelogs that are still there."""
+        """Yields the changelogs that still exist."""
         for found in each_changelog(self.metadata, [*ids]):
             if found is not None:
                 with_data = found.changelog_manifest_list is None and self._has_delta(found)
                 yield Root(self.metadata, RootKind.CHANGELOG, found, with_data=with_data)
 
     def _has_delta(self, changelog: Snapshot) -> bool:
-        """False for what a compaction changed, in a table that writes changelog files: nobody reads that."""
+        """Returns False for the changes of a compaction, in a table that writes changelog files: nobody reads them."""
         return self.metadata.store.exists(self.metadata.paths.manifest(changelog.delta_manifest_list))
 
     def roots(self) -> Iterator[Root]:
-        """All of them."""
+        """Yields all roots."""
         yield from self.tag_roots()
         yield from self.snapshots(self.snapshot_ids)
         yield from self.changelogs(self.changelog_ids)
 
 
 def lines(metadata: TableMetadata) -> list[Line]:
-    """Main and all branches of a table, whichever of them `metadata` is of."""
+    """Returns the lines of main and all branches of a table, whatever the branch of `metadata`."""
     main = TableMetadata(metadata.store, metadata.root, MAIN_BRANCH, metadata.allowed_roots)
     branches = (TableMetadata(main.store, main.root, name, main.allowed_roots) for name in main.branch_names())
     return [Line.of(main), *map(Line.of, branches)]
 
 
 def live_roots(metadata: TableMetadata) -> list[Root]:
-    """All snapshots, tags and changelogs of main and of all branches."""
+    """Returns all snapshots, tags and changelogs of main and of all branches."""
     return [root for line in lines(metadata) for root in line.roots()]
 
 
@@ -162,13 +162,13 @@ class MetadataFiles:
 
 
 def metadata_files(roots: Sequence[Root], *, gone: bool = False) -> MetadataFiles:
-    """The files besides data files that roots need.
+    """Returns the files besides data files that roots need.
 
     Args:
-        gone: the roots are being removed, and some of their files may be removed already.
+        gone: the roots are being removed, and some of their files may already be missing.
 
     Raises:
-        FileMissing: a file of a root is not there, unless `gone`. CorruptFile: it cannot be read.
+        FileMissing: a file of a root does not exist, unless `gone`. CorruptFile: it cannot be read.
     """
     lists = {stored for root in roots for stored in (*data_lists(root), *changelog_lists(root))}
     frames = read_lists(roots, sorted(lists), gone=gone)
@@ -198,7 +198,7 @@ def _index_files(roots: Sequence[Root], index_manifests: Sequence[str], *, gone:
 
 
 def data_lists(root: Root) -> tuple[Stored, ...]:
-    """Names and sizes of base and delta list, when the root needs them."""
+    """Returns the names and sizes of base and delta list, if the root needs them."""
     snapshot = root.snapshot
     base = (snapshot.base_manifest_list, snapshot.base_manifest_list_size)
     return (base, delta_list(root)) if root.keeps_data else ()
@@ -209,7 +209,7 @@ def delta_list(root: Root) -> Stored:
 
 
 def changelog_lists(root: Root) -> tuple[Stored, ...]:
-    """Name and size of the changelog list, when the root has one and needs it."""
+    """Returns the name and size of the changelog list, if the root has one and needs it."""
     snapshot = root.snapshot
     if root.kind == RootKind.TAG or snapshot.changelog_manifest_list is None:
         return ()
@@ -217,7 +217,7 @@ def changelog_lists(root: Root) -> tuple[Stored, ...]:
 
 
 def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = False) -> dict[Stored, pl.DataFrame]:
-    """The manifests of each list, by its name and size; missing lists are left out when the roots are `gone`."""
+    """Returns the manifests of each list, by its name and size; missing lists are left out if the roots are `gone`."""
     stored = dict.fromkeys(lists)
     if not stored:
         return {}
@@ -230,10 +230,10 @@ def read_lists(roots: Sequence[Root], lists: Iterable[Stored], *, gone: bool = F
 def read_entries(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """`named` of the entries of each frame of manifests, in order; None where a manifest is missing, when `gone`.
+    """Returns `named` of the entries of each manifest frame, in order; None where a manifest is missing, when `gone`.
 
-    Some manifests of a root are missing when their removal was interrupted. What the others say is half of the truth
-    then (the removal of a file of which the addition is lost), and was acted upon before any manifest was removed.
+    Some manifests of a root are missing when their removal was interrupted. The others are then incomplete (they may
+    have the removal of a file without its addition), and were acted upon before any manifest was removed.
     """
     return [None if found is None else named(found) for found in _entries_of(roots, manifests, gone=gone)]
 
@@ -241,7 +241,7 @@ def read_entries(
 def _entries_of(
     roots: Sequence[Root], manifests: Sequence[pl.DataFrame], *, gone: bool = False
 ) -> list[pl.DataFrame | None]:
-    """The entries of each frame of manifests; the manifests of all of them are read together."""
+    """Returns the entries of each frame of manifests; the manifests of all of them are read together."""
     if not manifests:
         return []
     metadata = roots[0].metadata
@@ -259,12 +259,12 @@ def _entries_of(
 
 
 def no_names() -> pl.DataFrame:
-    """What `named` gives for no entries."""
+    """Returns the result of `named` for no entries."""
     return pl.DataFrame(schema=_ENTRIES)
 
 
 def named(entries: pl.DataFrame) -> pl.DataFrame:
-    """Names of the files of entries and of the files beside them, as rows of their own with the kind of the entry."""
+    """Returns the names of the files of entries and of their extra files, one row each, with the kind of the entry."""
     files = entries.select(*_ENTRIES)
     beside = entries.filter(pl.col("_EXTRA_FILES").list.len() > 0)
     if not beside.height:
@@ -281,7 +281,7 @@ def named(entries: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Among:
-    """The files in question: which manifests may have them, by their partitions, and which entries are of them."""
+    """A filter of manifests, by their partitions, and of entries for the files in question."""
 
     files: pl.DataFrame
     schema: TableSchema
@@ -299,16 +299,16 @@ class _Among:
         return listed.filter(partitions_overlap(listed, self.schema, self.predicate, self.where))
 
     def entries(self, entries: pl.DataFrame) -> pl.DataFrame:
-        """Those of the files, and whatever has files beside it: these may be in question too."""
+        """Returns the entries of the files, and all with extra files: these may be in question too."""
         named = entries["_FILE_NAME"].is_in(self.files["_FILE_NAME"].implode())
         return entries.filter(named | (entries["_EXTRA_FILES"].list.len() > 0))
 
 
 def live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) -> pl.DataFrame:
-    """`KEY` of the data files that roots need, those beside them included, and changelog files not.
+    """Returns `KEY` of the data files that roots need, their extra files included, changelog files excluded.
 
     Args:
-        among: the files in question, with the columns `KEY`; of others nothing is said. None: all files.
+        among: the files in question, with the columns `KEY`; others are not considered. None: all files.
 
     Raises:
         FileMissing, CorruptFile: a manifest cannot be read.
@@ -324,12 +324,12 @@ def live_names(roots: Sequence[Root], among: pl.DataFrame | None = None) -> pl.D
 
 
 def _distinct(roots: Iterable[Root]) -> list[Root]:
-    """One root of each state and manner of needing it."""
+    """Returns one root per state and set of needed lists."""
     return list({(root.kind == RootKind.CHANGELOG, root.snapshot.delta_manifest_list): root for root in roots}.values())
 
 
 def _following(roots: Sequence[Root]) -> list[Root]:
-    """Roots of which only the delta counts: changelogs, and snapshots whose predecessor is there."""
+    """Returns the roots of which only the delta counts: changelogs, and snapshots whose predecessor is a root too."""
     ids = {(root.metadata.branch, root.id) for root in roots if root.kind == RootKind.SNAPSHOT}
     return [
         root
@@ -340,7 +340,7 @@ def _following(roots: Sequence[Root]) -> list[Root]:
 
 
 def _names_of_delta(roots: Sequence[Root], among: _Among | None) -> pl.DataFrame:
-    """What snapshots added, and what changelogs without files of their own have from writers, added or removed."""
+    """Returns files that snapshots added, and those that writers added or removed in changelogs without own files."""
     frames = read_lists(roots, map(delta_list, roots))
     listed = [frames[delta_list(root)] for root in roots]
     parts = read_entries(roots, [frame if among is None else among.manifests(frame) for frame in listed])
@@ -354,7 +354,7 @@ def _needed_of_delta(root: Root) -> pl.Expr:
 
 
 def names_of_gone(root: Root) -> pl.DataFrame:
-    """`named` of the live files of a root that goes; none when some of its manifests have gone already."""
+    """Returns `named` of the live files of a removed root; none when some of its manifests are already missing."""
     lists = set(data_lists(root))
     frames = read_lists([root], lists, gone=True)
     if len(frames) < len(lists):
@@ -364,7 +364,7 @@ def names_of_gone(root: Root) -> pl.DataFrame:
 
 
 def _names_of_whole(root: Root, among: _Among | None) -> pl.DataFrame:
-    """`named` of the live files of a root."""
+    """Returns `named` of the live files of a root."""
     frames = read_lists([root], data_lists(root))
     listed = pl.concat([frames[stored] for stored in data_lists(root)])
     listed = listed if among is None else among.manifests(listed)
@@ -375,7 +375,7 @@ def _names_of_whole(root: Root, among: _Among | None) -> pl.DataFrame:
 
 
 def _one_of(partitions: pl.Series, schema: TableSchema, where: str) -> Predicate:
-    """True for these partitions, and for others that have each value from one of them."""
+    """Matches these partitions, and others that have each value from one of them."""
     if not schema.partition_keys or len(partitions) > MOST_PARTITIONS:
         return ALWAYS
     columns = decode_columns(partitions, [schema.by_name[name].type for name in schema.partition_keys], where=where)
@@ -390,7 +390,7 @@ def _value_of(name: str, column: pl.Series) -> Predicate:
 
 
 def changelog_names(roots: Sequence[Root], *, gone: bool = False) -> pl.DataFrame:
-    """`KEY` and external path of the changelog files that roots added, those beside them included."""
+    """Returns `KEY` and external path of the changelog files that roots added, their extra files included."""
     frames = read_lists(roots, [stored for root in roots for stored in changelog_lists(root)], gone=gone)
     none = no_names()
     parts = read_entries(roots, [*frames.values()], gone=gone) if frames else []

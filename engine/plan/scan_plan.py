@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from morrow.engine.format.binary_row import Value
+from morrow.engine.format.data_file_meta import EMPTY_ROW
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
@@ -19,7 +20,7 @@ from morrow.engine.plan.filter import Filter
 
 
 class DeletionRef(msgspec.Struct, frozen=True):
-    """Where the deletion vector of a data file lies; `cardinality` is null in files of old versions."""
+    """The location of the deletion vector of a data file; `cardinality` is null in files of old versions."""
 
     path: str
     offset: int
@@ -28,7 +29,7 @@ class DeletionRef(msgspec.Struct, frozen=True):
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """One data file to read. `delete_rows` is null when its writer did not count retractions."""
+    """A data file to read. `delete_rows` is null when its writer did not count retractions."""
 
     path: str
     format: str
@@ -49,7 +50,7 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class SectionKind(StrEnum):
-    """How the files of a section become rows."""
+    """The ways in which the files of a section become rows."""
 
     RAW = "raw"
     """Every row that is not masked is a row of the table."""
@@ -59,10 +60,12 @@ class SectionKind(StrEnum):
     """Files hold different columns of the same row ids (data evolution)."""
 
 
-class Section(msgspec.Struct, frozen=True):
+class Section(msgspec.Struct, frozen=True, eq=False):
     """Files of one bucket that are read together, with the values of their partition.
 
-    Of a MERGE section `key_low` and `key_high` bound all its keys (both included).
+    `partition_row` is the partition as metadata stores it, and identifies it: values that compare equal (0.0 and -0.0)
+    may be two partitions, and values that do not (NaN) one. `key_low` and `key_high` bound all keys of a MERGE section
+    (both included).
     """
 
     kind: SectionKind
@@ -71,6 +74,17 @@ class Section(msgspec.Struct, frozen=True):
     files: tuple[DataFile, ...]
     key_low: tuple[Value | None, ...] | None = None
     key_high: tuple[Value | None, ...] | None = None
+    partition_row: bytes = EMPTY_ROW
+
+    @property
+    def _identity(self) -> Hashable:
+        return self.kind, self.partition_row, self.bucket, self.files
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Section) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     @property
     def row_count(self) -> int:
@@ -83,7 +97,7 @@ class Section(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PruneStep:
-    """What one step of planning kept, for explain."""
+    """The result of one step of planning, for explain."""
 
     name: str
     kept: int
@@ -92,12 +106,13 @@ class PruneStep:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """Everything a reader needs to produce the rows, and nothing that has to be looked up again.
+    """A complete plan: a reader needs nothing else to produce the rows.
 
     `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were
-    written with. `columns` are the output columns in order; `filter` is complete: pruning only saved work, every
-    row read is still tested. `root` and `branch` tell where the snapshot lies (without a root nobody looks whether it
-    is still there); `of_changes`: the files are those that the snapshot brought, not those of its rows.
+    written with. `columns` are output columns in order; `filter` is complete: pruning only saves work, all rows read
+    are still tested. `root` and `branch` locate the snapshot (without a root, whether it still exists is not checked);
+    `of_changes`: the files are those that the snapshot changed, not those of its rows. `roots` are the folders of the
+    store below which every data file has to lie, links followed.
     """
 
     table: str
@@ -115,20 +130,21 @@ class ScanPlan:
     root: str = field(default="", repr=False)
     branch: str = field(default=MAIN_BRANCH, repr=False)
     of_changes: bool = False
+    roots: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def parts(self) -> tuple[ScanPlan, ...]:
-        """This plan, and the one of the fallback branch: their rows together are the result."""
+        """This plan and that of the fallback branch: their rows together are the result."""
         return (self,) if self.fallback is None else (self, *self.fallback.parts)
 
     def with_columns(self, columns: tuple[str, ...]) -> ScanPlan:
-        """The same rows with other output columns: sections and pruning stay as they are."""
+        """Returns the plan of the same rows with other output columns: sections and pruning stay as they are."""
         fallback = None if self.fallback is None else self.fallback.with_columns(columns)
         return replace(self, columns=columns, fallback=fallback)
 
     @property
     def drops_retractions(self) -> bool:
-        """Whether keys that were deleted have no row: so it is in keyed tables, unless deletions are asked for."""
+        """Whether deleted keys have no row: true for keyed tables, unless deletions are asked for."""
         return bool(self.schema.primary_keys) and not (self.merge is not None and self.merge.keeps_retractions)
 
     @property
@@ -138,7 +154,7 @@ class ScanPlan:
 
     @property
     def read_columns(self) -> tuple[str, ...]:
-        """Output columns and those that only the filter reads, in schema order after the output columns."""
+        """The output columns, followed by those that only the filter reads, in schema order."""
         extra = (f.name for f in self.schema.fields if f.name in self.filter.columns and f.name not in self.columns)
         return (*self.columns, *extra)
 

@@ -12,21 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-BUCKET_NUMBER = "__bucket_number"
-"""Column of a frame of entries that keeps what `bucket_numbers` says of them (Int64)."""
+from morrow.engine.names import BUCKET_NUMBER
 
 
 def section_ids(
     groups: npt.NDArray[np.int64], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Section of each file, ascending from 0.
+    """Returns the section of each file, ascending from 0.
 
     Args: files sorted by group (bucket) and then by `low`; `low` and `high` are ranks of the key bounds.
     Two files are in one section when a chain of overlapping ranges (bounds included) joins them.
     """
     if not len(groups):
         return np.empty(0, np.int64)
-    # Ranks of different groups are moved apart, so one running maximum serves all groups.
+    # Ranks of different groups are shifted apart, so one running maximum serves all groups.
     spread = np.int64(high.max() + 1)
     reach = np.maximum.accumulate(high + groups * spread)
     starts = np.ones(len(groups), bool)
@@ -35,12 +34,12 @@ def section_ids(
 
 
 def key_ranks(bounds: Sequence[pl.Series]) -> npt.NDArray[np.int64]:
-    """Ranks of composite keys, one Series a column, in the order of the key; equal keys have equal ranks."""
+    """Returns the ranks of composite keys, one Series a column, in key order; equal keys have equal ranks."""
     return _ranks(pl.DataFrame([column.alias(f"k{i}") for i, column in enumerate(bounds)]))
 
 
 def bucket_numbers(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """A number for each file's partition and bucket, ascending in the order of _PARTITION and then _BUCKET.
+    """Returns a number for each file's partition and bucket, ascending in the order of _PARTITION and then _BUCKET.
 
     They are taken from the column `BUCKET_NUMBER` where there is one.
     """
@@ -52,5 +51,5 @@ def bucket_numbers(frame: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _ranks(rows: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """The dense rank of each row in the order of its columns, nulls first."""
+    """Returns the dense rank of each row in the order of its columns, nulls first."""
     return rows.select(pl.struct(rows.columns).rank("dense")).to_series().cast(pl.Int64).to_numpy()

@@ -1,7 +1,7 @@
-"""Finds snapshots by time or watermark: log2(n) of n snapshots are read, and their folder is not listed.
+"""Searches for snapshots by time or watermark: log2(n) of n snapshots are read, and their folder is not listed.
 
 The searches are those of Java's ``SnapshotManager``, probe by probe, so that both find the same snapshot where several
-have one time or watermark, or where clocks went back.
+share a time or watermark, or where clocks went back.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 
 NO_WATERMARK = -(2**63)
-"""What Flink writes before the first watermark."""
+"""The watermark that Flink writes before the first one."""
 
 Search: TypeAlias = Callable[[Sequence[int]], Snapshot | None]
 
 
 def last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
-    """The newest living snapshot committed at or before a time (epoch milliseconds); None when all are younger."""
+    """Returns the newest living snapshot committed at or before epoch milliseconds; None when all are younger."""
 
     def search(ids: Sequence[int]) -> Snapshot | None:
         if not ids or _present(metadata, ids[0]).time_millis > millis:
@@ -41,10 +41,10 @@ def last_until(metadata: TableMetadata, millis: int) -> Snapshot | None:
 
 
 def first_reaching(metadata: TableMetadata, watermark: int) -> Snapshot | None:
-    """The oldest living snapshot whose watermark (epoch milliseconds) is at or after `watermark`; None without one.
+    """Returns the oldest living snapshot whose watermark reaches `watermark` (epoch milliseconds); None without one.
 
-    Snapshots hand their watermark on, so all have one after the first that has; to find that one, all before it are
-    read.
+    Snapshots inherit their watermark, so all after the first with a watermark have one; to find that first one, all
+    before it are read.
     """
 
     def search(ids: Sequence[int]) -> Snapshot | None:
@@ -68,7 +68,7 @@ def first_reaching(metadata: TableMetadata, watermark: int) -> Snapshot | None:
 
 
 def _first_marked(metadata: TableMetadata, ids: Sequence[int]) -> tuple[int, Snapshot | None]:
-    """The first snapshot with a watermark, and its place among `ids`."""
+    """Returns the first snapshot with a watermark, and its index in `ids`."""
     for at, snapshot in enumerate(metadata.each_snapshot(ids)):
         if snapshot is None:
             raise _Vanished(ids[at])
@@ -78,7 +78,7 @@ def _first_marked(metadata: TableMetadata, ids: Sequence[int]) -> tuple[int, Sna
 
 
 def _marked(metadata: TableMetadata, ids: Sequence[int], low: int, at: int) -> tuple[int, Snapshot | None]:
-    """The last snapshot with a watermark from `low` to `at`, and its place among `ids`."""
+    """Returns the last snapshot with a watermark from `low` to `at`, and its index in `ids`."""
     for place in range(at, low - 1, -1):
         snapshot = _present(metadata, ids[place])
         if snapshot.watermark is not None:
@@ -92,7 +92,7 @@ def _watermark(snapshot: Snapshot) -> int:
 
 
 class _Vanished(Exception):  # never leaves this module
-    """A snapshot that a search looked at is not there; the argument is its id."""
+    """A snapshot that a search read does not exist; the argument is its id."""
 
 
 def _present(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
@@ -103,10 +103,10 @@ def _present(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
 
 
 def _searched(metadata: TableMetadata, search: Search) -> Snapshot | None:
-    """What `search` finds among the ids of the living snapshots.
+    """Runs `search` on the ids of the living snapshots.
 
-    These are all numbers from the earliest to the newest, which two small reads tell. Only where one of them is not
-    there, lost or expired meanwhile, the folder is listed; and again when more has expired.
+    The ids are all numbers from the earliest to the newest, which take two small reads. Only if one of them is missing,
+    lost or expired meanwhile, the folder is listed; and again when more has expired.
     """
     newest, earliest = metadata.latest_snapshot(), metadata.earliest_snapshot_id()
     if newest is None or earliest is None:

@@ -1,8 +1,8 @@
-"""Which files may hold a matching row: a predicate asked of minima, maxima and null counts instead of rows.
+"""File pruning by statistics: a predicate evaluated on minima, maxima and null counts instead of rows.
 
-Every answer is "maybe" or "no", for all files at once. "No" is only said when the statistics prove it:
+Every answer is "maybe" or "no", for all files at once. "No" is given only when the statistics prove it:
 
-* a bound that is null is unknown and proves nothing; so do bounds that contradict each other;
+* a bound that is null is unknown and proves nothing; neither do bounds that contradict each other;
 * the minimum of a long string is cut to a prefix and is a lower bound, the maximum is cut and its last character
   incremented and is an upper bound; so ranges are compared, and a value proves something only where the two meet;
 * a NaN hides in a column of floats without showing in its bounds, and NaN is the greatest value: upper bounds of
@@ -15,8 +15,8 @@ A partition value is a file whose minimum and maximum are the same and exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -31,7 +31,7 @@ __all__ = ["ColumnStats", "StatsFrame", "keep_mask"]
 Mask = npt.NDArray[np.bool_]
 
 SUCCESSOR_OF_D7FF = "?"
-"""Java's writer increments U+D7FF to a lone surrogate, which UTF-8 encodes as a question mark: no upper bound."""
+"""Java's writer increments U+D7FF to a lone surrogate, which UTF-8 encodes as a question mark: not an upper bound."""
 ABOVE_SURROGATES = "\ue000"
 MAX_CODE_POINT = 0x10FFFF
 SURROGATES = range(0xD800, 0xE000)
@@ -39,17 +39,24 @@ SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True)
 class StatsFrame:
-    """Statistics of many files, one row a file: `row_count` (Int64; null unknown) and those columns that have any."""
+    """Statistics of many files, one row a file: `row_count` (Int64; null unknown) and the columns that have any."""
 
     row_count: pl.Series
     columns: Mapping[str, ColumnStats]
+    _known: dict[str, _Bounds | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def bounds(self, name: str) -> _Bounds | None:
+        """Returns the trustworthy bounds of a column, None when there are none; a filter may ask a thousand times."""
+        if name not in self._known:
+            self._known[name] = _bounds(self.columns[name])
+        return self._known[name]
 
     def __len__(self) -> int:
         return len(self.row_count)
 
 
 def keep_mask(predicate: Predicate, stats: StatsFrame) -> Mask:
-    """True for each file that may hold a row for which `predicate` is true; a False is proven.
+    """Returns True for each file that may hold a row for which `predicate` is true; a False is proven.
 
     The result has one bool per file. Literals must be of their column's type, bounds of its Polars dtype.
     """
@@ -79,14 +86,13 @@ def _leaf(leaf: Leaf, stats: StatsFrame) -> Mask:
         return maybe if column.null_count is None else ~_surely(column.null_count == 0)
     if column.null_count is not None:
         maybe = ~_surely(column.null_count == stats.row_count)
-    bounds = _bounds(column)
+    bounds = stats.bounds(leaf.column)
     if bounds is None or leaf.op is Op.IS_NOT_NULL:
         return maybe
     return maybe & ~_EXCLUDED[leaf.op](bounds, leaf.literals)
 
 
 def _bounds(column: ColumnStats) -> _Bounds | None:
-    """Bounds that can be trusted, None when there are none at all."""
     lower, upper = column.minimum, column.maximum
     if lower is None and upper is None:
         return None
@@ -109,16 +115,24 @@ def _bounds(column: ColumnStats) -> _Bounds | None:
 
 
 def _surely(condition: pl.Series) -> Mask:
-    """Unknown is not sure."""
-    sure: Mask = condition.fill_null(False).to_numpy().astype(np.bool_, copy=False)
+    """Returns where the condition is true: null (unknown) counts as false."""
+    known = condition.fill_null(False) if condition.null_count() else condition
+    sure: Mask = known.to_numpy().astype(np.bool_, copy=False)
     return sure
 
 
 def _typed(value: Value, like: pl.Series) -> pl.Series:
-    """The literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
-    if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime does not have: by their count
+    """Returns the literal as one value of the bounds' dtype: nothing is cast, nothing rounded."""
+    if isinstance(value, np.datetime64):  # nanoseconds, which Python's datetime lacks: by their count
         return pl.Series([int(value.astype("datetime64[ns]").astype(np.int64))], dtype=pl.Int64).cast(like.dtype)
     return pl.Series([value], dtype=like.dtype)
+
+
+def _listed(values: Sequence[Value], like: pl.Series) -> pl.Series:
+    """Returns literals as values of the bounds' dtype."""
+    if any(isinstance(value, np.datetime64) for value in values):
+        return pl.concat([_typed(value, like) for value in values])
+    return pl.Series(values, dtype=like.dtype)
 
 
 def _is_nan(value: Value) -> bool:
@@ -130,14 +144,14 @@ def _nothing(bounds: _Bounds) -> Mask:
 
 
 def _outside(bounds: _Bounds, value: Value) -> Mask:
-    """No value of the file equals this one."""
+    """Returns where no value of the file equals this one."""
     if _is_nan(value):
         return _nothing(bounds)
     return _surely(bounds.lower > _typed(value, bounds.lower)) | _surely(bounds.upper < _typed(value, bounds.upper))
 
 
 def _only(bounds: _Bounds, value: Value) -> Mask:
-    """Every non-null value of the file equals this one: the bounds meet, so neither was cut."""
+    """Returns where every non-null value of the file equals this one: the bounds meet, so neither was cut."""
     if bounds.floats:
         return _nothing(bounds)
     return _surely(bounds.lower == _typed(value, bounds.lower)) & _surely(bounds.upper == _typed(value, bounds.upper))
@@ -161,10 +175,10 @@ def _excludes_greater(bounds: _Bounds, literals: tuple[Value, ...], *, or_equal:
 
 
 def _excludes_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """IN: no literal lies within the bounds. One binary search per file, however long the list."""
+    """Evaluates IN: no literal lies within the bounds. One binary search per file, however long the list."""
     if any(map(_is_nan, literals)):
         return _nothing(bounds)
-    values = pl.Series(literals, dtype=bounds.lower.dtype).unique().sort()
+    values = _listed(literals, bounds.lower).unique().sort() if literals else bounds.lower.clear()
     first = values.search_sorted(bounds.lower, side="left")
     last = values.search_sorted(bounds.upper, side="right")
     known = (bounds.lower.is_not_null() & bounds.upper.is_not_null()).to_numpy()
@@ -175,12 +189,18 @@ def _excludes_all_of(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _excludes_other_than(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """NOT IN: the file holds one value, and that is in the list."""
-    return reduce(np.logical_or, (_only(bounds, value) for value in literals), _nothing(bounds))
+    """Evaluates NOT IN: the file holds one value, which is in the list. One pass over the list serves all files."""
+    if bounds.floats or not literals:
+        return _nothing(bounds)
+    excluded = _surely(bounds.lower == bounds.upper)
+    if excluded.any():
+        listed = _listed(literals, bounds.lower)
+        excluded[excluded] = _surely(bounds.lower.filter(pl.Series(excluded)).is_in(listed.implode()))
+    return excluded
 
 
 def _excludes_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """STARTS WITH p: strings from p up to, not including, the successor of p."""
+    """Evaluates STARTS WITH p: strings from p up to, not including, the successor of p."""
     prefix = str(literals[0])
     excluded = _surely(bounds.upper < _typed(prefix, bounds.upper))
     successor = _successor(prefix)
@@ -190,13 +210,13 @@ def _excludes_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
 
 
 def _excludes_other_prefix(bounds: _Bounds, literals: tuple[Value, ...]) -> Mask:
-    """NOT STARTS WITH p: all strings lie between two that start with p."""
+    """Evaluates NOT STARTS WITH p: all strings lie between two that start with p."""
     prefix = str(literals[0])
     return _surely(bounds.lower.str.starts_with(prefix)) & _surely(bounds.upper.str.starts_with(prefix))
 
 
 def _successor(prefix: str) -> str | None:
-    """The least string above all that start with `prefix`; None when there is none."""
+    """Returns the least string above all that start with `prefix`; None when there is none."""
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1
         following = SURROGATES.stop if following in SURROGATES else following

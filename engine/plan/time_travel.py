@@ -1,4 +1,4 @@
-"""Which snapshot a read sees: by id, tag, time, watermark or version text; the newest one by default.
+"""Time travel: the snapshot of a read by id, tag, time, watermark or version text; the newest one by default.
 
 Source: the tags seed document and ``scan.*`` options of the specification. A time before all living snapshots falls
 back to the newest tag at or before it.
@@ -9,11 +9,20 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.options.declared.scans import (
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
+)
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.snapshot_search import first_reaching, last_until
 
@@ -28,10 +37,10 @@ Time: TypeAlias = int | str | dt.datetime | dt.date
 
 @dataclass(frozen=True)
 class Travel:
-    """At most one of the members is set; all None means the newest snapshot.
+    """A state of a table: of `branch` (None: the branch that is open), at most one of the other members.
 
-    `version` is text that the table gives a meaning, see `at_version`. Times are epoch milliseconds in UTC; what was
-    committed at or before a time is seen.
+    All None means the newest snapshot. `version` is text that is resolved with the table, see `at_version`. Times are
+    epoch milliseconds in UTC; commits at or before a time are visible.
     """
 
     snapshot: int | None = None
@@ -39,45 +48,75 @@ class Travel:
     millis: int | None = None
     watermark: int | None = None
     version: str | None = None
+    branch: str | None = None
 
     @property
     def is_latest(self) -> bool:
-        return self == Travel()
+        """Whether the newest snapshot of the branch is asked for."""
+        return self == Travel(branch=self.branch)
+
+    def of_branch(self, metadata: TableMetadata) -> tuple[TableMetadata, Travel]:
+        """Returns the branch of the table, and the travel within it. Raises `BranchNotFound`."""
+        if self.branch is None:
+            return metadata, self
+        return metadata.on_branch(self.branch), replace(self, branch=None)
 
 
-def travel_of(
-    as_of: AsOf | None = None,
-    *,
-    snapshot: int | None = None,
-    tag: str | None = None,
-    timestamp: Time | None = None,
-    watermark: int | None = None,
-    version: str | None = None,
-) -> Travel:
-    """What the arguments of a scan ask for.
+NOW = Travel()
+"""The newest snapshot of the branch that is open."""
 
-    `as_of` is a snapshot id, a time, or text as `version`: the name of a tag, an id, ``snapshot.<id>``,
-    ``watermark-<millis>`` or an ISO time.
+
+class TravelArguments(TypedDict, total=False):
+    """The arguments by which every read of a table selects its state: `travel_of` interprets them."""
+
+    as_of: AsOf | None
+    snapshot: int | None
+    tag: str | None
+    timestamp: Time | None
+    watermark: int | None
+    version: str | None
+    branch: str | None
+
+
+def travel_of(**at: Unpack[TravelArguments]) -> Travel:
+    """Returns the state that the arguments of a scan ask for.
+
+    Besides `branch`, at most one of them: `snapshot` is an id, `tag` a name, `timestamp` a time, `watermark` epoch
+    milliseconds. `version` is text: the name of a tag, an id, ``snapshot.<id>``, ``watermark-<millis>`` or an ISO time.
+    `as_of` is a snapshot id, a time, or text as `version`.
 
     Raises:
         InvalidArgument: more than one is given, or a value of the wrong kind.
+        TypeError: an unknown argument.
     """
-    given: dict[str, object] = {"as_of": as_of, "snapshot": snapshot, "tag": tag, "timestamp": timestamp}
-    given |= {"watermark": watermark, "version": version}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise InvalidArgument(f"give only one of {', '.join(named)}")
-    if as_of is not None:
-        return _as_of(as_of)
-    if timestamp is not None:
-        return Travel(millis=to_millis(timestamp))
-    for name, value in (("snapshot", snapshot), ("watermark", watermark)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise InvalidArgument(f"{name} must be an int, not {value!r}")
-    for name, text in (("tag", tag), ("version", version)):
-        if text is not None and not isinstance(text, str):
-            raise InvalidArgument(f"{name} must be text, not {text!r}")
-    return Travel(snapshot=snapshot, tag=tag, watermark=watermark, version=version)
+    _check_known(at)
+    branch = at.get("branch")
+    given = {name: value for name, value in at.items() if value is not None and name != "branch"}
+    if len(given) > 1:
+        raise InvalidArgument(f"give only one of {', '.join(given)}")
+    if branch is not None and not isinstance(branch, str):
+        raise InvalidArgument(f"branch must be text, not {branch!r}")
+    (name, value), *_ = [*given.items(), (None, None)]
+    return replace(_ARGUMENTS[name](name, value) if name else Travel(), branch=branch)
+
+
+def _check_known(at: Mapping[str, object]) -> None:
+    known = TravelArguments.__annotations__
+    for name in at.keys() - known:
+        near = get_close_matches(name, known, 1)
+        raise TypeError(f"a read has no argument {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _number_argument(name: str, value: object) -> Travel:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidArgument(f"{name} must be an int, not {value!r}")
+    return Travel(snapshot=value) if name == "snapshot" else Travel(watermark=value)
+
+
+def _text_argument(name: str, value: object) -> Travel:
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be text, not {value!r}")
+    return Travel(tag=value) if name == "tag" else Travel(version=value)
 
 
 def _as_of(value: AsOf) -> Travel:
@@ -90,25 +129,35 @@ def _as_of(value: AsOf) -> Travel:
     return Travel(millis=to_millis(value))
 
 
+_ARGUMENTS: Mapping[str, Callable[[str, Any], Travel]] = {
+    "as_of": lambda _, value: _as_of(value),
+    "snapshot": _number_argument,
+    "tag": _text_argument,
+    "timestamp": lambda _, value: Travel(millis=to_millis(value)),
+    "watermark": _number_argument,
+    "version": _text_argument,
+}
+
+
 def _number(text: str) -> int | None:
-    """A count in plain digits, None for anything else (``str.isdigit`` takes superscripts too)."""
+    """Parses a count in plain digits; returns None for anything else (``str.isdigit`` takes superscripts too)."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS else None
 
 
 def travel_of_options(options: Mapping[str, str]) -> Travel:
-    """What the ``scan.*`` options stored with a table ask for.
+    """Returns the state that the ``scan.*`` options stored with a table ask for.
 
     Raises:
-        InvalidArgument: several of them, or a value that is not a number where one is needed.
+        InvalidArgument: more than one is set, or a value that is not a number where one is needed.
     """
     if len(options) > 1:
         raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")
     for key, value in options.items():
-        if key == "scan.tag-name":
+        if key == SCAN_TAG_NAME.key:
             return Travel(tag=value)
-        if key == "scan.version":
+        if key == SCAN_VERSION.key:
             return Travel(version=value)
-        if key == "scan.timestamp":
+        if key == SCAN_TIMESTAMP.key:
             return Travel(millis=to_millis(value))
         number = _number(value.strip())
         if number is None:
@@ -118,14 +167,14 @@ def travel_of_options(options: Mapping[str, str]) -> Travel:
 
 
 _NUMBERED: Mapping[str, Callable[[int], Travel]] = {
-    "scan.snapshot-id": lambda number: Travel(snapshot=number),
-    "scan.timestamp-millis": lambda number: Travel(millis=number),
-    "scan.watermark": lambda number: Travel(watermark=number),
+    SCAN_SNAPSHOT_ID.key: lambda number: Travel(snapshot=number),
+    SCAN_TIMESTAMP_MILLIS.key: lambda number: Travel(millis=number),
+    SCAN_WATERMARK.key: lambda number: Travel(watermark=number),
 }
 
 
 def to_millis(value: Time) -> int:
-    """Epoch milliseconds of a time: an int is that already; text is ISO 8601; what has no zone is in UTC.
+    """Converts a time to epoch milliseconds: an int is that already; text is ISO 8601; times without a zone are in UTC.
 
     Raises:
         InvalidArgument: text that is no ISO 8601 time.
@@ -150,10 +199,10 @@ def to_millis(value: Time) -> int:
 
 
 def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
-    """The snapshot to read; None when the table has none and no particular one is asked for.
+    """Returns the snapshot to read; None when the table has none and no particular one is asked for.
 
     Raises:
-        SnapshotNotFound, SnapshotExpired, TagNotFound: what was asked for is not there.
+        SnapshotNotFound, SnapshotExpired, TagNotFound: the state asked for does not exist.
     """
     if travel.version is not None:
         return at_version(metadata, travel.version)
@@ -169,11 +218,11 @@ def resolve(metadata: TableMetadata, travel: Travel) -> Snapshot | None:
 
 
 def at_version(metadata: TableMetadata, version: str) -> Snapshot:
-    """What a version text means, the first of these: the name of a tag (old tables have some that are numbers), an id,
-    ``snapshot.<id>``, ``watermark-<millis>``, an ISO time.
+    """Resolves a version text as the first of these that applies: the name of a tag (in old tables it may be a number),
+    an id, ``snapshot.<id>``, ``watermark-<millis>``, an ISO time.
 
     Raises:
-        SnapshotNotFound, SnapshotExpired, TagNotFound: it is not there. InvalidArgument: text that is no name at all.
+        SnapshotNotFound, SnapshotExpired, TagNotFound: it does not exist. InvalidArgument: not a version text.
     """
     try:
         return metadata.tag(version).snapshot
@@ -191,7 +240,7 @@ def at_version(metadata: TableMetadata, version: str) -> Snapshot:
 
 
 def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
-    """An expired snapshot is still whole when a tag holds it."""
+    """Returns the snapshot, if expired from the tag that keeps it: it is still whole there."""
     try:
         return metadata.snapshot(snapshot_id)
     except SnapshotNotFound:
@@ -202,7 +251,7 @@ def _snapshot_or_tag(metadata: TableMetadata, snapshot_id: int) -> Snapshot:
 
 
 def at_time(metadata: TableMetadata, millis: int) -> Snapshot:
-    """The newest snapshot committed at or before `millis`, else the newest such tag.
+    """Returns the newest snapshot committed at or before `millis`, else the newest such tag.
 
     Raises:
         SnapshotNotFound: neither a snapshot nor a tag is that old.
@@ -226,10 +275,10 @@ def _shown(millis: int) -> str:
 
 
 def at_watermark(metadata: TableMetadata, watermark: int) -> Snapshot:
-    """The oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
+    """Returns the oldest snapshot whose watermark is at or after `watermark` (epoch milliseconds).
 
     Raises:
-        SnapshotNotFound: no snapshot has come that far.
+        SnapshotNotFound: no snapshot has reached it.
     """
     found = first_reaching(metadata, watermark)
     if found is None:

@@ -1,1 +1,1 @@
-"""Schemas made and changed: columns from Arrow or SQL, the rules of creation, and changes as values."""
+"""Creation and change of schemas: columns from Arrow or SQL, the rules of creation, and changes as values."""

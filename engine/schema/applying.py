@@ -1,4 +1,4 @@
-"""Changes applied to a schema: the next version, or the reason why there is none."""
+"""Applies changes to a schema: the result is its next version, or an error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from typing import Any
 from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.format.schema import NEWEST_SCHEMA_VERSION, TableSchema
 from morrow.engine.format.types import BlobType, DataField, DataType
-from morrow.engine.options import flag
-from morrow.engine.options.parsing import names
+from morrow.engine.options import Options
+from morrow.engine.options.declared.table import (
+    ADD_COLUMN_BEFORE_PARTITION,
+    ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED,
+    BUCKET_KEY,
+    DISABLE_EXPLICIT_TYPE_CASTING,
+)
 from morrow.engine.schema import changes as c
 from morrow.engine.schema.casts import can_cast
 from morrow.engine.schema.columns import numbered_type
@@ -23,21 +28,17 @@ from morrow.engine.schema.option_changes import check_remove, check_set_option
 from morrow.engine.schema.renames import renamed_options
 from morrow.engine.schema.validation import validate_schema
 
-KEEP_NULLABLE = "alter-column-null-to-not-null.disabled"
-NO_EXPLICIT_CASTS = "disable-explicit-type-casting"
-BEFORE_PARTITION = "add-column-before-partition"
-
 
 def changed_schema(
     schema: TableSchema, changes: Sequence[c.SchemaChange], *, has_snapshots: bool, where: str
 ) -> TableSchema:
-    """The next version of the schema after all `changes`, checked; the very same schema when they change nothing.
+    """Returns the next version of the schema after all `changes`, checked; the same object when they change nothing.
 
     Args:
-        has_snapshots: whether rows may be there, which some changes would make wrong.
+        has_snapshots: whether the table may have rows, which some changes would corrupt.
 
     Raises:
-        ColumnNotFound, AlreadyExists, InvalidArgument: changes that cannot be, or that Paimon refuses.
+        ColumnNotFound, AlreadyExists, InvalidArgument: changes that are impossible, or that Paimon refuses.
         Unsupported: a type or option that Morrow does not handle.
     """
     draft = Draft(schema, has_snapshots, where)
@@ -53,7 +54,7 @@ def changed_schema(
 
 @dataclass
 class Draft:
-    """A schema in the middle of its changes. Rules that ask for options ask `before`, as Paimon does."""
+    """A schema in the middle of its changes. Rules that depend on options use those of `before`, as Paimon does."""
 
     before: TableSchema
     has_snapshots: bool
@@ -79,8 +80,10 @@ class Draft:
             comment=self.comment,
         )
 
-    def flag(self, key: str, default: bool) -> bool:
-        return flag(self.before.options, key, default, self.where)
+    @property
+    def rules(self) -> Options:
+        """The options before the changes."""
+        return Options(self.before.options, self.where)
 
     def refuse_keys(self, path: c.Path, keys: Sequence[str], what: str) -> None:
         """Raises `InvalidArgument` when `path` is one of these key columns."""
@@ -88,11 +91,11 @@ class Draft:
             raise InvalidArgument(f"{self.where}: {shown(path)} is a {what} column, which cannot be changed this way")
 
     def refuse_not_null(self, path: c.Path, before: DataType, nullable: bool) -> None:
-        """Raises `InvalidArgument` when a type would forbid nulls that may be there."""
-        if before.nullable and not nullable and self.flag(KEEP_NULLABLE, True):
+        """Raises `InvalidArgument` when a type would forbid nulls that rows may have."""
+        if before.nullable and not nullable and self.rules.get(ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED):
             raise InvalidArgument(
                 f"{self.where}: {shown(path)} may hold nulls and cannot become NOT NULL; if it holds none, set the "
-                f"option {KEEP_NULLABLE!r} = false first"
+                f"option {ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED} = false first"
             )
 
 
@@ -105,7 +108,7 @@ def _add(draft: Draft, change: c.AddColumn) -> None:
     added = DataField(next(ids), change.path[-1], numbered_type(change.type, ids), change.comment)
     draft.highest_id = next(ids) - 1
     position = change.position
-    if position is None and len(change.path) == 1 and draft.flag(BEFORE_PARTITION, False):
+    if position is None and len(change.path) == 1 and draft.rules.get(ADD_COLUMN_BEFORE_PARTITION):
         partition = [f.name for f in draft.fields if f.name in draft.before.partition_keys]
         position = c.Position(c.Place.BEFORE, partition[0]) if partition else None
 
@@ -165,8 +168,8 @@ def _set_type(draft: Draft, change: c.SetType) -> None:
     draft.refuse_keys(path, before.partition_keys, "partition key")
     draft.refuse_keys(path, before.primary_keys, "primary key")
     if draft.has_snapshots:
-        draft.refuse_keys(path, names(before.options.get("bucket-key")), "bucket key")
-    explicit = not draft.flag(NO_EXPLICIT_CASTS, False)
+        draft.refuse_keys(path, draft.rules.get(BUCKET_KEY), "bucket key")
+    explicit = not draft.rules.get(DISABLE_EXPLICIT_TYPE_CASTING)
 
     def cast(source: DataType) -> DataType:
         target = change.type.with_nullable(source.nullable) if change.keep_nullability else change.type
@@ -187,7 +190,7 @@ def _set_type(draft: Draft, change: c.SetType) -> None:
 def _way_out(source: DataType, explicit: bool) -> str:
     if source.keyword in ("ROW", "ARRAY", "MAP"):
         return "change its members one by one, such as 'a.b', 'a.element' or 'a.value'"
-    return "add a new column" if explicit else f"the option {NO_EXPLICIT_CASTS!r} allows widening only"
+    return "add a new column" if explicit else f"the option {DISABLE_EXPLICIT_TYPE_CASTING} allows widening only"
 
 
 def _set_nullable(draft: Draft, change: c.SetNullable) -> None:
@@ -256,4 +259,4 @@ STEPS: Mapping[type[c.SchemaChange], Callable[[Draft, Any], None]] = {
     c.RemoveOption: _remove_option,
     c.SetTableComment: _set_table_comment,
 }
-"""Change -> what it does to a draft."""
+"""Change -> the function that applies it to a draft."""

@@ -1,7 +1,7 @@
-"""Arrow types as Paimon types: the type that holds every value of the Arrow type, or an error that says what to use.
+"""Arrow types as Paimon types: the type that holds every value of the Arrow type, or an error that suggests one.
 
-Unsigned integers take the next wider signed type (uint64: DECIMAL(20, 0)), encodings (dictionary, run-end, large, view
-and fixed-size layouts) vanish, zones vanish too because Paimon's zoned timestamps are instants.
+Unsigned integers take the next wider signed type (uint64: DECIMAL(20, 0)); encodings (dictionary, run-end, large, view
+and fixed-size layouts) are dropped, and so are zones, because Paimon's zoned timestamps are instants.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from morrow.engine.format.types import (
 )
 
 COMMENT = b"comment"
-"""The key of field metadata under which comments travel."""
+"""The key of field metadata that holds comments."""
 
 UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 UINT64_DIGITS = 20
@@ -78,10 +78,10 @@ Converter: TypeAlias = Callable[[pa.DataType, str], DataType]
 
 
 def paimon_type(arrow: pa.DataType, column: str) -> DataType:
-    """The nullable Paimon type of an Arrow type; `column` goes into errors.
+    """Returns the nullable Paimon type of an Arrow type; `column` goes into errors.
 
     Raises:
-        InvalidArgument: no Paimon type holds all values of it.
+        InvalidArgument: no Paimon type holds all values of the Arrow type.
     """
     if arrow in PLAIN:
         return PLAIN[arrow]
@@ -97,7 +97,7 @@ def _member(field: pa.Field, column: str) -> DataType:
 
 
 def _decimal(arrow: pa.DataType, column: str) -> DataType:
-    # A negative scale stands for zeros before the point, a scale above the precision for zeros after it.
+    # A negative scale means zeros before the point, a scale above the precision zeros after it.
     digits, scale = max(arrow.precision, arrow.scale), max(arrow.scale, 0)
     if arrow.scale < 0:
         digits -= arrow.scale

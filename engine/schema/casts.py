@@ -1,7 +1,7 @@
-"""Which type a column may change to: Paimon's casts, told by a table.
+"""The casts that allow a column to change its type: Paimon's rules as a table.
 
-Source: the casting rules of Paimon 1.4.2 where both a rule allows the cast and code for it exists. Nested types change
-by their members only.
+Source: the casting rules of Paimon 1.4.2 where a rule allows the cast and code for it exists. Nested types change by
+their members only.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ EXPLICIT: Mapping[str, str] = {
 """Target -> sources, allowed unless the option ``disable-explicit-type-casting`` is on."""
 
 TO_STRING = "DATE TIME TIMESTAMP TIMESTAMP_LTZ"
-"""What becomes text in a nullable STRING only: Java has no cast to a text of limited length, nor to one NOT NULL."""
+"""Types that may only become a nullable STRING: Java has no cast to a text of limited length, nor to one NOT NULL."""
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool) -> bool:
-    """Whether a column of type `source` may become `target`; whether nulls are in the way is another question."""
+    """Returns whether a column of type `source` may become `target`; nullability is not considered."""
     if source.text() == target.text():
         return True
     if explicit and source.keyword in TO_STRING.split() and target.keyword == VarCharType.keyword:

@@ -1,7 +1,7 @@
-"""Changes of a schema, as values: each is one step, and a list of them becomes one new version.
+"""Schema changes as values: each is one step, and a list of them makes one new version.
 
-A path names a column, then members inside it: ``("a", "b")`` is member b of the row in column a; the elements of an
-array are ``element``, the values of a map ``value``.
+A path names a column, followed by members inside it: ``("a", "b")`` is member b of the row in column a; the elements
+of an array are ``element``, the values of a map ``value``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Path: TypeAlias = "tuple[str, ...]"
 
 
 class Place(StrEnum):
-    """Where a column goes among its neighbours."""
+    """The position of a column relative to others."""
 
     FIRST = "first"
     LAST = "last"
@@ -26,7 +26,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Position:
-    """A place, with the neighbour that `Place.AFTER` and `Place.BEFORE` name."""
+    """A place, with the neighbour for `Place.AFTER` and `Place.BEFORE`."""
 
     place: Place
     neighbour: str | None = None
@@ -39,14 +39,14 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class ColumnChange(SchemaChange):
-    """A change of what `path` names."""
+    """A change of the column or member at `path`."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class AddColumn(ColumnChange):
-    """A new column or member, null in all rows there are. Without a position it goes last."""
+    """A new column or member, null in all existing rows. Without a position it goes last."""
 
     type: DataType
     comment: str | None = None
@@ -55,26 +55,26 @@ class AddColumn(ColumnChange):
 
 @dataclass(frozen=True)
 class DropColumn(ColumnChange):
-    """No more column or member of this name; its values stay in the files, unread."""
+    """The removal of a column or member; its values stay in the files, unread."""
 
 
 @dataclass(frozen=True)
 class RenameColumn(ColumnChange):
-    """Another name for the same column: options that name it follow."""
+    """A new name for the same column: options that name it follow."""
 
     new_name: str
 
 
 @dataclass(frozen=True)
 class MoveColumn(ColumnChange):
-    """Another place in the order of the columns."""
+    """A new position in the order of the columns."""
 
     position: Position
 
 
 @dataclass(frozen=True)
 class SetType(ColumnChange):
-    """Another type: values there are get cast when they are read. Nullability stays if `keep_nullability`."""
+    """A new type: existing values are cast when they are read. Nullability stays if `keep_nullability`."""
 
     type: DataType
     keep_nullability: bool = True
@@ -82,28 +82,28 @@ class SetType(ColumnChange):
 
 @dataclass(frozen=True)
 class SetNullable(ColumnChange):
-    """Whether nulls are allowed."""
+    """A change of nullability."""
 
     nullable: bool
 
 
 @dataclass(frozen=True)
 class SetComment(ColumnChange):
-    """Another comment, or none."""
+    """A new comment, or none."""
 
     comment: str | None
 
 
 @dataclass(frozen=True)
 class SetDefault(ColumnChange):
-    """The text of another default value, or none: for rows written from now on."""
+    """The text of a new default value, or none: for rows written from now on."""
 
     default: str | None
 
 
 @dataclass(frozen=True)
 class SetOption(SchemaChange):
-    """An option set."""
+    """The setting of an option."""
 
     key: str
     value: str
@@ -111,13 +111,13 @@ class SetOption(SchemaChange):
 
 @dataclass(frozen=True)
 class RemoveOption(SchemaChange):
-    """An option unset: its default counts."""
+    """The removal of an option: its default applies."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class SetTableComment(SchemaChange):
-    """Another comment of the table, or none."""
+    """A new comment of the table, or none."""
 
     comment: str | None

@@ -1,7 +1,7 @@
-"""The columns of a table to be, from whatever describes them, and the ids they get.
+"""The columns of a new table, from any description of them, and their ids.
 
-Arrow schemas (and objects that export one), SQL text, mappings of names to types, and fields of another table are all
-read as `Column` values first; `numbered` then turns them into fields with ids as Paimon gives them.
+Arrow schemas (and objects that export one), SQL text, mappings of names to types, and fields of another table are
+first read as `Column` values; `numbered` then turns them into fields with ids as Paimon assigns them.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from morrow.engine.schema.sql import Column, Columns, parse_columns, parse_type
 
 TypeLike: TypeAlias = "str | DataType | pa.DataType"
 SchemaLike: TypeAlias = object
-"""SQL text, an Arrow schema or what exports one, a mapping of names to types, fields, or a `TableSchema`."""
+"""SQL text, an Arrow schema or an object that exports one, a mapping of names to types, fields, or a `TableSchema`."""
 
 
 def columns_of(schema: SchemaLike) -> Columns:
-    """Read a description of columns.
+    """Reads a description of columns.
 
     Raises:
-        InvalidArgument: nothing that describes columns, SQL that does not parse, or an Arrow type that no type of
-            Paimon holds without loss.
-        Unsupported: a type that the specification does not have.
+        InvalidArgument: not a description of columns, SQL that does not parse, or an Arrow type that no Paimon type
+            holds without loss.
+        Unsupported: a type that is not in the specification.
     """
     if isinstance(schema, str):
         return parse_columns(schema)
@@ -54,7 +54,7 @@ def columns_of(schema: SchemaLike) -> Columns:
 
 
 def type_of(kind: object, column: str) -> DataType:
-    """One type, from SQL text, Arrow or itself; `column` goes into errors. Raises as `columns_of`."""
+    """Reads one type from SQL text, Arrow or itself; `column` goes into errors. Raises as `columns_of`."""
     if isinstance(kind, str):
         return parse_type(kind, column)
     if isinstance(kind, DataType):
@@ -67,7 +67,7 @@ def type_of(kind: object, column: str) -> DataType:
 
 
 def numbered(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:
-    """Fields with ids from `next_id` on, and the highest id that was given (`next_id` - 1 when there is none).
+    """Returns fields with ids from `next_id` on, and the highest id assigned (`next_id` - 1 when there is none).
 
     A column takes its id before the members inside its type do; a member takes its id after those inside its type.
     """
@@ -80,7 +80,7 @@ def numbered(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataFie
 
 
 def numbered_type(data_type: DataType, ids: Iterator[int]) -> DataType:
-    """The type with new ids for all members of its rows."""
+    """Returns the type with new ids for all members of its rows."""
     if isinstance(data_type, RowType):
         return replace(data_type, fields=tuple(_numbered_member(f, ids) for f in data_type.fields))
     if isinstance(data_type, MapType):
@@ -100,7 +100,7 @@ def _column(name: object, kind: object) -> Column:
     if not isinstance(name, str):
         raise InvalidArgument(f"the column name {name!r} is no text")
     if isinstance(kind, str):
-        # The text may go on after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
+        # The text may continue after the type: "INT NOT NULL COMMENT 'pieces' DEFAULT 1".
         (column,) = parse_columns(f"{_quoted(name)} {kind}", only=name).columns
         return column
     return Column(name, type_of(kind, name))

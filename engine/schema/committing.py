@@ -1,4 +1,4 @@
-"""Schema files taken: a version of the schema is whoever creates its file first."""
+"""Commits of schema files: the first to create the file of a version wins."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from collections.abc import Sequence
 from morrow.engine.errors import AlreadyExists, CommitConflict, InvalidArgument, UnclearOutcome
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema, schema_json
+from morrow.engine.options import Options
+from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.applying import changed_schema
 from morrow.engine.schema.changes import SchemaChange
 from morrow.engine.schema.conversions import check_conversion
 
-OTHER_BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
+OTHER_BRANCHES = (SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH)
 MOST_TRIES = 100
-"""Each time we lose, another writer has changed the schema: so many in a row is no accident."""
+"""The most attempts: each loss means that another writer changed the schema, so that many in a row is no accident."""
 
 
 def take_schema(metadata: TableMetadata, schema: TableSchema) -> bool:
-    """Create the schema file of this id, durably; False when another writer was first."""
+    """Creates the schema file of this id, durably; returns False when another writer was first."""
     path, data = metadata.paths.schema(schema.id), schema_json(schema)
     try:
         return metadata.store.create(path, data)
     except UnclearOutcome:
-        # No two writers make equal bytes but by the millisecond of equal schemas, which is no harm.
+        # Two writers make equal bytes only for equal schemas in the same millisecond, which is harmless.
         if metadata.store.exists(path):
             return metadata.store.read(path) == data
         raise
 
 
 def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
-    """Make the table: `schema` becomes its first schema.
+    """Creates the table: `schema` becomes its first schema.
 
     Raises:
-        AlreadyExists: there is a table at this place.
+        AlreadyExists: this location holds a table.
     """
     _check_branches(metadata, schema)
     if metadata.schema_ids() or not take_schema(metadata, schema):
@@ -41,16 +43,16 @@ def create_first_schema(metadata: TableMetadata, schema: TableSchema) -> None:
 
 
 def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> TableSchema:
-    """Change the newest schema: all changes in one new version, or none of them.
+    """Changes the newest schema: all changes in one new version, or none of them.
 
-    Whoever changed the schema meanwhile goes first: the changes are applied anew to what they left.
+    Concurrent changes of the schema go first: `changes` are then applied anew to the newer schema.
 
     Returns: the newest schema; no new version when the changes change nothing.
 
     Raises:
         TableNotFound. ColumnNotFound, AlreadyExists, InvalidArgument, Unsupported: as `changed_schema`.
         InvalidArgument: as `check_conversion`.
-        CommitConflict: others change the schema all the time.
+        CommitConflict: concurrent changes of the schema do not cease.
     """
     for _ in range(MOST_TRIES):
         before = metadata.latest_schema()
@@ -66,13 +68,14 @@ def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> 
 
 
 def _check_branches(metadata: TableMetadata, schema: TableSchema) -> None:
-    """Options that name another branch name one that is there, and one of them at most is set."""
-    named = {key: schema.options[key] for key in OTHER_BRANCHES if schema.options.get(key, "").strip()}
+    """Checks that at most one option names another branch, and that the branch exists."""
+    options = Options(schema.options, metadata.where)
+    named = {each: name for each in OTHER_BRANCHES if (name := options.text(each) or "").strip()}
     if len(named) > 1:
-        raise InvalidArgument(f"{metadata.where}: the options {' and '.join(map(repr, named))} contradict each other")
+        raise InvalidArgument(f"{metadata.where}: the options {' and '.join(map(str, named))} contradict each other")
     known = [MAIN_BRANCH, *metadata.branch_names()] if named else []
-    for key, branch in named.items():
+    for option, branch in named.items():
         if branch not in known:
             raise InvalidArgument(
-                f"{metadata.where}: the option {key!r} names the branch {branch!r}; there are {', '.join(known)}"
+                f"{metadata.where}: the option {option} names the branch {branch!r}; there are {', '.join(known)}"
             )

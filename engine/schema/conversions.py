@@ -1,8 +1,8 @@
-"""Tables that begin or cease to have deletion vectors: only when their files read the same in both ways.
+"""Enabling and disabling deletion vectors: allowed only when the table's files read the same either way.
 
 With vectors, files above level 0 are read as they are and level 0 is not read at all; without, files are merged and
-vectors are not looked at. A full compaction makes both the same: each bucket is one sorted run, in which nothing is
-dead. Snapshots from before the change should not be travelled to.
+vectors are ignored. A full compaction makes both the same: each bucket is one sorted run without dead rows. Snapshots
+from before the change should not be travelled to.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ import polars as pl
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.options.parsing import flag
+from morrow.engine.options import Options
+from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
 from morrow.engine.plan.entries import index_entries, live_entries
 from morrow.engine.plan.metadata import TableMetadata
 
-OPTION = "deletion-vectors.enabled"
-
 
 def check_conversion(metadata: TableMetadata, before: TableSchema, after: TableSchema) -> None:
-    """Check a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
+    """Checks a change of the option ``deletion-vectors.enabled`` against the newest snapshot.
 
     Raises:
-        InvalidArgument: rows would be lost, doubled, or come back.
+        InvalidArgument: rows would be lost, duplicated, or reappear.
     """
-    had, has = (flag(schema.options, OPTION, False, metadata.where) for schema in (before, after))
+    had, has = (Options(schema.options, metadata.where).get(DELETION_VECTORS_ENABLED) for schema in (before, after))
     if had == has or (snapshot := metadata.latest_snapshot()) is None:
         return
     compact = "compact the table fully first: compact(full=True)"
@@ -33,15 +32,15 @@ def check_conversion(metadata: TableMetadata, before: TableSchema, after: TableS
         dead = _dead_rows(index_entries(metadata, snapshot))
         if dead:
             raise InvalidArgument(
-                f"{metadata.where}: the option {OPTION!r} cannot be unset while deletion vectors mark {dead} rows as "
-                f"dead, which would come back; {compact}"
+                f"{metadata.where}: the option {DELETION_VECTORS_ENABLED} cannot be unset while deletion vectors mark "
+                f"{dead} rows as dead, which would come back; {compact}"
             )
     elif after.primary_keys:
         entries = live_entries(metadata, snapshot, after).frame
         if not _one_run_each(entries):
             raise InvalidArgument(
-                f"{metadata.where}: the option {OPTION!r} cannot be set while buckets hold several sorted runs, which "
-                f"would be read unmerged or not at all; {compact}"
+                f"{metadata.where}: the option {DELETION_VECTORS_ENABLED} cannot be set while buckets hold several "
+                f"sorted runs, which would be read unmerged or not at all; {compact}"
             )
 
 
@@ -55,7 +54,7 @@ def _dead_rows(indexes: pl.DataFrame | None) -> int:
 
 
 def _one_run_each(entries: pl.DataFrame) -> bool:
-    """Whether every bucket is one sorted run above level 0; rows that wait for a bucket are not looked at."""
+    """Returns whether every bucket is one sorted run above level 0; rows that await a bucket are ignored."""
     placed = entries.filter(entries["_BUCKET"] >= 0)
     levels = placed.group_by("_PARTITION", "_BUCKET").agg(pl.col("_LEVEL").n_unique())
     return not (placed["_LEVEL"] == 0).any() and not (levels["_LEVEL"] > 1).any()

@@ -1,4 +1,4 @@
-"""The first schema of a table: columns, keys and options brought into the form that Paimon stores, then checked."""
+"""The first schema of a table: columns, keys and options converted to the form that Paimon stores, then checked."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from morrow.engine.arguments import mapping, text, texts
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.options.parsing import names
+from morrow.engine.options import Options
+from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.schema.columns import SchemaLike, columns_of, numbered
 from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.sql import Column
 from morrow.engine.schema.validation import validate_schema
 
-PRIMARY_KEY_OPTION = "primary-key"
-PARTITION_OPTION = "partition"
 MILLIS = 1000
 
 
@@ -29,14 +29,14 @@ def new_schema(
     defaults: Mapping[str, object] | None = None,
     where: str,
 ) -> TableSchema:
-    """The schema of id 0 for a new table.
+    """Returns the schema of id 0 for a new table.
 
     Args:
         schema: see `columns_of`.
         primary_keys: made NOT NULL; also read from SQL text and from the option ``primary-key``.
         partition_keys: also read from the option ``partition``.
         options: values may be text, numbers and booleans.
-        defaults: column name -> the value that rows get that do not give one.
+        defaults: column name -> the value of rows that do not give one.
         where: the table, for errors.
 
     Raises:
@@ -44,17 +44,19 @@ def new_schema(
         Unsupported: a type or an option that Morrow does not handle.
     """
     described = columns_of(schema)
-    columns = _with_defaults(described.columns, defaults or {}, where)
+    columns = _with_defaults(described.columns, mapping(defaults, f"{where}: defaults"), where)
     _require_distinct("column", [c.name for c in columns], where)
     fields, highest = numbered(columns)
     created = TableSchema(
         id=0,
         fields=fields,
         highest_field_id=highest,
-        partition_keys=_given(partition_keys),
-        primary_keys=_given_once("primary key", _given(primary_keys), described.primary_keys, where),
-        options=options_as_text(options or {}, where),
-        comment=comment,
+        partition_keys=texts(partition_keys, f"{where}: partition_keys"),
+        primary_keys=_given_once(
+            "primary key", texts(primary_keys, f"{where}: primary_keys"), described.primary_keys, where
+        ),
+        options=options_as_text(mapping(options, f"{where}: options"), where),
+        comment=None if comment is None else text(comment, f"{where}: comment"),
         time_millis=int(time.time() * MILLIS),
     )
     created = with_keys_of_options(created, where)
@@ -63,15 +65,16 @@ def new_schema(
 
 
 def with_keys_of_options(schema: TableSchema, where: str) -> TableSchema:
-    """The schema with the keys that options name as its keys, those options gone, and its primary key NOT NULL.
+    """Returns the schema with the keys that options name, those options removed, and its primary key NOT NULL.
 
     Raises:
         InvalidArgument: keys are given by options and otherwise, or twice. ColumnNotFound: a key that is no column.
     """
-    options = dict(schema.options)
-    by_option = {key: names(options.pop(key, None)) for key in (PRIMARY_KEY_OPTION, PARTITION_OPTION)}
-    primary = _given_once("primary key", schema.primary_keys, by_option[PRIMARY_KEY_OPTION], where)
-    partition = _given_once("partition key", schema.partition_keys, by_option[PARTITION_OPTION], where)
+    keys_too = (*PRIMARY_KEY.keys, *PARTITION.keys)
+    options = {key: value for key, value in schema.options.items() if key not in keys_too}
+    given = Options(schema.options, where)
+    primary = _given_once("primary key", schema.primary_keys, given.get(PRIMARY_KEY), where)
+    partition = _given_once("partition key", schema.partition_keys, given.get(PARTITION), where)
     for what, keys in (("partition key", partition), ("primary key", primary)):
         _require_distinct(what, keys, where)
         _require_known(what, keys, [field.name for field in schema.fields], where)
@@ -83,31 +86,27 @@ def with_keys_of_options(schema: TableSchema, where: str) -> TableSchema:
 
 
 def options_as_text(options: Mapping[str, object], where: str) -> dict[str, str]:
-    """Options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
+    """Returns options as schema files hold them. Raises `InvalidArgument` for a key or value that has no text form."""
     return {_option_key(key, where): option_text(key, value, where) for key, value in options.items()}
 
 
 def option_text(key: str, value: object, where: str) -> str:
-    """One option value: ``True`` is ``true``. Raises `InvalidArgument`."""
+    """Returns one option value as text: ``True`` is ``true``. Raises `InvalidArgument`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):
-        return str(value)
+        return text(str(value), f"{where}: the option {key!r}")
     raise InvalidArgument(f"{where}: the option {key!r} has the value {value!r}; give text, a number, True or False")
 
 
 def _option_key(key: object, where: str) -> str:
     if isinstance(key, str) and key.strip():
-        return key
+        return text(key, f"{where}: the name of an option")
     raise InvalidArgument(f"{where}: {key!r} is no name of an option")
 
 
-def _given(keys: str | Sequence[str]) -> tuple[str, ...]:
-    return (keys,) if isinstance(keys, str) else tuple(keys)
-
-
 def _given_once(what: str, first: tuple[str, ...], second: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The keys from the one place that names them."""
+    """Returns the keys from the single source that names them."""
     if first and second:
         raise InvalidArgument(
             f"{where}: the {what} is given twice, as ({', '.join(first)}) and as ({', '.join(second)}); give it once"

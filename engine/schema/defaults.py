@@ -1,6 +1,6 @@
 """Default values of columns: the text in a schema file, and the value that writers fill in for it.
 
-The text is cast to the column's type as Paimon casts strings; a pair of single quotes around it is taken off first.
+The text is cast to the column's type as Paimon casts strings, after removing a pair of single quotes around it.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def default_value(data_type: DataType, text: str, column: str) -> pa.Scalar:
-    """The value that the text of a default stands for, in the column's Arrow type.
+    """Returns the value of a default's text, in the column's Arrow type.
 
     Texts of TIMESTAMP_LTZ are in UTC; whole numbers are days of a DATE, milliseconds of a TIME and counts of the
     precision's unit for a TIMESTAMP.
 
     Raises:
-        InvalidArgument: the text is no value of the type.
-        Unsupported: a type for which Morrow, or Paimon, has no default values.
+        InvalidArgument: the text is not a value of the type.
+        Unsupported: a type for which Morrow or Paimon has no default values.
     """
     if type(data_type) not in PARSERS:
         raise Unsupported(f"a default value of the type {data_type}", where=f"the column {column!r}")
     quoted = text.startswith("'") and text.endswith("'")
     try:
-        # A lone quote is no text in quotes, and Paimon takes nothing else for it.
+        # A lone quote is not quoted text, and Paimon accepts nothing else for it.
         value = None if text == "'" else PARSERS[type(data_type)](text[1:-1] if quoted else text, data_type)
         if value is not None:
             return pa.scalar(value, data_type.arrow())
@@ -75,7 +75,7 @@ def default_value(data_type: DataType, text: str, column: str) -> pa.Scalar:
 
 
 def checked_default(data_type: DataType, value: object, column: str) -> str | None:
-    """The text of a default that was given as text or as a Python value; None stays None.
+    """Returns the text of a default given as text or as a Python value; None stays None.
 
     Raises: as `default_value`.
     """
@@ -87,7 +87,7 @@ def checked_default(data_type: DataType, value: object, column: str) -> str | No
 
 
 def default_text_of(value: object, column: str) -> str:
-    """The text that stands for a Python value; text stands for itself. Raises `InvalidArgument` for other types."""
+    """Returns the text of a Python value; text is returned as it is. Raises `InvalidArgument` for other types."""
     if isinstance(value, str):
         return value
     for kind, write in WRITERS:
@@ -142,7 +142,7 @@ def _time_of_millis(millis: int) -> time:
 
 
 def _timestamp(text: str, kind: Any) -> int | None:
-    """The count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
+    """Returns the count of the Arrow type's unit since 1970; digits beyond the precision are cut off."""
     if COUNT.fullmatch(text) and isinstance(kind, TimestampType):
         return int(text) if kind.precision in UNIT_PRECISIONS else None
     match = TIMESTAMP.fullmatch(text)
@@ -201,4 +201,4 @@ WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (date, date.isoformat),
     (time, time.isoformat),
 )
-"""Python values -> texts; the first that fits: ``True`` is an ``int`` too, a ``datetime`` a ``date``."""
+"""Python type -> conversion to text; the first match counts: ``True`` is an ``int`` too, a ``datetime`` a ``date``."""

@@ -1,4 +1,4 @@
-"""Fields and types changed at a path: everything around stays as it is."""
+"""Changes of fields and types at a path: everything around them stays as it is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ELEMENT, KEY, VALUE = "element", "key", "value"
 
 
 def with_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fields]) -> Fields:
-    """The columns with those members changed that lie directly in `parent` (the columns themselves, if it is empty).
+    """Returns the columns with the members directly in `parent` changed (the columns themselves, if it is empty).
 
     Raises:
-        ColumnNotFound: nothing there of this name. InvalidArgument: what has no members.
+        ColumnNotFound: no such column or member. InvalidArgument: `parent` has no members.
     """
     if not parent:
         return change(fields)
@@ -33,7 +33,7 @@ def with_fields(fields: Fields, parent: Path, change: Callable[[Fields], Fields]
 
 
 def with_field(fields: Fields, path: Path, change: Callable[[DataField], DataField]) -> Fields:
-    """The columns with the column or member at `path` changed. Raises as `with_fields`."""
+    """Returns the columns with the column or member at `path` changed. Raises as `with_fields`."""
 
     def one(members: Fields) -> Fields:
         place = index_of(members, path)
@@ -43,10 +43,10 @@ def with_field(fields: Fields, path: Path, change: Callable[[DataField], DataFie
 
 
 def with_type(fields: Fields, path: Path, change: Callable[[DataType], DataType]) -> Fields:
-    """The columns with the type at `path` changed, which may be that of elements or map values.
+    """Returns the columns with the type at `path` changed, which may be that of elements or map values.
 
     Raises:
-        ColumnNotFound: nothing there of this name. Unsupported: the keys of a map.
+        ColumnNotFound: no such column or member. Unsupported: the keys of a map.
     """
     place = index_of(fields, path[:1])
     field = fields[place]
@@ -73,7 +73,7 @@ def _type_at(data_type: DataType, path: Path, depth: int, change: Callable[[Data
 
 
 def type_at(fields: Fields, path: Path) -> DataType:
-    """The type at `path`. Raises as `with_type`."""
+    """Returns the type at `path`. Raises as `with_type`."""
     found: list[DataType] = []
 
     def note(data_type: DataType) -> DataType:
@@ -85,7 +85,7 @@ def type_at(fields: Fields, path: Path) -> DataType:
 
 
 def index_of(fields: Fields, path: Path) -> int:
-    """The place of the field that the last segment of `path` names. Raises `ColumnNotFound`."""
+    """Returns the index of the field that the last segment of `path` names. Raises `ColumnNotFound`."""
     names = [field.name for field in fields]
     if path[-1] not in names:
         raise ColumnNotFound(f"there is no column {shown(path)}; there are {', '.join(names)}")
@@ -93,5 +93,5 @@ def index_of(fields: Fields, path: Path) -> int:
 
 
 def shown(path: Path) -> str:
-    """A path for messages."""
+    """Formats a path for messages."""
     return repr(".".join(path))

@@ -1,41 +1,43 @@
-"""Options changed in a table that has snapshots: what would make rows that are there wrong is refused."""
+"""Changes of options in a table with snapshots: those that would corrupt existing rows are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.options.known import FORMER_KEYS
-from morrow.engine.options.parsing import flag, integer
-from morrow.engine.options.registry import IMMUTABLE, resolved
+from morrow.engine.options import Declared, Options
+from morrow.engine.options.declared import compaction, merging, table
+from morrow.engine.options.registry import IMMUTABLE, present_key, resolved
 
-UNAWARE_OR_DYNAMIC = -1
+Check = Callable[[Options, Options], None]
+UNAWARE_OR_DYNAMIC = table.BUCKET.default
 
 
 def check_set_option(options: Mapping[str, str], key: str, value: str, where: str) -> None:
-    """Check one option that gets a value; `options` are those of the schema there is.
+    """Checks the new value of one option; `options` are those of the current schema.
 
     Raises:
         InvalidArgument: the change is refused.
     """
     before = resolved(options)
-    key = FORMER_KEYS.get(key, key)
+    key = present_key(key)
     if before.get(key) == value:
         return
     _check_mutable(key, where)
     if key in CHECKS:
-        CHECKS[key](before, {**before, key: value}, where)
+        CHECKS[key](Options(before, where), Options({**before, key: value}, where))
 
 
 def check_remove(options: Mapping[str, str], key: str, where: str) -> None:
-    """Check one option that goes back to its default. Raises `InvalidArgument`."""
+    """Checks the removal of one option. Raises `InvalidArgument`."""
     before = resolved(options)
-    key = FORMER_KEYS.get(key, key)
+    key = present_key(key)
     _check_mutable(key, where)
-    if key == "bucket":
-        raise InvalidArgument(f"{where}: the option 'bucket' cannot be removed from a table that has snapshots")
+    if key == table.BUCKET.key:
+        raise InvalidArgument(f"{where}: the option {table.BUCKET} cannot be removed from a table that has snapshots")
     if key in CHECKS:
-        CHECKS[key](before, {name: value for name, value in before.items() if name != key}, where)
+        after = {name: value for name, value in before.items() if present_key(name) != key}
+        CHECKS[key](Options(before, where), Options(after, where))
 
 
 def _check_mutable(key: str, where: str) -> None:
@@ -43,45 +45,47 @@ def _check_mutable(key: str, where: str) -> None:
         raise InvalidArgument(f"{where}: the option {key!r} cannot be changed in a table that has snapshots")
 
 
-def _bucket(before: Mapping[str, str], after: Mapping[str, str], where: str) -> None:
-    old = integer(before, "bucket", UNAWARE_OR_DYNAMIC, where)
-    new = integer(after, "bucket", UNAWARE_OR_DYNAMIC, where)
+def _bucket(before: Options, after: Options) -> None:
+    old, new = before.get(table.BUCKET), after.get(table.BUCKET)
     if old != new and UNAWARE_OR_DYNAMIC in (old, new):
         raise InvalidArgument(
-            f"{where}: the option 'bucket' cannot change from {old} to {new} in a table that has snapshots: -1 puts "
-            "rows into buckets by other means than a number does"
+            f"{before.where}: the option {table.BUCKET} cannot change from {old} to {new} in a table that has "
+            "snapshots: -1 puts rows into buckets by other means than a number does"
         )
 
 
-def _deletion_vectors(before: Mapping[str, str], after: Mapping[str, str], where: str) -> None:
-    key, allowing = "deletion-vectors.enabled", "deletion-vectors.modifiable"
-    if flag(before, allowing, False, where):
+def _deletion_vectors(before: Options, after: Options) -> None:
+    enabled, modifiable = merging.DELETION_VECTORS_ENABLED, merging.DELETION_VECTORS_MODIFIABLE
+    if before.get(modifiable):
         return
-    if flag(before, key, False, where) != flag(after, key, False, where):
+    if before.get(enabled) != after.get(enabled):
         raise InvalidArgument(
-            f"{where}: the option {key!r} cannot be changed in a table that has snapshots: rows that wait for a "
-            f"compaction would be lost or doubled; compact the table fully, then set {allowing!r} = true before this"
+            f"{before.where}: the option {enabled} cannot be changed in a table that has snapshots: rows that wait for "
+            f"a compaction would be lost or doubled; compact the table fully, then set {modifiable} = true before this"
         )
 
 
-def _stays_true(key: str) -> Callable[[Mapping[str, str], Mapping[str, str], str], None]:
-    def check(before: Mapping[str, str], after: Mapping[str, str], where: str) -> None:
-        if flag(before, key, False, where) and not flag(after, key, False, where):
-            raise InvalidArgument(f"{where}: the option {key!r} cannot change from true to false")
+def _stays_true(option: Declared[bool]) -> Check:
+    def check(before: Options, after: Options) -> None:
+        if before.get(option) and not after.get(option):
+            raise InvalidArgument(f"{before.where}: the option {option} cannot change from true to false")
 
     return check
 
 
-def _clustering(before: Mapping[str, str], _: Mapping[str, str], where: str) -> None:
-    if "pk-clustering-override" in before:
-        raise InvalidArgument(f"{where}: 'clustering.columns' cannot be changed where 'pk-clustering-override' is set")
+def _clustering(before: Options, _: Options) -> None:
+    if before.has(compaction.PK_CLUSTERING_OVERRIDE):
+        raise InvalidArgument(
+            f"{before.where}: {compaction.CLUSTERING_COLUMNS} cannot be changed where "
+            f"{compaction.PK_CLUSTERING_OVERRIDE} is set"
+        )
 
 
-CHECKS: Mapping[str, Callable[[Mapping[str, str], Mapping[str, str], str], None]] = {
-    "bucket": _bucket,
-    "deletion-vectors.enabled": _deletion_vectors,
-    "ignore-delete": _stays_true("ignore-delete"),
-    "ignore-update-before": _stays_true("ignore-update-before"),
-    "clustering.columns": _clustering,
+CHECKS: Mapping[str, Check] = {
+    table.BUCKET.key: _bucket,
+    merging.DELETION_VECTORS_ENABLED.key: _deletion_vectors,
+    merging.IGNORE_DELETE.key: _stays_true(merging.IGNORE_DELETE),
+    merging.IGNORE_UPDATE_BEFORE.key: _stays_true(merging.IGNORE_UPDATE_BEFORE),
+    compaction.CLUSTERING_COLUMNS.key: _clustering,
 }
-"""Option -> the check of its change: options before, options after, where."""
+"""Option -> the check of its change, given the options before and after."""

@@ -1,37 +1,43 @@
-"""Options that name columns, when columns are renamed: they go on meaning the same columns."""
+"""Updates of options that name columns, when columns are renamed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from morrow.engine.merge.field_options import PREFIX, SEPARATOR
+from morrow.engine.format.file_index.wanted import COLUMNS as INDEX_COLUMNS
+from morrow.engine.format.file_index.wanted import PREFIX as INDEX_PREFIX
+from morrow.engine.merge.field_options import SEPARATOR
+from morrow.engine.options.declared import columns, compaction, merging, table
+from morrow.engine.options.declaring import FIELDS
 
-NAMING = (
-    "bucket-key",
-    "sequence.field",
-    "rowkind.field",
-    "record-level.time-field",
-    "clustering.columns",
-    "partial-update.remove-record-on-sequence-group",
-    "changelog-producer.row-deduplicate-ignore-fields",
+NAMING = frozenset(
+    key
+    for option in (
+        table.BUCKET_KEY,
+        merging.SEQUENCE_FIELD,
+        merging.ROWKIND_FIELD,
+        merging.RECORD_LEVEL_TIME_FIELD,
+        merging.PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+        merging.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
+        compaction.CLUSTERING_COLUMNS,
+    )
+    for key in option.keys
 )
-"""Options whose values are names between commas."""
+"""Options whose values are column names separated by commas."""
 
-GROUP_SUFFIX = ".sequence-group"
-INDEX_PREFIX = "file-index."
-INDEX_COLUMNS = "columns"
+GROUP_SUFFIX = f".{columns.SEQUENCE_GROUP.suffix}"
 
 
 def renamed_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The options after column `old` became `new`."""
+    """Returns the options after column `old` became `new`."""
     return {_key(key, old, new): _value(key, value, old, new) for key, value in options.items()}
 
 
 def _key(key: str, old: str, new: str) -> str:
-    if key.startswith(PREFIX):
-        # Names that have a dot themselves cannot be told from the option's name; Paimon takes none of them either.
-        columns, dot, option = key[len(PREFIX) :].partition(".")
-        return f"{PREFIX}{_names(columns, old, new)}{dot}{option}"
+    if key.startswith(FIELDS):
+        # Names that contain a dot cannot be told from the option's suffix; Paimon accepts none of them either.
+        columns, dot, option = key[len(FIELDS) :].partition(".")
+        return f"{FIELDS}{_names(columns, old, new)}{dot}{option}"
     if key.startswith(INDEX_PREFIX):
         kind, _, rest = key[len(INDEX_PREFIX) :].partition(".")
         column, dot, option = rest.partition(".")
@@ -41,8 +47,8 @@ def _key(key: str, old: str, new: str) -> str:
 
 
 def _value(key: str, value: str, old: str, new: str) -> str:
-    is_group = key.startswith(PREFIX) and key.endswith(GROUP_SUFFIX)
-    is_index = key.startswith(INDEX_PREFIX) and key.endswith(f".{INDEX_COLUMNS}")
+    is_group = key.startswith(FIELDS) and key.endswith(GROUP_SUFFIX)
+    is_index = key.startswith(INDEX_PREFIX) and key.endswith(INDEX_COLUMNS)
     return _names(value, old, new) if is_group or is_index or key in NAMING else value
 
 

@@ -1,4 +1,4 @@
-"""Types and column lists in SQL, in Paimon's own words.
+"""Types and column lists in SQL, in Paimon's syntax.
 
 columns  = column {"," column} ["," "PRIMARY KEY" "(" name {"," name} ")" ["NOT ENFORCED"]]
 column   = name type {"COMMENT" text | "DEFAULT" literal | "PRIMARY KEY"}
@@ -6,7 +6,7 @@ type     = (atomic | "ARRAY" "<" type ">" | "MULTISET" "<" type ">" | "MAP" "<" 
            | "VECTOR" "<" type "," length ">" | ("ROW" | "STRUCT") "<" member {"," member} ">") ["NOT" "NULL" | "NULL"]
 member   = name [":"] type ["COMMENT" text]
 
-Names may stand in backquotes or double quotes, texts in single quotes; a doubled quote stands for itself.
+Names may be quoted by backquotes or double quotes, texts by single quotes; a doubled quote stands for itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Column:
-    """A column before it has an id. `default` is the text that schema files hold."""
+    """A column without an id yet. `default` is the text that schema files hold."""
 
     name: str
     type: DataType
@@ -61,9 +61,9 @@ class Columns:
 
 
 def parse_columns(text: str, *, only: str | None = None) -> Columns:
-    """Read a column list such as ``id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y', PRIMARY KEY (id)``.
+    """Reads a column list such as ``id BIGINT NOT NULL, name STRING COMMENT 'x' DEFAULT 'y', PRIMARY KEY (id)``.
 
-    `only` names the one column that must be there, for errors.
+    `only` names the one column that the text must have, for errors.
 
     Raises:
         InvalidArgument: it does not parse. Unsupported: a type that Paimon does not have.
@@ -87,7 +87,7 @@ def parse_columns(text: str, *, only: str | None = None) -> Columns:
 
 
 def parse_type(text: str, column: str) -> DataType:
-    """Read one type such as ``ARRAY<ROW<a INT NOT NULL>>``; `column` goes into errors. Raises as `parse_columns`."""
+    """Reads one type such as ``ARRAY<ROW<a INT NOT NULL>>``; `column` goes into errors. Raises as `parse_columns`."""
     parser = _Parser(text, column)
     found = parser.type()
     if not parser.at_end():
@@ -97,7 +97,7 @@ def parse_type(text: str, column: str) -> DataType:
 
 @dataclass
 class _Parser:
-    """A cursor over tokens; words compare in upper case, what is quoted is never a keyword."""
+    """A cursor over tokens; words are compared in upper case, quoted text is never a keyword."""
 
     text: str
     subject: str = ""
@@ -125,7 +125,7 @@ class _Parser:
         return InvalidArgument(f"{self.text!r}{of}: expected {expected}, found {found}")
 
     def take(self, *words: str) -> bool:
-        """Whether these words or marks come next; then they are consumed."""
+        """Consumes these words or marks if they come next; returns whether they do."""
         coming = self.tokens[self.at : self.at + len(words)]
         if tuple(value.upper() if kind in ("word", "mark") else None for kind, value in coming) != words:
             return False
@@ -163,7 +163,7 @@ class _Parser:
         return self.next_of("text", expected="a text in single quotes")
 
     def default(self) -> str | None:
-        """The text that schema files hold: quoted only if bare text would read differently."""
+        """Returns the text that schema files hold: quoted only if bare text would read differently."""
         for prefix in LITERAL_PREFIXES:
             if len(self.tokens) > self.at + 1 and self.tokens[self.at + 1][0] == "text" and self.take(prefix):
                 break
@@ -255,7 +255,7 @@ NESTED: dict[str, Callable[[_Parser], DataType]] = {
 
 
 def default_text(value: str) -> str:
-    """A default as schema files hold it: readers take off a pair of single quotes, so text in them gets another."""
+    """Returns a default as schema files hold it: readers strip a pair of single quotes, so quoted text gets another."""
     return f"'{value}'" if value.startswith("'") and value.endswith("'") else value
 
 

@@ -13,6 +13,7 @@ from morrow.cli import arguments as arg
 from morrow.cli.arguments import Format
 from morrow.cli.life import COMMANDS
 from morrow.engine.errors import MorrowError
+from morrow.engine.telling import shown
 
 OK = 0
 FAILED = 1
@@ -40,7 +41,7 @@ class Commands(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
         except (MorrowError, OSError) as error:
-            typer.echo(f"morrow: {error}", err=True)
+            typer.echo(f"morrow: {shown(str(error))}", err=True)
             raise typer.Exit(FAILED) from error
 
 
@@ -63,40 +64,38 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    allowed_roots: arg.AllowedRoots = None,
+    version: Annotated[  # noqa: ARG001  # its callback does it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    pass
+    from morrow.cli.opening import allow
+
+    allow(allowed_roots or ())
 
 
 @app.command()
+@arg.travels
 def read(
+    at: arg.At,
     path: arg.Readable,
     columns: arg.Columns = None,
     where: arg.Where = None,
     limit: arg.Limit = None,
-    as_of: arg.AsOf = None,
-    snapshot: arg.Snapshot = None,
-    tag: arg.Tag = None,
-    timestamp: arg.Timestamp = None,
-    branch: arg.Branch = None,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """The rows of a table, merged. A table on the screen shows the first 20 unless --limit says otherwise."""
+    """Show the rows of a table, merged; in the format table the first 20, unless --limit says otherwise."""
     from morrow.cli import rows
-    from morrow.cli.scans import State
 
-    state = State(as_of, snapshot, tag, timestamp, branch)
-    rows.read(path, state, arg.column_names(columns), where, limit, form, output)
+    rows.read(path, at, arg.column_names(columns), where, limit, form, output)
 
 
 @app.command()
 def describe(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
-    """Columns, keys, options, the newest snapshot, and how many tags and branches there are."""
+    """Show columns, keys, options, the newest snapshot, and how many tags and branches there are."""
     from morrow.cli import metadata
 
     metadata.describe(path, branch, form, output)
@@ -110,75 +109,61 @@ def snapshots(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """The living snapshots, newest first."""
+    """List the living snapshots, newest first."""
     from morrow.cli import metadata
 
     metadata.snapshots(path, branch, limit, form, output)
 
 
 @app.command()
+@arg.travels
 def system(
+    at: arg.At,
     path: arg.TablePath,
     name: arg.SystemName = None,
     columns: arg.Columns = None,
     where: arg.Where = None,
     limit: arg.Limit = None,
-    as_of: arg.AsOf = None,
-    snapshot: arg.Snapshot = None,
-    tag: arg.Tag = None,
-    timestamp: arg.Timestamp = None,
-    branch: arg.Branch = None,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """A system table: snapshots, schemas, tags, files, audit_log, ...; all_tables and the like of a warehouse."""
+    """Show a system table: snapshots, schemas, tags, files, audit_log, ...; all_tables and the like of a warehouse."""
     from morrow.cli import system as tables
-    from morrow.cli.scans import State
 
-    state = State(as_of, snapshot, tag, timestamp, branch)
-    tables.system(path, name, state, arg.column_names(columns), where, limit, form, output)
+    tables.system(path, name, at, arg.column_names(columns), where, limit, form, output)
 
 
 @app.command()
+@arg.travels
 def files(
+    at: arg.At,
     path: arg.TablePath,
     where: arg.Where = None,
     limit: arg.Limit = None,
-    as_of: arg.AsOf = None,
-    snapshot: arg.Snapshot = None,
-    tag: arg.Tag = None,
-    timestamp: arg.Timestamp = None,
-    branch: arg.Branch = None,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """The data files that a read would open; --limit is of files."""
+    """List the data files that a read would open; --limit is of files."""
     from morrow.cli import plans
-    from morrow.cli.scans import State
 
-    plans.files(path, State(as_of, snapshot, tag, timestamp, branch), where, limit, form, output)
+    plans.files(path, at, where, limit, form, output)
 
 
 @app.command()
+@arg.travels
 def explain(
+    at: arg.At,
     path: arg.TablePath,
     columns: arg.Columns = None,
     where: arg.Where = None,
     limit: arg.Limit = None,
-    as_of: arg.AsOf = None,
-    snapshot: arg.Snapshot = None,
-    tag: arg.Tag = None,
-    timestamp: arg.Timestamp = None,
-    branch: arg.Branch = None,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """What a read would open and why: pruning, sections, masks, bytes, pushed conditions."""
+    """Explain what a read would open and why: pruning, sections, masks, bytes, pushed conditions."""
     from morrow.cli import plans
-    from morrow.cli.scans import State
 
-    state = State(as_of, snapshot, tag, timestamp, branch)
-    plans.explain(path, state, arg.column_names(columns), where, limit, form, output)
+    plans.explain(path, at, arg.column_names(columns), where, limit, form, output)
 
 
 @app.command()
@@ -189,7 +174,7 @@ def sql(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """A DuckDB query over the tables of a warehouse, those named by --table, or paimon_scan('PATH') in the query.
+    """Run a DuckDB query over the tables of a warehouse, those named by --table, or paimon_scan('PATH') in the query.
 
     Of a warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
     """

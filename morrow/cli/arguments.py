@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import csv
+import inspect
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
 from morrow.engine.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from morrow.engine.plan.time_travel import TravelArguments
+
+    At: TypeAlias = TravelArguments
+else:
+    At = dict  # commands look at their types when they start, and importing that one takes long
 
 WHAT, WHEN, RESULT = "What to read", "Which state of the table", "Result"
 
@@ -23,6 +32,15 @@ class Format(StrEnum):
     ARROW = "arrow"
 
 
+AllowedRoots = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allowed-root",
+        metavar="FOLDER",
+        help="Trust the data files in this folder or URL outside of a table: read them, and remove what nobody needs. "
+        "May be repeated.",
+    ),
+]
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of the table.", show_default=False)]
 Readable = Annotated[
     str,
@@ -58,7 +76,7 @@ Limit = Annotated[
     int | None, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.", rich_help_panel=WHAT)
 ]
 AsOf = Annotated[
-    str | None, typer.Option("--as-of", metavar="V", help="Snapshot id or tag name.", rich_help_panel=WHEN)
+    str | None, typer.Option("--as-of", metavar="V", help="Snapshot id, tag name or time.", rich_help_panel=WHEN)
 ]
 Snapshot = Annotated[int | None, typer.Option("--snapshot", metavar="ID", help="Snapshot id.", rich_help_panel=WHEN)]
 Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="Tag name.", rich_help_panel=WHEN)]
@@ -74,6 +92,48 @@ Timestamp = Annotated[
 Branch = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="Another branch than main.", rich_help_panel=WHEN)
 ]
+Watermark = Annotated[
+    int | None,
+    typer.Option(
+        "--watermark",
+        metavar="MS",
+        help="Oldest snapshot that has come so far in event time: epoch milliseconds.",
+        rich_help_panel=WHEN,
+    ),
+]
+TRAVEL = {
+    "as_of": AsOf,
+    "snapshot": Snapshot,
+    "tag": Tag,
+    "timestamp": Timestamp,
+    "watermark": Watermark,
+    "branch": Branch,
+}
+"""The options of all commands that read a state of a table: members of `TravelArguments`."""
+
+
+def travels(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of `TRAVEL`; it gets those that are given as its first argument."""
+
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in TRAVEL}
+        command({name: value for name, value in values.items() if value is not None}, **given)
+
+    _, *own = inspect.signature(command).parameters.values()
+    hints = get_type_hints(command, include_extras=True)
+    shown = [each.replace(annotation=hints[each.name]) for each in own]
+    travel = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+        for name, annotation in TRAVEL.items()
+    ]
+    place = next(i for i, each in enumerate(shown) if each.name == "form")  # what is read comes before its form
+    parameters = [*shown[:place], *travel, *shown[place:]]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
+    return run
+
+
 ResultFormat = Annotated[
     Format,
     typer.Option("--format", "-f", help="json is one object a line; arrow is an IPC stream.", rich_help_panel=RESULT),
@@ -145,8 +205,17 @@ Remove = Annotated[bool, typer.Option("--delete", help="Remove them; without it 
 
 
 def column_names(text: str | None) -> list[str] | None:
-    """The names in a comma-separated list, in which names may be quoted as in CSV; None for None."""
-    return None if text is None else next(csv.reader([text], skipinitialspace=True), [])
+    """The names in a comma-separated list, in which names may be quoted as in CSV; None for None.
+
+    Raises:
+        InvalidArgument: no such list.
+    """
+    if text is None:
+        return None
+    try:
+        return next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise InvalidArgument(f'{text!r} is no list of names: {error}; write a,"b,c"') from error
 
 
 def warehouse_and_query(words: list[str]) -> tuple[str | None, str]:

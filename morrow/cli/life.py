@@ -11,7 +11,7 @@ from morrow.cli.arguments import Format
 def tags(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
-    """The tags, by the ids of their snapshots."""
+    """List the tags, by the ids of their snapshots."""
     from morrow.cli import names
 
     names.tags(path, branch, form, output)
@@ -34,7 +34,7 @@ def tag(
 
 
 def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
-    """The branches besides main, with the newest snapshot of each."""
+    """List the branches besides main, with the newest snapshot of each."""
     from morrow.cli import names
 
     names.branches(path, form, output)
@@ -89,7 +89,7 @@ def orphans(
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
-    """The files that no snapshot, tag or branch names, older than a day if not said otherwise; or remove them."""
+    """List the files that no snapshot, changelog, tag or branch names, older than a day if not said otherwise."""
     from morrow.cli import maintenance
 
     maintenance.orphans(path, older_than, delete, form, output)

@@ -9,14 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import typer
 
-import morrow
 from morrow.cli.arguments import Format
+from morrow.cli.opening import open_table
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
 from morrow.cli.writing import tell
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.tagging import time_span
 from morrow.engine.plan.time_travel import to_millis
+from morrow.engine.telling import shown
 
 ORPHAN = pa.schema([("path", pa.string())])
 HINT = pa.schema(
@@ -33,7 +34,7 @@ HINT = pa.schema(
 
 def rollback(path: str, snapshot: int | None, tag: str | None, timestamp: str | None, branch: str | None) -> None:
     """Make an earlier state the newest one."""
-    tell(morrow.open(path, branch=branch).rollback(snapshot=snapshot, tag=tag, timestamp=timestamp))
+    tell(open_table(path, branch).rollback(snapshot=snapshot, tag=tag, timestamp=timestamp))
 
 
 def expire(
@@ -47,26 +48,30 @@ def expire(
     """Remove old snapshots."""
     age = _age(older_than)
     with working("expiring"):
-        count = morrow.open(path, branch=branch).expire_snapshots(retain_max, retain_min, age, max_deletes)
+        count = open_table(path, branch).expire_snapshots(retain_max, retain_min, age, max_deletes)
     removed = "1 snapshot" if count == 1 else f"{count} snapshots"
-    typer.echo(f"{removed} removed" if count else "nothing to do")
+    typer.echo(shown(f"{removed} removed" if count else "nothing to do"))
 
 
 def orphans(path: str, older_than: str | None, delete: bool, form: Format, output: Path | None) -> None:
     """Write the paths of orphan files, and how large they are together to standard error; remove them on demand."""
     age = _age(older_than)
     with working("looking for orphan files"):
-        found = morrow.open(path).remove_orphan_files(age, dry_run=not delete)
+        found = open_table(path).remove_orphan_files(age, dry_run=not delete)
     write_rows(ORPHAN, pa.table({"path": found.paths}, ORPHAN).to_batches(), form, output)
+    for folder in found.not_looked_at:
+        typer.echo(
+            shown(f"not looked at: {folder}; give its folder, morrow --allowed-root FOLDER orphans PATH"), err=True
+        )
     if found.count:
         done = "removed" if found.removed else "not removed: give --delete"
-        typer.echo(f"{found.bytes:,} bytes, {done}", err=True)
+        typer.echo(shown(f"{found.bytes:,} bytes, {done}"), err=True)
 
 
 def repair(path: str, form: Format, output: Path | None) -> None:
     """Write the hints that were wrong."""
     with working("looking at hints"):
-        changed = morrow.open(path).repair()
+        changed = open_table(path).repair()
     write_rows(HINT, pa.Table.from_pylist([asdict(hint) for hint in changed], HINT).to_batches(), form, output)
 
 

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 import morrow
 from morrow.cli.arguments import Format
+from morrow.cli.opening import open_table
 from morrow.cli.output import sink, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
-from morrow.cli.tables import printable, render
+from morrow.cli.tables import render
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.telling import one_line, shown
 
 HIDDEN = "******"
 SECRET = re.compile(r"secret|password|passwd|token|credential|access-?key|account-?key|private-?key|sas", re.IGNORECASE)
@@ -66,7 +68,7 @@ TABLE = pa.schema(
 def describe(path: str, branch: str | None, form: Format, output: Path | None) -> None:
     """Write what a table is: in every form but ``table`` one row, with lists and structs inside."""
     with working("opening"):
-        record = _record(morrow.open(path, branch=branch))
+        record = _record(open_table(path, branch))
     if form is Format.TABLE:
         with sink(output) as out:
             out.write("\n".join(_lines(record)).encode() + b"\n")
@@ -80,7 +82,7 @@ def describe(path: str, branch: str | None, form: Format, output: Path | None) -
 def snapshots(path: str, branch: str | None, limit: int | None, form: Format, output: Path | None) -> None:
     """Write the snapshots, newest first."""
     with working("reading snapshots"):
-        newest_first = morrow.open(path, branch=branch).snapshots()[::-1][:limit]
+        newest_first = open_table(path, branch).snapshots()[::-1][:limit]
     table = pa.Table.from_pylist([_snapshot(snapshot) for snapshot in newest_first], SNAPSHOT)
     write_rows(SNAPSHOT, table.to_batches(), form, output)
 
@@ -134,12 +136,12 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:
-    yield f"table      {printable(record['path'])}"
-    yield f"branch     {printable(record['branch'])}"
+    yield f"table      {shown(record['path'])}"
+    yield f"branch     {one_line(record['branch'])}"
     if record["comment"]:
-        yield f"comment    {printable(record['comment'])}"
-    yield f"keys       {', '.join(map(printable, record['primary_keys'])) or 'none: an append table'}"
-    yield f"partition  {', '.join(map(printable, record['partition_keys'])) or 'none'}"
+        yield f"comment    {one_line(record['comment'])}"
+    yield f"keys       {', '.join(map(one_line, record['primary_keys'])) or 'none: an append table'}"
+    yield f"partition  {', '.join(map(one_line, record['partition_keys'])) or 'none'}"
     latest = record["snapshot"]
     yield (
         "snapshot   none: nothing was committed"

@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 import typer
 
-import morrow
 from morrow.cli.arguments import Format
+from morrow.cli.opening import open_table
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot, Tag
+from morrow.engine.telling import shown
 from morrow.readers.system.references import duration_text
 
 TAG = pa.schema(
@@ -43,7 +44,7 @@ BRANCH = pa.schema(
 def tags(path: str, branch: str | None, form: Format, output: Path | None) -> None:
     """Write the tags, by the ids of their snapshots."""
     with working("reading tags"):
-        found = [_tag(tag) for tag in morrow.open(path, branch=branch).tags]
+        found = [_tag(tag) for tag in open_table(path, branch).tags]
     write_rows(TAG, pa.Table.from_pylist(found, TAG).to_batches(), form, output)
 
 
@@ -60,22 +61,22 @@ def tag(
     """Make a tag, or rename or delete it."""
     made_of = {"--snapshot": snapshot, "--timestamp": timestamp, "--time-retained": time_retained}
     _check_single(made_of, {"--rename": rename, "--delete": delete})
-    tags = morrow.open(path, branch=branch).tags
+    tags = open_table(path, branch).tags
     if delete:
         tags.delete(name)
-        typer.echo(f"tag {name} deleted")
+        typer.echo(shown(f"tag {name} deleted"))
     elif rename is not None:
         tags.rename(name, rename)
-        typer.echo(f"tag {name} renamed to {rename}")
+        typer.echo(shown(f"tag {name} renamed to {rename}"))
     else:
         made = tags.create(name, snapshot, time_retained, timestamp=timestamp)
-        typer.echo(f"tag {name}: snapshot {made.snapshot.id}")
+        typer.echo(shown(f"tag {name}: snapshot {made.snapshot.id}"))
 
 
 def branches(path: str, form: Format, output: Path | None) -> None:
     """Write the branches besides main, with the newest snapshot of each."""
     with working("reading branches"):
-        table = morrow.open(path)
+        table = open_table(path)
         newest = {name: metadata_of(table.on_branch(name)).latest_snapshot() for name in table.branches}
     found = [{"name": name, **_state(snapshot)} for name, snapshot in newest.items()]
     write_rows(BRANCH, pa.Table.from_pylist(found, BRANCH).to_batches(), form, output)
@@ -93,19 +94,19 @@ def branch(
     """Make a branch of main, or rename or delete one, or fast-forward main to it."""
     made_of = {"--snapshot": snapshot, "--tag": tag}
     _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--delete": delete})
-    branches = morrow.open(path).branches
+    branches = open_table(path).branches
     if delete:
         branches.delete(name)
-        typer.echo(f"branch {name} deleted")
+        typer.echo(shown(f"branch {name} deleted"))
     elif rename is not None:
         branches.rename(name, rename)
-        typer.echo(f"branch {name} renamed to {rename}")
+        typer.echo(shown(f"branch {name} renamed to {rename}"))
     elif fast_forward:
         branches.fast_forward(name)
-        typer.echo(f"main is what the branch {name} is")
+        typer.echo(shown(f"main is what the branch {name} is"))
     else:
         branches.create(name, tag=tag, snapshot=snapshot)
-        typer.echo(f"branch {name} made")
+        typer.echo(shown(f"branch {name} made"))
 
 
 def _check_single(made_of: Mapping[str, object], changes: Mapping[str, object]) -> None:

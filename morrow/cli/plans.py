@@ -12,10 +12,11 @@ import pyarrow as pa
 from morrow.cli.arguments import Format
 from morrow.cli.output import TABLE_ROWS, sink, write_rows
 from morrow.cli.progress import working
-from morrow.cli.scans import State, metadata_of, scan_of
-from morrow.cli.tables import printable
+from morrow.cli.scans import metadata_of, scan_of
 from morrow.engine.plan.predicate import ALWAYS, conjuncts
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.engine.plan.time_travel import TravelArguments
+from morrow.engine.telling import one_line
 from morrow.scan import Scan
 
 FILE_FIELDS = (
@@ -49,13 +50,15 @@ PLAN = pa.schema(
 )
 
 
-def files(path: str, state: State, where: str | None, limit: int | None, form: Format, output: Path | None) -> None:
+def files(
+    path: str, at: TravelArguments, where: str | None, limit: int | None, form: Format, output: Path | None
+) -> None:
     """Write the data files of a plan: one row a file.
 
     `path` is relative to the table where the file lies in it; `deleted_rows` are those of the deletion vector, null
     where its cardinality was not recorded; `partition` is there for partitioned tables, a struct of typed values.
     """
-    scan = scan_of(path, state, where=where)
+    scan = scan_of(path, at, where=where)
     with working("planning"):
         plan = scan.plan
     keys = [plan.schema.by_name[name].arrow().with_nullable(True) for name in plan.schema.partition_keys]
@@ -67,7 +70,7 @@ def files(path: str, state: State, where: str | None, limit: int | None, form: F
 
 def explain(
     path: str,
-    state: State,
+    at: TravelArguments,
     columns: Sequence[str] | None,
     where: str | None,
     limit: int | None,
@@ -75,12 +78,12 @@ def explain(
     output: Path | None,
 ) -> None:
     """Write the plan: as text, or in every form but ``table`` as one row."""
-    scan = scan_of(path, state, columns, where, limit)
+    scan = scan_of(path, at, columns, where, limit)
     with working("planning"):
         plan = scan.plan
     if form is Format.TABLE:
         with sink(output) as out:
-            out.write("".join(f"{printable(line)}\n" for line in scan.explain().split("\n")).encode())
+            out.write("".join(f"{one_line(line)}\n" for line in scan.explain().split("\n")).encode())
         return
     write_rows(PLAN, pa.Table.from_pylist([_plan(plan)], PLAN).to_batches(), form, output)
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morrow.cli.arguments import Format
+from morrow.cli.opening import open_catalog, open_table
 from morrow.cli.output import TABLE_ROWS, write_rows
 from morrow.cli.progress import working
-from morrow.cli.scans import State, rows_of
+from morrow.cli.scans import rows_of
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.time_travel import TravelArguments
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +25,7 @@ WRAPPED = "Python exception occurred while executing the UDF: "
 
 def read(
     path: str,
-    state: State,
+    at: TravelArguments,
     columns: Sequence[str] | None,
     where: str | None,
     limit: int | None,
@@ -33,7 +35,7 @@ def read(
     """Write the rows of a table, or of a system table: ``PATH$audit_log``."""
     cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
     # One row more than is shown tells whether there are more, and reading stops there.
-    scan = rows_of(path, state, columns, where, limit if cap is None else cap + 1)
+    scan = rows_of(path, at, columns, where, limit if cap is None else cap + 1)
     with working("planning"):
         scan.prepare()
     write_rows(scan.schema, scan.to_batches(BATCH_ROWS), form, output, cap)
@@ -58,9 +60,13 @@ def sql(
         morrow.duckdb.install(connection)
         for name, path in tables.items():
             with working(f"opening {name}"):
-                morrow.open(path).scan().to_duckdb(connection).create_view(name)
+                open_table(path).scan().to_duckdb(connection).create_view(name)
         with working("running the query"):
-            result = connection.sql(query) if warehouse is None else morrow.sql(query, warehouse, connection=connection)
+            result = (
+                connection.sql(query)
+                if warehouse is None
+                else open_catalog(warehouse).sql(query, connection=connection)
+            )
         if result is None:
             raise InvalidArgument("the query returns no rows; write a SELECT")
         _write_relation(result if limit is None else result.limit(limit), form, output, cap)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import morrow
 from morrow.cli.arguments import Format
+from morrow.cli.opening import open_catalog
 from morrow.cli.output import TABLE_ROWS, write_rows
 from morrow.cli.progress import working
-from morrow.cli.scans import State, system_scan_of
+from morrow.cli.scans import system_scan_of
 from morrow.engine.catalog.names import object_name
+from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.system.catalog_tables import CATALOG_TABLES
 from morrow.readers.system.registry import SYSTEM_TABLES
 from morrow.system import SystemScan
@@ -24,7 +25,7 @@ NAMES = pa.schema([("name", pa.string()), ("rows", pa.string())])
 def system(
     path: str,
     name: str | None,
-    state: State,
+    at: TravelArguments,
     columns: Sequence[str] | None,
     where: str | None,
     limit: int | None,
@@ -39,17 +40,22 @@ def system(
     # One row more than is shown tells whether there are more, and reading stops there.
     most = limit if cap is None else cap + 1
     with working("planning"):
-        scan = _scan(path, name, state, columns, where, most)
+        scan = _scan(path, name, at, columns, where, most)
         scan.prepare()
     write_rows(scan.schema, scan.to_batches(BATCH_ROWS), form, output, cap)
 
 
 def _scan(
-    path: str, name: str | None, state: State, columns: Sequence[str] | None, where: str | None, limit: int | None
+    path: str,
+    name: str | None,
+    at: TravelArguments,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int | None,
 ) -> SystemScan:
     if name is not None and name.lower() in CATALOG_TABLES:
-        return morrow.Catalog(path).system(name, columns, where, limit, **state.given)
-    return system_scan_of(path, name, state, columns, where, limit)
+        return open_catalog(path).system(name, columns, where, limit, **at)
+    return system_scan_of(path, name, at, columns, where, limit)
 
 
 def _names(form: Format, output: Path | None) -> None:

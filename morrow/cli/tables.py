@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from morrow.engine.telling import one_line
+
 ENDLESS = 1_000_000
 NULL = "null"
 
@@ -27,18 +29,11 @@ def render(
     right = [*numeric, *[False] * (len(headers) - len(numeric))]
     for header, is_number in zip(headers, right, strict=True):
         table.add_column(
-            Text(printable(header)), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis"
+            Text(one_line(header)), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis"
         )
     for row in rows:
-        table.add_row(*(Text(NULL, "dim") if cell is None else Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(NULL, "dim") if cell is None else Text(one_line(cell)) for cell in row))
     file = StringIO()
     console = Console(file=file, width=None if on_terminal else ENDLESS, force_terminal=on_terminal)
     console.print(table)
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
-
-
-def printable(text: str) -> str:
-    """The text on one line, without what would steer a terminal: control characters as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -8,41 +8,36 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from morrow.cli.opening import open_table
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.telling import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from morrow.engine.format.snapshot import Snapshot
-    from morrow.table import Table
 
 
 def append(path: str, file: Path, kinds: str | None) -> None:
     """Add the rows of a file; with a primary key, put them in place of those with the same key."""
-    table = _table(path)
+    table = open_table(path)
     tell(table.append(_rows(file, table.schema), kinds=kinds))
 
 
 def overwrite(path: str, file: Path, whole: bool) -> None:
     """Replace the partitions that the file has rows of, or the whole table, by the rows of the file."""
-    table = _table(path)
+    table = open_table(path)
     tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
 
 
 def delete(path: str, where: str) -> None:
     """Delete rows."""
-    tell(_table(path).delete(where))
+    tell(open_table(path).delete(where))
 
 
 def compact(path: str, full: bool, where: str | None, order_by: Sequence[str] | None, strategy: str | None) -> None:
     """Compact files."""
-    tell(_table(path).compact(full, where=where, order_by=order_by, strategy=strategy))
-
-
-def _table(path: str) -> Table:
-    from morrow.session import open as open_table
-
-    return open_table(path)
+    tell(open_table(path).compact(full, where=where, order_by=order_by, strategy=strategy))
 
 
 def tell(snapshot: Snapshot | None) -> None:
@@ -50,7 +45,7 @@ def tell(snapshot: Snapshot | None) -> None:
     if snapshot is None:
         typer.echo("nothing to do")
     else:
-        typer.echo(f"snapshot {snapshot.id} ({snapshot.commit_kind}): {snapshot.total_record_count} stored rows")
+        typer.echo(shown(f"snapshot {snapshot.id} ({snapshot.commit_kind}): {snapshot.total_record_count} stored rows"))
 
 
 def _rows(file: Path, schema: pa.Schema) -> object:

@@ -61,7 +61,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # As in morrow: executors import a module of this package in each of their processes, and want it alone.
+    # As in morrow: executors import one module of this package in each of their processes, and only that one.
     from importlib import import_module
 
     if name in _HOMES:

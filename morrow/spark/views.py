@@ -1,12 +1,11 @@
 """`morrow.spark.attach`: the tables of a warehouse as temporary views, for ``spark.sql``.
 
-Temporary views have no databases, so that the table ``db.orders`` of the catalog ``pm`` is the view ``pm_db_orders``.
-Each is `morrow.spark.read` of the newest snapshot, which the view keeps to until it is attached anew.
+Temporary views have no databases, so the table ``db.orders`` of the catalog ``pm`` is the view ``pm_db_orders``. A view
+is a `morrow.spark.read` of the newest snapshot, and stays at it until the catalog is attached again.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +17,25 @@ from morrow.catalog import Catalog
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.io.resolve import resolve
-from morrow.engine.plan.metadata import TableMetadata
-from morrow.spark.reading import read
+from morrow.engine.io.resolve import Roots, given_roots
+from morrow.engine.telling import logger
+from morrow.session import Verify
+from morrow.spark.reading import to_dataframe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LEAST_IN_THREADS = 8
-"""Tables from which several are planned at once: Spark's planner takes tens of milliseconds for each."""
+"""The number of tables from which on several are planned at once: Spark's planner takes tens of milliseconds each."""
 MOST_THREADS = 8
-FALLBACK = "scan.fallback-branch"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Views(dict[str, str]):
-    """The names of views by those of their tables: ``{"db.orders": "pm_db_orders"}``.
+    """The names of views by table: ``{"db.orders": "pm_db_orders"}``.
 
-    `skipped` tells, by table, why it has no view: it cannot be read.
+    `skipped` has the errors of the tables without a view, which cannot be read.
     """
 
     def __init__(self, names: Mapping[str, str], skipped: Mapping[str, MorrowError]) -> None:
@@ -46,7 +45,7 @@ class Views(dict[str, str]):
 
 @dataclass(frozen=True)
 class State:
-    """What a view shows: as long as nothing of it is another, the view need not be made anew."""
+    """The state that a view shows. A view is remade only when this differs."""
 
     path: str
     branch: str
@@ -55,20 +54,34 @@ class State:
 
 
 @dataclass(frozen=True)
+class Access:
+    """The arguments of `morrow.open` for the tables of a warehouse."""
+
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    allowed_roots: tuple[str, ...] = ()
+    verify: Verify | None = None
+
+    def catalog(self, warehouse: str | os.PathLike[str]) -> Catalog:
+        return Catalog(
+            warehouse, storage_options=self.storage_options, allowed_roots=self.allowed_roots, verify=self.verify
+        )
+
+
+@dataclass(frozen=True)
 class AttachedCatalog:
-    """What `attach` has made under one name in a session. `states` are None where they do not tell all."""
+    """The views that `attach` has made under one name in a session. A state is None if it does not determine rows."""
 
     warehouse: str
     views: Mapping[str, str]
     states: Mapping[str, State | None]
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    access: Access = Access()
 
 
 _ATTACHED: WeakKeyDictionary[SparkSession, dict[str, AttachedCatalog]] = WeakKeyDictionary()
 
 
 def attached_catalogs(spark: SparkSession) -> Mapping[str, AttachedCatalog]:
-    """The catalogs that are attached to a session, by name."""
+    """Returns the catalogs that are attached to a session, by name."""
     return _ATTACHED.get(spark, {})
 
 
@@ -79,43 +92,47 @@ def attach(
     databases: str | Sequence[str] | None = None,
     tables: str | Sequence[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
 ) -> Views:
-    """Make a temporary view of every table of a warehouse: ``spark.sql("SELECT * FROM pm_db_orders")``.
+    """Creates a temporary view of every table of a warehouse: ``spark.sql("SELECT * FROM pm_db_orders")``.
 
-    A view shows the snapshot that was the newest when it was made. Attaching again under the same name shows the
-    newest, and drops the views of tables that are gone, or not asked for any more; tables that nobody has changed cost
-    next to nothing then. A name with other characters than letters, digits and ``_`` stands in backticks in SQL, as
-    anywhere in Spark.
+    A view shows the newest snapshot at the time it is made. Attaching again under the same name updates the views, and
+    drops those of tables that are gone or no longer selected; unchanged tables cost next to nothing then. Names with
+    characters other than letters, digits and ``_`` need backticks in SQL, as anywhere in Spark.
 
     Args:
-        spark: the session; views are seen in it alone.
+        spark: the session, to which the views belong.
         warehouse: the folder or URL of the catalog.
-        as_: what the names of views begin with, and what `morrow.spark.call` knows the catalog by.
+        as_: the prefix of the views' names, and the catalog's name in `morrow.spark.call`.
         databases: only the tables of these; None: of all.
         tables: only these, as ``database.table`` or ``database.table$branch_<name>``; None: all.
-        storage_options: as for `morrow.open`.
+        storage_options, allowed_roots, verify: as for `morrow.spark.read`, for all tables. `morrow.spark.call` uses the
+            first two for tables named ``pm.database.table``.
 
-    Returns: the names of the views by table. Of tables that were not asked for by name, those that cannot be read
-        are left out; `Views.skipped` has the errors.
+    Returns: the names of the views by table. Tables that cannot be read are left out unless named in `tables`;
+        `Views.skipped` has the errors.
 
     Raises:
-        DatabaseNotFound, TableNotFound: there is no such warehouse, database or table.
-        InvalidArgument: a name that two tables would have (Spark does not tell upper from lower case).
-        AlreadyExists: there is a view of that name which `attach` has not made.
-        MorrowError: as `morrow.spark.read`, for tables that were asked for by name.
+        DatabaseNotFound, TableNotFound: no such warehouse, database or table.
+        InvalidArgument: two tables would have the same view name (Spark ignores case).
+        AlreadyExists: a view of that name exists and was not made by `attach`.
+        MorrowError: as `morrow.spark.read`, for tables named in `tables`.
         After an error the views are as before.
     """
     if not isinstance(as_, str) or not as_.strip():
         raise InvalidArgument(f"as_ is what the names of views begin with, such as 'pm', not {as_!r}")
-    catalog = Catalog(warehouse, storage_options=storage_options)
+    access = Access(storage_options, given_roots(allowed_roots), verify)
+    catalog = access.catalog(warehouse)
     names = _named(tables) if tables is not None else _all_tables(catalog, databases)
     before = attached_catalogs(spark).get(as_, AttachedCatalog("", {}, {}))
     views = _view_names(as_, names)
     own = _own_views(spark, views.values(), before.views.values())
     known = {name: state for name, state in before.states.items() if before.views[name].lower() in own}
-    if before.storage_options != storage_options:
-        known = {}  # views hold the options that they were made with, and with them credentials that may have ended
-    found = _all_found(spark, catalog, names, storage_options, known)
+    if before.access != access:
+        known = {}  # views hold the credentials they were made with, which may have expired
+    found = _all_found(spark, catalog, names, known)
     skipped = {name: one for name, one in found.items() if isinstance(one, MorrowError)}
     if tables is not None and skipped:
         raise next(iter(skipped.values()))
@@ -128,15 +145,15 @@ def attach(
     names_of = Views({name: views[name] for name in made}, skipped)
     _drop(spark, set(before.views.values()) - set(names_of.values()))
     states = {name: one.state for name, one in made.items()}
-    _ATTACHED.setdefault(spark, {})[as_] = AttachedCatalog(catalog.warehouse, names_of, states, storage_options)
+    _ATTACHED.setdefault(spark, {})[as_] = AttachedCatalog(catalog.warehouse, names_of, states, access)
     return names_of
 
 
 def detach(spark: SparkSession, as_: str = "pm") -> None:
-    """Drop the views that `attach` has made under this name.
+    """Drops the views that `attach` has made under this name.
 
     Raises:
-        InvalidArgument: nothing is attached under it.
+        InvalidArgument: nothing is attached under this name.
     """
     known = _ATTACHED.get(spark, {})
     if as_ not in known:
@@ -162,7 +179,7 @@ def _texts(given: str | Sequence[str]) -> list[str]:
 
 
 def _view_names(as_: str, tables: Iterable[str]) -> dict[str, str]:
-    """The name of the view of each table. Raises `InvalidArgument` where two have the same."""
+    """Returns the name of the view of each table. Raises `InvalidArgument` where two have the same."""
     views: dict[str, str] = {}
     taken: dict[str, str] = {}
     for table in tables:
@@ -179,7 +196,7 @@ def _view_names(as_: str, tables: Iterable[str]) -> dict[str, str]:
 
 
 def _own_views(spark: SparkSession, views: Iterable[str], own: Iterable[str]) -> set[str]:
-    """Those made before that are still there, in lower case. Raises `AlreadyExists` where others have made one."""
+    """Returns the views in `own` that still exist, in lower case. Raises `AlreadyExists` for views of others."""
     there = {row.viewName.lower(): row.viewName for row in spark.sql("SHOW VIEWS").collect() if row.isTemporary}
     mine = {view.lower() for view in own}
     for view in views:
@@ -193,7 +210,7 @@ def _own_views(spark: SparkSession, views: Iterable[str], own: Iterable[str]) ->
 
 @dataclass(frozen=True)
 class _Found:
-    """A table as it is now; without a frame where its view shows that already."""
+    """The current state of a table; without a frame where its view shows this state already."""
 
     state: State | None
     frame: DataFrame | None
@@ -203,14 +220,15 @@ def _all_found(
     spark: SparkSession,
     catalog: Catalog,
     names: Sequence[str],
-    storage_options: Mapping[str, str] | None,
     known: Mapping[str, State | None],
 ) -> dict[str, _Found | MorrowError]:
-    """What each table holds now, or why it cannot be read. Spark's planner takes most of the time, on a core each."""
+    """Returns the current state of each table, or the error that prevents reading it. Spark's planner takes most of the
+    time, on one core for each table.
+    """
 
     def found(name: str) -> _Found | MorrowError:
         try:
-            return _found(spark, catalog, name, storage_options, known.get(name))
+            return _found(spark, catalog, name, known.get(name))
         except MorrowError as error:
             return error
 
@@ -220,32 +238,26 @@ def _all_found(
         return dict(zip(names, threads.map(found, names)))
 
 
-def _found(
-    spark: SparkSession,
-    catalog: Catalog,
-    name: str,
-    storage_options: Mapping[str, str] | None,
-    known: State | None,
-) -> _Found:
+def _found(spark: SparkSession, catalog: Catalog, name: str, known: State | None) -> _Found:
     parts = object_name(name)
-    path = catalog.table(parts.table).path
-    metadata = TableMetadata(*resolve(path, storage_options))
-    metadata = metadata if parts.branch is None else metadata.on_branch(parts.branch)
+    table = catalog.table(parts.table, branch=parts.branch)
+    metadata = table._metadata
     schema = metadata.latest_schema()
-    # With a fallback branch, or a tag that the table's options name, the newest snapshot does not tell what is read.
+    # With a fallback branch, or a tag named by the table's options, the newest snapshot does not determine the rows.
     state = None
-    if FALLBACK not in schema.options and not metadata.options(schema).travel:
-        state = State(path, metadata.branch, metadata.latest_snapshot(), schema.id)
+    options = metadata.options(schema)
+    if options.other_branch is None and not options.travel:
+        state = State(table.path, metadata.branch, metadata.latest_snapshot(), schema.id)
     if state is not None and state == known:
         return _Found(state, None)
-    return _Found(state, read(spark, path, branch=parts.branch, storage_options=storage_options))
+    return _Found(state, to_dataframe(table.scan(), spark))
 
 
 def _drop(spark: SparkSession, views: Iterable[str]) -> None:
     for view in sorted(views):
-        spark.catalog.dropTempView(view)  # which takes names as they are
+        spark.catalog.dropTempView(view)  # takes the name unquoted
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it, whatever is in it."""
+    """Quotes a name for SQL, whatever its characters."""
     return f"`{name.replace('`', '``')}`"

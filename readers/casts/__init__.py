@@ -17,18 +17,18 @@ A = TypeVar("A", pa.Array, pa.ChunkedArray)
 
 
 def arrow_cast(array: A, source: DataType, target: DataType, *, where: str | None = None, zone: str = "UTC") -> A:
-    """Cast a column to the type that it has in the schema read.
+    """Casts a column to its type in the schema that is read.
 
     Args:
         array: values of `source.arrow()`; a chunked array is cast chunk by chunk.
         source: the type in the file's schema.
         target: the type in the read's schema.
-        where: what to name in errors, such as the table and column.
+        where: the name in errors, such as the table and column.
         zone: the session's zone, in which TIMESTAMP_LTZ meets DATE, TIME, TIMESTAMP and text.
 
     Returns:
-        An array of `target.arrow()`, of the same length; null stays null, and is also what Java gives for a DECIMAL
-        that does not fit.
+        An array of `target.arrow()`, of the same length; null stays null, and is also Java's result for a DECIMAL that
+        does not fit.
 
     Raises:
         Unsupported: Java has no such cast, or fails on a value (text that is no number), or Arrow cannot hold it.

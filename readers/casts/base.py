@@ -1,4 +1,4 @@
-"""What every cast rule is given, the registry of the rules, and the helpers they share."""
+"""The arguments of cast rules, the registry of the rules, and helpers that they share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cast:
-    """One cast: from which type to which, in which session time zone, for which column."""
+    """One cast: source and target type, session time zone and column."""
 
     source: Any
     target: Any
@@ -29,7 +29,7 @@ class Cast:
     where: str | None = None
 
     def failure(self, value: object, reason: str) -> Unsupported:
-        """The error for a value that the cast cannot represent; Java fails on it as well, unless `reason` says so."""
+        """Returns the error for an unrepresentable value; Java fails on it as well, unless `reason` says otherwise."""
         return Unsupported(
             f"the value {value!r} in a cast from {self.source} to {self.target}",
             where=self.where,
@@ -37,10 +37,10 @@ class Cast:
         )
 
     def require(self, array: pa.Array, valid: pa.Array, reason: str) -> None:
-        """Fail for the first value of `array` that is not null and not `valid`.
+        """Raises for the first value of `array` that is not null and not `valid`.
 
         Raises:
-            Unsupported: there is one.
+            Unsupported: there is such a value.
         """
         bad = array.filter(pc.and_(array.is_valid(), pc.invert(pc.fill_null(valid, False))))
         if len(bad):
@@ -62,14 +62,14 @@ STRING = t.VarCharType()
 
 
 def resolve(source: t.DataType, target: t.DataType) -> Rule | None:
-    """The rule for this cast; None when Java has none."""
+    """Returns the rule for this cast; None when Java has none."""
     if isinstance(source, TEXT_ONLY) and isinstance(target, t.CharType | t.VarCharType) and target != STRING:
         return None
     return RULES.get((source.__class__, target.__class__))
 
 
 def apply(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cast one array; types that differ in nullability only need no rule.
+    """Casts one array; types that differ only in nullability need no rule.
 
     Raises:
         Unsupported: no rule, or a value that cannot be cast.
@@ -83,13 +83,13 @@ def apply(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def no_rule(source: t.DataType, target: t.DataType, where: str | None) -> Unsupported:
-    """The error for a cast that there is not."""
+    """Returns the error for an unsupported cast."""
     hint = "Java Paimon has none either; read a snapshot of before the type change"
     return Unsupported(f"a cast from {source} to {target}", where=where, hint=hint)
 
 
 def numbers(array: pa.Array) -> npt.NDArray[Any]:
-    """The values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
+    """Returns the values of a fixed-width array as numpy, 0 where null; temporal types as their integers."""
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -101,20 +101,20 @@ def numbers(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def like(values: npt.NDArray[Any], array: pa.Array, type: pa.DataType) -> pa.Array:
-    """`values` as an Arrow array of `type`, null where `array` is null."""
+    """Returns `values` as an Arrow array of `type`, null where `array` is null."""
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, mask=mask).cast(type)
 
 
 def over_distinct(array: pa.Array, function: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
-    """Apply a Python function once to each distinct value (nulls stay null): for what no vectorised kernel does."""
+    """Applies a Python function once to each distinct value (nulls stay null), where no vectorised kernel exists."""
     encoded = array.dictionary_encode()
     results = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=type)
     return results.take(encoded.indices)
 
 
 def sized_text(text: pa.Array, target: t.CharType | t.VarCharType) -> pa.Array:
-    """Text cut to the target's length in characters; CHAR is filled with blanks."""
+    """Returns text cut to the target's length in characters; CHAR is padded with blanks."""
     if target.length < t.MAX_LENGTH:
         text = pc.utf8_slice_codeunits(text, 0, target.length)
     return pc.utf8_rpad(text, target.length) if isinstance(target, t.CharType) else text

@@ -4,8 +4,8 @@ Form: plain from 1E-3 up to below 1E7 (``0.001``, ``9999999.0``), else one digit
 (``1.0E10``, ``9.999E-4``); always at least one digit after the point.
 
 Digits: until JDK 18 Java's digits were not always the fewest that read back (2.0E23 is ``1.9999999999999998E23``), so
-Python's shortest `repr` is not enough. The value is f * 2**e; digits come from a long division of B by S, and stop
-when what is left is within M, half the distance to the neighbouring floating-point number:
+Python's shortest `repr` is not enough. The value is f * 2**e; digits come from a long division of B by S, and stop when
+the remainder is within M, half the distance to the neighbouring floating-point number:
 
 * whole numbers below 2**63 are written exactly, less the digits that their missing low bits cannot mean;
 * the other values stop as soon as the rest is below M or above 10 * S - M. In E form at least two digits are made, and
@@ -33,13 +33,13 @@ SPECIAL = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def double_text(value: float) -> str:
-    """Java's text of a DOUBLE."""
+    """Returns Java's text of a DOUBLE."""
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
     return _text(value, bits & (2**63 - 1), DOUBLE_FRACTION_BITS, DOUBLE_BIAS)
 
 
 def float_text(value: float) -> str:
-    """Java's text of a FLOAT, given as the equal Python float."""
+    """Returns Java's text of a FLOAT, given as the equal Python float."""
     if math.isnan(value) or math.isinf(value):
         return double_text(value)
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
@@ -68,7 +68,7 @@ def _text(value: float, bits: int, fraction_bits: int, bias: int) -> str:
 
 
 def _form(digits: str, point: int) -> str:
-    """Digits d1 d2 d3 ..., worth 0.d1d2d3 * 10**point, in Java's form."""
+    """Formats digits d1 d2 d3 ..., worth 0.d1d2d3 * 10**point, in Java's form."""
     if 0 < point < PLAIN_DIGITS:
         return f"{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
     if -3 < point <= 0:
@@ -77,7 +77,7 @@ def _form(digits: str, point: int) -> str:
 
 
 def _digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
-    """The digits of fraction / 2**52 * 2**exponent, of which `significant` bits are known, and the decimal point."""
+    """Returns digits and decimal point of fraction / 2**52 * 2**exponent, of which `significant` bits are known."""
     trailing = (fraction & -fraction).bit_length() - 1
     width = DOUBLE_FRACTION_BITS + 1 - trailing
     tiny = max(0, width - exponent - 1)
@@ -99,7 +99,7 @@ def _whole_digits(fraction: int, exponent: int, significant: int) -> tuple[str, 
 
 
 def _estimate(fraction: int, exponent: int) -> int:
-    """The decimal exponent, or one less or more: a tangent of log10 at 1.5."""
+    """Estimates the decimal exponent, off by at most one: a tangent of log10 at 1.5."""
     mantissa = fraction / (1 << DOUBLE_FRACTION_BITS)
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 
@@ -121,7 +121,7 @@ def _divided_digits(odd: int, width: int, tiny: int, exponent: int, significant:
         b2, s2, m2 = b2 - m2, s2 - m2, 0
     b_bits, tens_bits = width + b2 + _five_bits(b5), s2 + 1 + _five_bits(s5 + 1)
     small = b_bits < LONG_BITS and tens_bits < LONG_BITS
-    # 32 or 64 bits wrap around, as they do in Java, and so does what is decided by them.
+    # 32 or 64 bits wrap around, as they do in Java, and so do the decisions based on them.
     sign_bit = 1 << ((INT_BITS if b_bits < INT_BITS and tens_bits < INT_BITS else LONG_BITS) - 1) if small else 0
     b, s, m = odd * 5**b5 << b2, 5**s5 << s2, 5**b5 << m2
     tens = s * 10

@@ -1,4 +1,4 @@
-"""Casts inside of a Polars query: a native expression where Polars has exactly Java's result, else `arrow_cast`."""
+"""Casts within a Polars query: a native expression where Polars gives exactly Java's result, else `arrow_cast`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTHS = tuple(WHOLE_DIGITS)
 
 
 def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Expr | None:
-    """The cast as a native expression; None where Polars has not exactly Java's result.
+    """Returns the cast as a native expression; None where Polars does not give exactly Java's result.
 
     Native are: integers, FLOAT and DECIMAL that grow, integers to FLOAT, DOUBLE and wide enough DECIMAL, lengths that
     grow, timestamp precisions that grow (to microseconds: nanoseconds overflow), integers to BOOLEAN and STRING.
@@ -29,7 +29,7 @@ def polars_cast(expr: pl.Expr, source: t.DataType, target: t.DataType) -> pl.Exp
 
 
 def _is_renaming(source: t.DataType, target: t.DataType) -> bool:
-    """Both are the same dtype in Polars, and no value changes."""
+    """Returns whether both types have the same dtype in Polars and the cast changes no value."""
     if isinstance(target, t.VarCharType) and isinstance(source, t.CharType | t.VarCharType):
         return target.length >= source.length
     if isinstance(target, t.VarBinaryType) and isinstance(source, t.BinaryType | t.VarBinaryType):
@@ -57,7 +57,7 @@ def _is_exact(source: t.DataType, target: t.DataType) -> bool:
 def cast_expression(
     expr: pl.Expr, source: t.DataType, target: t.DataType, *, where: str | None = None, zone: str = "UTC"
 ) -> pl.Expr:
-    """The cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
+    """Returns the cast as a lazy expression, native or through Arrow for this one column; see `arrow_cast`.
 
     Raises:
         Unsupported: Java has no such cast. Values that cannot be cast fail when the query runs.

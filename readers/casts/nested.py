@@ -15,7 +15,7 @@ TEXT = t.VarCharType()
 
 
 def _text(array: pa.Array, type: t.DataType, cast: Cast) -> pa.Array:
-    """Text of an element; ``null`` for null."""
+    """Returns the text of an element; ``null`` for null."""
     return pc.fill_null(apply(array, replace(cast, source=type, target=TEXT)), "null")
 
 
@@ -25,18 +25,18 @@ def _joined(array: pa.Array, entries: pa.Array, brackets: str) -> pa.Array:
 
 
 def array_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """``[1, null, 3]``; the target's length is not looked at."""
+    """Formats ``[1, null, 3]``; the target's length is ignored."""
     return _joined(array, _text(array.values, cast.source.element, cast), "[]")
 
 
 def map_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """``{a -> 1, b -> null}``; the target's length is not looked at."""
+    """Formats ``{a -> 1, b -> null}``; the target's length is ignored."""
     keys, values = _text(array.keys, cast.source.key, cast), _text(array.items, cast.source.value, cast)
     return _joined(array, pc.binary_join_element_wise(keys, values, " -> "), "{}")
 
 
 def row_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """``{1, x, null}``: values without names; the target's length is not looked at."""
+    """Formats ``{1, x, null}``: values without names; the target's length is ignored."""
     members = [_text(array.field(i), field.type, cast) for i, field in enumerate(cast.source.fields)]
     joined = pc.binary_join_element_wise(*members, ", ") if members else pa.array([""] * len(array))
     text = pc.binary_join_element_wise("{", joined, "}", "")
@@ -44,7 +44,7 @@ def row_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def row_to_row(array: pa.Array, cast: Cast) -> pa.Array:
-    """Members by field id: new ones are null, gone ones dropped, others renamed, moved and cast."""
+    """Casts members by field id: new ones are null, dropped ones left out, others renamed, moved and cast."""
     position = {field.id: i for i, field in enumerate(cast.source.fields)}
     members = []
     for field in cast.target.fields:
@@ -64,7 +64,7 @@ def array_to_array(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def map_to_map(array: pa.Array, cast: Cast) -> pa.Array:
-    """The values are cast; Java refuses a change of the key type."""
+    """Casts the values; Java refuses a change of the key type."""
     values = apply(array.items, replace(cast, source=cast.source.value, target=cast.target.value))
     return pa.MapArray.from_arrays(
         list_offsets(array), array.keys, values, type=cast.target.arrow(), mask=null_mask(array)

@@ -27,12 +27,12 @@ WIDE = Context(prec=400, Emax=10**6, Emin=-(10**6), rounding=ROUND_HALF_UP)
 
 
 def integer_to_number(array: pa.Array, cast: Cast) -> pa.Array:
-    """Integers to integers (wrapping), FLOAT and DOUBLE (nearest)."""
+    """Casts integers to integers (wrapping), FLOAT and DOUBLE (nearest)."""
     return array.cast(cast.target.arrow(), safe=False)
 
 
 def approximate_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """FLOAT and DOUBLE to integers: towards zero, saturated; NaN is 0."""
+    """Casts FLOAT and DOUBLE to integers: towards zero, saturated; NaN is 0."""
     bits = 64 if isinstance(cast.target, t.BigIntType) else 32
     values = numbers(array).astype(np.float64)
     low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1)
@@ -44,28 +44,28 @@ def approximate_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def approximate_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """FLOAT to DOUBLE, and DOUBLE to FLOAT: nearest, infinite beyond its range."""
+    """Casts FLOAT to DOUBLE, and DOUBLE to FLOAT: nearest, infinite beyond its range."""
     return array.cast(cast.target.arrow(), safe=False)
 
 
 def boolean_to_number(array: pa.Array, cast: Cast) -> pa.Array:
-    """TRUE is 1, FALSE is 0."""
+    """Casts TRUE to 1, FALSE to 0."""
     ones = array.cast(pa.int64())
     return integer_to_decimal(ones, cast) if isinstance(cast.target, t.DecimalType) else ones.cast(cast.target.arrow())
 
 
 def integer_to_boolean(array: pa.Array, _cast: Cast) -> pa.Array:
-    """0 is FALSE, everything else TRUE."""
+    """Casts 0 to FALSE, all other integers to TRUE."""
     return pc.not_equal(array, pa.scalar(0, array.type))
 
 
 def integer_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Null where the integer has more digits than the target has before the point."""
+    """Casts integers to DECIMAL; null where the integer has more digits than the target has before the point."""
     return rescale_decimal(array.cast(pa.int64()).cast(pa.decimal128(LONG_DIGITS, 0)), cast)
 
 
 def approximate_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """The decimal that DOUBLE's text shows, rounded half up; once per distinct value. NaN and infinities fail."""
+    """Rounds DOUBLE's text half up to a decimal, once per distinct value. NaN and infinities fail."""
     values = array.cast(pa.float64())
     cast.require(array, pc.is_finite(values), "a DECIMAL is finite")
     target = cast.target
@@ -73,7 +73,7 @@ def approximate_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    """`value` rounded half up to `scale`; None when it then has more than `precision` digits."""
+    """Returns `value` rounded half up to `scale`; None when it then has more than `precision` digits."""
     if value.adjusted() > MAX_DECIMAL128:
         return None
     rounded = value.quantize(Decimal(1).scaleb(-scale), context=WIDE)
@@ -81,7 +81,7 @@ def fit(value: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Towards zero, then the low bits of the integer (64, and of those what the target keeps)."""
+    """Casts towards zero, then keeps the low bits (64, and of those the target's)."""
     whole = pc.trunc(array.cast(pa.decimal256(MAX_DECIMAL256, array.type.scale)))
     whole = whole.cast(pa.decimal256(MAX_DECIMAL256, 0))
     # A decimal256 is four little-endian longs, the lowest first.
@@ -90,7 +90,7 @@ def decimal_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def decimal_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """The nearest DOUBLE (of a quotient of doubles up to 18 digits, as Java computes it), and from it FLOAT."""
+    """Returns the nearest DOUBLE (of a quotient of doubles up to 18 digits, as Java computes it), and from it FLOAT."""
     scale = array.type.scale
     if array.type.precision <= COMPACT_DIGITS:
         unscaled = unscaled_integers(array).cast(pa.int64())
@@ -101,13 +101,13 @@ def decimal_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def unscaled_integers(array: pa.Array) -> pa.Array:
-    """The digits without the point, as DECIMAL(p, 0): the same bytes."""
+    """Returns the digits without the point, as DECIMAL(p, 0): the same bytes."""
     type = pa.decimal128(array.type.precision, 0)
     return pa.Array.from_buffers(type, len(array), array.buffers(), array.null_count, array.offset)
 
 
 def rescale_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """DECIMAL to DECIMAL: half up to the target's scale, null where the target's precision is too small."""
+    """Casts DECIMAL to DECIMAL: half up to the target's scale, null where the target's precision is too small."""
     precision, scale = cast.target.precision, cast.target.scale
     if scale < array.type.scale:
         # One digit more than the source may be needed: 99.995 becomes 100.00.

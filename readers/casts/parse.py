@@ -1,6 +1,6 @@
-"""Casts from CHAR and VARCHAR, and between binary types. Text that Java cannot parse is an error, here as there.
+"""Casts from CHAR and VARCHAR, and between binary types. Text that Java cannot parse is an error, as in Java.
 
-Leading or trailing blanks are errors except where said, so CHAR columns seldom parse.
+Leading or trailing blanks are errors unless stated otherwise, so CHAR columns seldom parse.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ INT_MAX = 2**31 - 1
 
 
 def text_to_boolean(array: pa.Array, cast: Cast) -> pa.Array:
-    """t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
+    """Parses t, true, y, yes, 1 and f, false, n, no, 0, in any case."""
     lower = pc.utf8_lower(array)
     true = pc.is_in(lower, pa.array(TRUE_WORDS))
     cast.require(array, pc.or_(true, pc.is_in(lower, pa.array(FALSE_WORDS))), "it is not a BOOLEAN")
@@ -52,7 +52,7 @@ def text_to_boolean(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def text_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Digits with an optional sign; a fraction is checked and dropped. Out of range is an error."""
+    """Parses digits with an optional sign; a fraction is checked and dropped. Out of range is an error."""
     signed = pc.match_substring_regex(array, r"^[+-]$")
     valid = pc.and_(pc.match_substring_regex(array, INTEGER), pc.invert(pc.or_(signed, pc.equal(array, ""))))
     cast.require(array, valid, "it is not a whole number")
@@ -72,7 +72,7 @@ def text_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def text_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
-    """Java's literals: decimal or hexadecimal, a suffix f or d, NaN, Infinity, blanks around."""
+    """Parses Java's literals: decimal or hexadecimal, a suffix f or d, NaN, Infinity, blanks around."""
     single = isinstance(cast.target, t.FloatType)
 
     def parse(text: str) -> float:
@@ -83,7 +83,7 @@ def text_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
         if hexadecimal:
             return float.fromhex(sign + hexadecimal)
         if plain and single:
-            # One rounding from decimal to 24 bits: over a double it would be two.
+            # One rounding from decimal to 24 bits: via a double it would be two.
             return float(pa.scalar(sign.replace("+", "") + plain).cast(pa.float32()).as_py())
         return float(sign + (plain or word))
 
@@ -91,7 +91,7 @@ def text_to_approximate(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def text_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
-    """Half up to the scale; null where the precision is too small. Exponents are read, blanks are errors."""
+    """Rounds half up to the scale; null where the precision is too small. Exponents are parsed, blanks are errors."""
 
     def parse(text: str) -> Decimal | None:
         if not DECIMAL.fullmatch(text):
@@ -102,7 +102,7 @@ def text_to_decimal(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def text_to_date(array: pa.Array, cast: Cast) -> pa.Array:
-    """``2020-02-29``, also ``2020-2-9``, ``2020-02``, and what stands before a blank; digits alone are epoch days."""
+    """Parses ``2020-02-29``, also ``2020-2-9``, ``2020-02``, up to the first blank; digits alone are epoch days."""
 
     def parse(text: str) -> int:
         if EPOCH.fullmatch(text):
@@ -121,9 +121,9 @@ def text_to_date(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def text_to_time(array: pa.Array, cast: Cast) -> pa.Array:
-    """``10:11:12.5``, shorter too, with an offset that is added; digits alone are milliseconds.
+    """Parses ``10:11:12.5``, shorter forms too, with an offset that is added; digits alone are milliseconds.
 
-    Java keeps what is outside of the 24 hours of a day; Arrow and Polars have no such TIME, so it is an error here.
+    Java keeps times outside of the 24 hours of a day; Arrow and Polars have no such TIME, so it is an error here.
     """
 
     def parse(text: str) -> int:
@@ -147,7 +147,7 @@ def _clock(text: str, cast: Cast) -> int:
 
 
 def _fraction_millis(fraction: str) -> int:
-    """Three digits, rounded by the fourth; what is not a digit counts as 0."""
+    """Returns three digits, rounded by the fourth; characters other than digits count as 0."""
     digits = [int(c) if c in "0123456789" else 0 for c in fraction[:3].ljust(3, "0")]
     millis = digits[0] * 100 + digits[1] * 10 + digits[2]
     return millis + (fraction[3:4] >= "5")
@@ -161,10 +161,11 @@ def _int(digits: str, text: str, cast: Cast) -> int:
 
 
 def text_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """``2020-02-29 10:11:12.123456789`` or the date alone, in the session's zone for TIMESTAMP_LTZ.
+    """Parses ``2020-02-29 10:11:12.123456789`` or the date alone, in the session's zone for TIMESTAMP_LTZ.
 
-    Digits beyond the precision are cut; days 29-31 that a month lacks become its last; 24:00:00 is the next midnight.
-    For TIMESTAMP of precision 0, 3, 6 or 9 a whole number is that many seconds, milli-, micro- or nanoseconds.
+    Digits beyond the precision are cut; days 29-31 that a month lacks become its last day; 24:00:00 is the next
+    midnight. For TIMESTAMP of precision 0, 3, 6 or 9 a whole number is that many seconds, milli-, micro- or
+    nanoseconds.
     """
     unit = t.arrow_time_unit(cast.target.precision)
     zoned = isinstance(cast.target, t.LocalZonedTimestampType)
@@ -202,7 +203,7 @@ def _clock_times(array: pa.Array, unit: str, cast: Cast) -> pa.Array:
 
 
 def is_leap(year: Any) -> Any:
-    """Whether February has 29 days; for one year or an array of years."""
+    """Returns whether February has 29 days; for one year or an array of years."""
     return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
 
 
@@ -213,12 +214,12 @@ def _field(parts: pa.Array, name: str) -> Ints:
 
 
 def text_to_binary(array: pa.Array, cast: Cast) -> pa.Array:
-    """The UTF-8 bytes, sized as `binary_to_binary`."""
+    """Returns the UTF-8 bytes, sized as by `binary_to_binary`."""
     return binary_to_binary(array.cast(pa.binary()), cast)
 
 
 def binary_to_binary(array: pa.Array, cast: Cast) -> pa.Array:
-    """Cut to the target's length; BINARY is filled with zero bytes."""
+    """Cuts to the target's length; BINARY is padded with zero bytes."""
     length = cast.target.length
     if isinstance(cast.target, t.BinaryType):
         array = pc.binary_join_element_wise(array, bytes(length), b"")

@@ -1,4 +1,4 @@
-"""Which casts there are: one row per rule of Java's CastExecutors that ALTER TABLE can make necessary.
+"""Supported casts: one row per rule of Java's CastExecutors that ALTER TABLE can make necessary.
 
 (Java also has STRING to ARRAY, MAP and ROW for default values; a column's type never changes that way.)
 """
@@ -74,7 +74,7 @@ RULES.update({(source, target): rule for sources, targets, rule in TABLE for sou
 
 
 def is_allowed(source: t.DataType, target: t.DataType) -> bool:
-    """Whether a column written as `source` can be read as `target`, as in Java: nested types by their members."""
+    """Returns whether a column written as `source` can be read as `target`, as in Java; nested types by members."""
     if same_values(source, target):
         return True
     if resolve(source, target) is None:
@@ -83,7 +83,7 @@ def is_allowed(source: t.DataType, target: t.DataType) -> bool:
 
 
 def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None = None) -> None:
-    """Fail unless the cast is allowed.
+    """Raises unless the cast is allowed.
 
     Raises:
         Unsupported: Java has no such cast.
@@ -93,14 +93,14 @@ def require_allowed(source: t.DataType, target: t.DataType, *, where: str | None
 
 
 def _parts(source: t.DataType, target: t.DataType) -> list[tuple[t.DataType, t.DataType]]:
-    """The casts of elements, values and members that a nested cast consists of."""
+    """Returns the casts of elements, values and members that make up a nested cast."""
     to_text = isinstance(target, t.CharType | t.VarCharType)
     string = t.VarCharType()
     if isinstance(source, t.ArrayType):
         return [(source.element, target.element if isinstance(target, t.ArrayType) else string)]
     if isinstance(source, t.MapType):
         if isinstance(target, t.MapType):
-            # A key type that changes has no rule: VARIANT stands for "none".
+            # A change of the key type has no rule: VARIANT stands for "none".
             keys = (source.key, target.key if source.key == target.key else t.VariantType())
             return [keys, (source.value, target.value)]
         return [(source.key, string), (source.value, string)]

@@ -1,7 +1,7 @@
 """Casts among DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ and the integers that count seconds.
 
 TIMESTAMP_LTZ is an instant; it becomes a wall clock, and a wall clock an instant, in the session's zone. A wall clock
-that a zone skips is moved on by the gap, one that it has twice is the earlier instant. Paimon 1.4 divides towards
+that a zone skips moves forward by the gap; one that occurs twice is the earlier instant. Paimon 1.4 divides towards
 zero where a TIMESTAMP becomes a DATE: 1969-12-31 12:00 is 1970-01-01 there, and here.
 """
 
@@ -25,7 +25,7 @@ UTC = "UTC"
 
 
 def clock_times(array: pa.Array, cast: Cast) -> pa.Array:
-    """The array as wall-clock timestamps: an LTZ's in the session's zone."""
+    """Returns the array as wall-clock timestamps; LTZ in the session's zone."""
     if array.type.tz is None:
         return array
     return array.cast(pa.timestamp(array.type.unit)) if cast.zone == UTC else _local(array, cast)
@@ -37,18 +37,18 @@ def _local(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def _require_calendar(array: pa.Array, cast: Cast) -> None:
-    """Time zones work within the years of 16 bits; Arrow would answer nonsense beyond."""
+    """Raises beyond the years of 16 bits, which time zones support; Arrow would return wrong values there."""
     near = np.abs(numbers(array) // PER_SECOND[array.type.unit]) <= MAX_ZONED_SECONDS
     if not near.all():
         cast.require(array, pa.array(near), "Morrow knows time zones only to the year 32000")
 
 
 def instants(clock: pa.Array, cast: Cast) -> pa.Array:
-    """Wall-clock timestamps in the session's zone as instants (timestamps in UTC)."""
+    """Converts wall-clock timestamps in the session's zone to instants (timestamps in UTC)."""
     type = pa.timestamp(clock.type.unit, tz=UTC)
     if cast.zone == UTC:
         return clock.cast(type)
-    # In a gap "earliest" is the last moment before it; the offset of that moment is the one Java goes on with.
+    # In a gap "earliest" is the last moment before it; Java continues with the offset of that moment.
     _require_calendar(clock, cast)
     near = pc.assume_timezone(clock, cast.zone, ambiguous="earliest", nonexistent="earliest").cast(type)
     offset = numbers(_local(near, cast)) - numbers(near)
@@ -56,10 +56,10 @@ def instants(clock: pa.Array, cast: Cast) -> pa.Array:
 
 
 def in_unit(values: Ints, unit: str, target: str, array: pa.Array, cast: Cast) -> Ints:
-    """Counts of one unit as counts of another, floored.
+    """Converts counts of one unit to another, floored.
 
     Raises:
-        Unsupported: a finer unit does not reach that far (nanoseconds end in 2262); Java has 96 bits there.
+        Unsupported: the value is out of range for a finer unit (nanoseconds end in 2262); Java has 96 bits there.
     """
     factor = PER_SECOND[target] / PER_SECOND[unit]
     if factor <= 1:
@@ -73,7 +73,7 @@ def in_unit(values: Ints, unit: str, target: str, array: pa.Array, cast: Cast) -
 
 
 def _stamps(values: Ints, unit: str, array: pa.Array, cast: Cast) -> pa.Array:
-    """Counts of `unit` as wall-clock timestamps in the target's unit."""
+    """Converts counts of `unit` to wall-clock timestamps in the target's unit."""
     target = t.arrow_time_unit(cast.target.precision)
     return like(in_unit(values, unit, target, array, cast), array, pa.timestamp(target))
 
@@ -87,7 +87,7 @@ def _as_target(clock: pa.Array, cast: Cast) -> pa.Array:
 
 
 def timestamp_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Another precision (digits are cut) and, between TIMESTAMP and TIMESTAMP_LTZ, another meaning."""
+    """Changes the precision (digits are cut) and, between TIMESTAMP and TIMESTAMP_LTZ, the meaning."""
     if _is_zoned(cast.source) and not _is_zoned(cast.target):
         array = clock_times(array, cast)
     elif _is_zoned(cast.target) and not _is_zoned(cast.source):
@@ -101,7 +101,7 @@ def timestamp_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def _truncated(values: Ints, unit: str, digits: int) -> tuple[str, Ints]:
-    """Cut to `digits` of a second: below milliseconds downwards, milliseconds themselves towards zero, as Java does."""
+    """Cuts to `digits` of a second: below milliseconds downwards, milliseconds themselves towards zero, as in Java."""
     if digits > MILLIS_DIGITS:
         step = PER_SECOND[unit] // 10**digits
         return unit, values // step * step if step > 1 else values
@@ -115,7 +115,7 @@ def _millis(array: pa.Array, cast: Cast) -> Ints:
 
 
 def timestamp_to_date(array: pa.Array, cast: Cast) -> pa.Array:
-    """The day; of a TIMESTAMP before 1970 the next one unless it is midnight (see the module)."""
+    """Returns the day; of a TIMESTAMP before 1970 the next day unless it is midnight (see the module)."""
     millis = _millis(clock_times(array, cast), cast)
     days = millis // MILLIS_PER_DAY
     if not _is_zoned(cast.source):
@@ -124,13 +124,13 @@ def timestamp_to_date(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def timestamp_to_time(array: pa.Array, cast: Cast) -> pa.Array:
-    """The milliseconds of the day, downwards also before 1970 (where Paimon 1.4 makes a negative TIME)."""
+    """Returns the milliseconds of the day, downwards also before 1970 (where Paimon 1.4 makes a negative TIME)."""
     millis = _millis(clock_times(array, cast), cast) % MILLIS_PER_DAY
     return like(millis.astype(np.int32), array, pa.int32()).cast(pa.time32("ms"))
 
 
 def timestamp_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
-    """Seconds since 1970, towards zero; INT keeps the low 32 bits. The zone plays no part."""
+    """Returns seconds since 1970, towards zero; INT keeps the low 32 bits. The zone plays no part."""
     unit = array.type.unit
     millis = in_unit(numbers(array), unit, "ms", array, cast)
     seconds = np.sign(millis) * (np.abs(millis) // PER_SECOND["ms"])
@@ -138,9 +138,9 @@ def timestamp_to_integer(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def integer_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Seconds since 1970; milliseconds beyond 64 bits wrap, as in Java.
+    """Casts from seconds since 1970; milliseconds beyond 64 bits wrap, as in Java.
 
-    For TIMESTAMP_LTZ they are shown as a clock in the session's zone and that clock is taken for UTC, as Java does.
+    For TIMESTAMP_LTZ they are converted to a wall clock in the session's zone, which is then read as UTC, as in Java.
     """
     millis = numbers(array).astype(np.int64) * PER_SECOND["ms"]
     if _is_zoned(cast.target) and cast.zone != UTC:
@@ -149,11 +149,11 @@ def integer_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def date_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """Midnight, of the session's zone for TIMESTAMP_LTZ."""
+    """Returns midnight, in the session's zone for TIMESTAMP_LTZ."""
     millis = numbers(array).astype(np.int64) * MILLIS_PER_DAY
     return _as_target(_stamps(millis, "ms", array, cast), cast)
 
 
 def time_to_timestamp(array: pa.Array, cast: Cast) -> pa.Array:
-    """That time of 1970-01-01 in UTC."""
+    """Returns that time of 1970-01-01 in UTC."""
     return _stamps(numbers(array).astype(np.int64), "ms", array, cast).cast(cast.target.arrow())

@@ -1,4 +1,4 @@
-"""Casts to CHAR and VARCHAR: the text that Java writes."""
+"""Casts to CHAR and VARCHAR, with the text that Java writes."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def boolean_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def double_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Once per distinct value: no kernel makes Java's digits."""
+    """Formats each distinct value once: no kernel makes Java's digits."""
     return sized_text(over_distinct(array, double_text, pa.string()), cast.target)
 
 
 def float_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """Once per distinct value: no kernel makes Java's digits."""
+    """Formats each distinct value once: no kernel makes Java's digits."""
     return sized_text(over_distinct(array, float_text, pa.string()), cast.target)
 
 
 def decimal_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """All digits of the scale, never an exponent (Arrow's own text has one for small numbers)."""
+    """Formats all digits of the scale, never an exponent (Arrow's own text has one for small numbers)."""
     scale = array.type.scale
     text = unscaled_integers(array).cast(pa.string())
     if scale:
@@ -51,12 +51,12 @@ def decimal_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def date_to_text(array: pa.Array, _cast: Cast) -> pa.Array:
-    """``2020-02-29``; of a year beyond 9999 the last four digits."""
+    """Formats ``2020-02-29``; of a year beyond 9999 the last four digits."""
     return _arrow_text(_day(pl.Series(array)))
 
 
 def timestamp_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """``2020-02-29 10:11:12.5``: as many digits as the precision says, more where the value has them."""
+    """Formats ``2020-02-29 10:11:12.5``: as many digits as the precision says, more where the value has them."""
     clock = clock_times(array, cast)
     digits = FRACTION_DIGITS[clock.type.unit]
     series = pl.Series(clock)
@@ -68,7 +68,7 @@ def timestamp_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def time_to_text(array: pa.Array, cast: Cast) -> pa.Array:
-    """``10:11:12``, and above precision 0 a fraction of one to three digits: ``10:11:12.0``."""
+    """Formats ``10:11:12``, and above precision 0 a fraction of one to three digits: ``10:11:12.0``."""
     series = pl.Series(array)
     text = series.dt.strftime("%H:%M:%S")
     if cast.source.precision:
@@ -92,7 +92,7 @@ def text_to_text(array: pa.Array, cast: Cast) -> pa.Array:
 
 
 def binary_to_text(array: pa.Array, _cast: Cast) -> pa.Array:
-    """The bytes as UTF-8, whatever the target's length says; what is not UTF-8 shows as the replacement character."""
+    """Decodes UTF-8, ignoring the target's length; invalid bytes become the replacement character."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Predicates as Polars expressions that scans push down, and residuals as lazy filters.
+"""Predicates as Polars expressions that scans push down, and whole filters on lazy frames.
 
 Polars orders floats as the predicate tree does: NaN equals itself and is greatest, -0.0 equals 0.0.
 """
@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import reduce
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 import polars as pl
-import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound
-from morrow.engine.format.types import DataField, DataType
+from morrow.engine.format.polars_types import polars_schema
+from morrow.engine.format.types import DataField
+from morrow.engine.names import col, cols
 from morrow.engine.plan.filter import Filter, Residual
-from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Predicate
+from morrow.engine.plan.filter.terms import in_pairs
+from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, columns, conjuncts, leaves
+from morrow.readers.expressions.bar import barred
+
+MOST_PUSHED = 64
+"""Comparisons pushed into a scan, at most."""
+AT_ONCE = 32
+"""Conditions of a long AND or OR that are computed at once."""
 
 Dtypes: TypeAlias = Sequence[DataField] | Mapping[str, pl.DataType]
 """The columns' types: table fields, or the Polars dtypes they have where the expression is used."""
 
 
 def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
-    """A boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
+    """Returns a boolean expression, true exactly for the rows that `predicate` keeps (false or null for the others).
 
     Comparisons are plain ``col op lit`` with the literal in the column's dtype, the form that `scan_parquet` prunes by.
 
@@ -34,14 +43,8 @@ def compile(predicate: Predicate, fields: Dtypes) -> pl.Expr:
 
 
 def dtypes_of(fields: Dtypes) -> Mapping[str, pl.DataType]:
-    """Polars dtypes by column name."""
-    return fields if isinstance(fields, Mapping) else {field.name: dtype_of(field.type) for field in fields}
-
-
-@lru_cache(maxsize=512)
-def dtype_of(kind: DataType) -> pl.DataType:
-    """The dtype in which Polars holds the Arrow type of a table column."""
-    return pl.Series(pa.array([], kind.arrow())).dtype
+    """Returns Polars dtypes by column name."""
+    return fields if isinstance(fields, Mapping) else polars_schema(fields)
 
 
 def _compiled(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) -> pl.Expr:
@@ -50,68 +53,67 @@ def _compiled(predicate: Predicate, dtypes: Mapping[str, pl.DataType]) -> pl.Exp
             raise ColumnNotFound(
                 f"filter: column {predicate.column!r} is not among the columns read: {', '.join(dtypes)}"
             )
-        return _LEAVES[predicate.op](pl.col(predicate.column), predicate.literals, dtypes[predicate.column])
+        return _LEAVES[predicate.op](col(predicate.column), predicate.literals, dtypes[predicate.column])
     children = [_compiled(child, dtypes) for child in predicate.children]
-    if isinstance(predicate, And):
-        return _balanced(operator.and_, children) if children else pl.lit(True)
-    return _balanced(operator.or_, children) if children else pl.lit(False)
+    if not children:
+        return pl.lit(isinstance(predicate, And))
+    return in_pairs(operator.and_ if isinstance(predicate, And) else operator.or_, children)
 
 
-def _balanced(join: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Expr:
-    """Joined in pairs: a thousand conditions nest ten deep, not a thousand."""
-    while len(parts) > 1:
-        pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
-        parts = pairs + parts[len(pairs) * 2 :]
-    return parts[0]
-
-
-def residual(residual: Residual, fields: Sequence[DataField]) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-    """A step that keeps the rows for which the residual is true; projections and other filters still pass through it.
-
-    SQL and Arrow conditions run batch by batch in their own engine, over the columns they read.
-
-    Raises:
-        InvalidArgument: the engine refuses the condition; when rows are read also: it cannot compute it for a row.
-    """
-    # pyarrow's expressions bring pyarrow.dataset along, which not every scan needs.
-    from morrow.readers.expressions import arrow
-
-    schema = pa.schema([field.arrow().with_nullable(True) for field in fields if field.name in residual.columns])
-    keep = _kept_if_null(residual, schema)
-    if residual.kind == "polars":
-        expression: Any = residual.expression
-        return lambda frame: frame.filter(expression)
-    if not residual.columns:
-        return lambda frame: frame if keep else frame.filter(pl.lit(False))
+def where(predicate: Predicate, fields: Dtypes, frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Returns the rows of a frame for which the predicate is true; it is pushed into the scan unless too long."""
+    pushed, rest = _divided(predicate)
+    if pushed:
+        frame = frame.filter(compile(And(pushed), fields))
+    if not rest:
+        return frame
+    dtypes, last = dtypes_of(fields), And(rest)
 
     def mask(rows: pl.Series) -> pl.Series:
-        table = rows.struct.unnest().to_arrow(compat_level=pl.CompatLevel.oldest()).select(schema.names).cast(schema)
-        return pl.Series(rows.name, arrow.residual_mask(table, residual), dtype=pl.Boolean)
+        return _truth(last, dtypes, rows.struct.unnest()).alias(rows.name)
 
-    condition = pl.struct(schema.names).map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True)
-    return lambda frame: frame.filter(condition)
+    operands = pl.struct(cols(sorted(columns(last))))
+    return barred(frame).filter(operands.map_batches(mask, return_dtype=pl.Boolean, is_elementwise=True))
+
+
+def _truth(predicate: Predicate, dtypes: Mapping[str, pl.DataType], rows: pl.DataFrame) -> pl.Series:
+    """Returns where a predicate is true, computed a few conditions at a time."""
+    if isinstance(predicate, Leaf) or sum(1 for _ in leaves(predicate)) <= MOST_PUSHED:
+        return rows.select(_compiled(predicate, dtypes).fill_null(False)).to_series()
+    join, combine = (And, operator.and_) if isinstance(predicate, And) else (Or, operator.or_)
+    children = predicate.children
+    if len(children) > AT_ONCE:
+        children = tuple(join(children[i : i + AT_ONCE]) for i in range(0, len(children), AT_ONCE))
+    return reduce(combine, (_truth(child, dtypes, rows) for child in children))
+
+
+def _divided(predicate: Predicate) -> tuple[tuple[Predicate, ...], tuple[Predicate, ...]]:
+    """Splits conditions into those for the scan and the excess: Polars takes minutes and gigabytes for thousands."""
+    parts = conjuncts(predicate)
+    sizes = accumulate(sum(1 for _ in leaves(part)) for part in parts)
+    few = sum(1 for size in sizes if size <= MOST_PUSHED)
+    return parts[:few], parts[few:]
 
 
 def matching(filter: Filter, fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows of a frame with the columns `fields` for which the filter is true. Raises as `residual`."""
-    if filter.predicate != ALWAYS:
-        frame = frame.filter(compile(filter.predicate, fields))
-    for part in filter.residuals:
-        frame = residual(part, fields)(frame)
-    return frame
+    """Returns the rows of a frame with the columns `fields` for which the filter is true.
+
+    Raises as `residuals.tested`.
+    """
+    return having(filter.residuals, fields, where(filter.predicate, fields, frame))
 
 
-def _kept_if_null(residual: Residual, schema: pa.Schema) -> bool:
-    """The answer for a row of nulls: that of a constant condition, and a trial before anything is read."""
-    row = (
-        pa.table([pa.nulls(1, field.type) for field in schema], schema=schema) if len(schema) else _ROW_WITHOUT_COLUMNS
-    )
-    from morrow.readers.expressions import arrow
+def having(residuals: Sequence[Residual], fields: Sequence[DataField], frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Returns the rows of a frame with the columns `fields` for which all residuals are true.
 
-    return bool(arrow.residual_mask(row, residual)[0].as_py())
+    Raises as `residuals.tested`.
+    """
+    if not residuals:
+        return frame
+    # Imports of residuals (pyarrow.dataset among them) are slow, and few filters have any.
+    from morrow.readers.expressions.residuals import tested
 
-
-_ROW_WITHOUT_COLUMNS = pa.table({"row": pa.nulls(1)}).select([])
+    return tested(residuals, fields)(frame)
 
 
 Build = Callable[[pl.Expr, tuple[Any, ...], pl.DataType], pl.Expr]

@@ -30,7 +30,7 @@ Where = Callable[[str], "Column"]
 
 
 def compile(predicate: Predicate, fields: Sequence[t.DataField], where: Where) -> Column:
-    """A boolean column, true exactly for the rows that `predicate` keeps (false or null for the others).
+    """Returns a boolean column, true exactly for the rows that `predicate` keeps (false or null for the others).
 
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
@@ -39,10 +39,10 @@ def compile(predicate: Predicate, fields: Sequence[t.DataField], where: Where) -
 
 
 def literal(value: object, kind: t.DataType, name: str) -> Column:
-    """A constant of the Spark type of `kind`; `value` is None or what Morrow has for values of that type.
+    """Returns a constant of the Spark type of `kind`; `value` is None or Morrow's value of that type.
 
     Raises:
-        Unsupported: a type that Spark does not have; `name` is named.
+        Unsupported: a type that Spark does not have; the message names `name`.
     """
     from pyspark.sql.functions import lit
 
@@ -53,7 +53,7 @@ def literal(value: object, kind: t.DataType, name: str) -> Column:
 
 def _text(value: object, kind: t.DataType) -> str:
     if isinstance(value, np.datetime64) and isinstance(kind, t.LocalZonedTimestampType):
-        return f"{value}Z"  # in UTC, which NumPy does not say
+        return f"{value}Z"  # in UTC, which NumPy does not state
     return value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
 
 

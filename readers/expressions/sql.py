@@ -12,6 +12,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
@@ -34,10 +36,13 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
+    arrow_schema,
     arrow_time_unit,
 )
-from morrow.engine.plan.filter.terms import Residual
+from morrow.engine.names import apart
+from morrow.engine.plan.filter.terms import Residual, shortened
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
+from morrow.readers.duckdb_names import rows_apart
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,11 +53,11 @@ SESSION: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-"""A filter computes on the rows it is given: it reads no file, no network and no Python variable."""
+"""A filter computes on the rows it is given and reads no file, no network and no Python variable."""
 
 
 def quote_identifier(name: str) -> str:
-    """A column or table name as SQL: always in double quotes.
+    """Returns a column or table name as SQL, always in double quotes.
 
     Raises:
         InvalidArgument: DuckDB has no way to spell the name (it is empty or holds a NUL character).
@@ -65,18 +70,18 @@ def quote_identifier(name: str) -> str:
 
 
 def quote_text(text: str) -> str:
-    """A string literal; NUL characters, which end SQL text, are spelled ``chr(0)``."""
+    """Returns a string literal; NUL characters, which end SQL text, are spelled ``chr(0)``."""
     parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
 
 
 def quote_path(path: str) -> str:
-    """A file path for `read_parquet` and its like: a string literal in which glob characters stand for themselves."""
+    """Returns a file path for `read_parquet` and similar functions: a string literal with escaped glob characters."""
     return quote_text("".join(f"[{char}]" if char in "*?[" else char for char in path))
 
 
 def quote_literal(value: Value, kind: DataType) -> str:
-    """A literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
+    """Returns a literal with the type of its column: ``DATE '2024-01-01'``, ``CAST('1.50' AS DECIMAL(10, 2))``.
 
     Raises:
         Unsupported: literals of this type are not compared (nested types, VARIANT, BLOB).
@@ -88,7 +93,7 @@ def quote_literal(value: Value, kind: DataType) -> str:
 
 
 def compile(predicate: Predicate, fields: Sequence[DataField]) -> str:
-    """A WHERE clause body, true exactly for the rows that `predicate` keeps.
+    """Returns the body of a WHERE clause, true exactly for the rows that `predicate` keeps.
 
     Raises:
         ColumnNotFound: the predicate names a column that `fields` lacks.
@@ -151,7 +156,7 @@ def _timestamp(value: dt.datetime, kind: DataType) -> str:
 
 
 def _instant(value: dt.datetime, kind: DataType) -> str:
-    """Nanosecond columns get an untyped string: DuckDB has them as one of two types that do not compare."""
+    """Returns an untyped string for nanosecond columns: DuckDB has two such types, which do not compare."""
     assert isinstance(kind, LocalZonedTimestampType)
     text = f"'{value.astimezone(dt.UTC).isoformat(sep=' ')}'"
     return text if arrow_time_unit(kind.precision) == "ns" else f"TIMESTAMPTZ {text}"
@@ -177,37 +182,53 @@ _LITERALS: dict[type[DataType], Callable[[Any, DataType], str]] = {
 }
 
 
-def residual_mask(residual: Residual, rows: pa.Table) -> pa.ChunkedArray:
-    """True where the SQL condition is true (not null), one bool per row, in order. `rows` has the columns it reads.
+def check(residual: Residual, fields: Sequence[DataField]) -> None:
+    """Lets DuckDB plan the condition over the columns that it reads, on no rows.
 
     Raises:
-        InvalidArgument: DuckDB refuses the condition, or cannot compute it for one of the rows.
+        InvalidArgument: DuckDB refuses it.
+        Unsupported: it reads columns that DuckDB does not distinguish.
     """
-    import duckdb
-
-    _check_spelling(residual)
-    cursor = _session().cursor()
-    # A constant condition reads no column, but rows have to be counted.
-    source = rows if rows.num_columns else pa.table({"rows": pa.nulls(rows.num_rows, pa.bool_())})
-    try:
-        cursor.register("rows", source)
-        query = f"SELECT coalesce(CAST((\n{residual.expression}\n) AS BOOLEAN), FALSE) AS keep FROM rows"
-        return cursor.sql(query).to_arrow_table().column("keep")
-    except duckdb.Error as error:
-        raise InvalidArgument(
-            f"filter: DuckDB cannot evaluate {residual.text!r}: {str(error).splitlines()[0]}"
-        ) from error
-    finally:
-        cursor.close()
-
-
-def _check_spelling(residual: Residual) -> None:
     if len({name.casefold() for name in residual.columns}) < len(residual.columns):
         names = ", ".join(sorted(residual.columns))
         raise Unsupported(
             f"a SQL condition on columns that differ only in case ({names})",
             hint="write it as a Polars or Arrow expression",
         )
+    _true_rows(residual, arrow_schema(tuple(fields)).empty_table(), 0)
+
+
+def residual_mask(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.bool_]:
+    """Returns true where the SQL condition is true (not null), one bool for each of the `height` rows.
+
+    `rows` has the columns that the condition reads, maybe none.
+
+    Raises:
+        InvalidArgument: DuckDB cannot compute the condition for one of the rows.
+    """
+    mask = np.zeros(height, dtype=np.bool_)
+    mask[_true_rows(residual, rows, height)] = True
+    return mask
+
+
+def _true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[np.int64]:
+    """Returns the numbers of the rows that a WHERE keeps: it tests the parts of an AND one after the other."""
+    import duckdb
+
+    view, number = apart("rows", rows.column_names), apart("number", rows.column_names)
+    numbered = pa.table({number: pa.array(np.arange(height))})
+    for name, column in zip(rows.column_names, rows_apart(rows).columns, strict=True):
+        numbered = numbered.append_column(name, column)
+    cursor = _session().cursor()
+    try:
+        cursor.register(view, numbered)
+        found = cursor.execute(f"SELECT {number} FROM {view} WHERE (\n{residual.expression}\n)").fetchnumpy()
+        return np.asarray(found[number], dtype=np.int64)
+    except duckdb.Error as error:
+        problem = shortened(str(error).partition("\n")[0])
+        raise InvalidArgument(f"filter: DuckDB cannot evaluate {shortened(residual.text)!r}: {problem}") from error
+    finally:
+        cursor.close()
 
 
 @cache

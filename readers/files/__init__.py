@@ -9,15 +9,15 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import DataField
-from morrow.readers.files.checks import verify, verify_pages
+from morrow.readers.files.checks import check_place, verify
 from morrow.readers.files.parquet import scan_parquet
 from morrow.readers.files.source import Chunk, Decoder, FileSource, reading, streamed
 
-__all__ = ["DECODERS", "FileSource", "reading", "scan", "verify", "verify_pages"]
+__all__ = ["DECODERS", "FileSource", "check_place", "reading", "scan", "verify"]
 
 
 def _decoder(format_: str) -> Decoder:
-    """`decode_<format>` of the module of that name, which is imported with the first file of its kind."""
+    """Returns `decode_<format>` of the module of that name, which is imported with the first file of its format."""
 
     def decode(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
         decoder: Decoder = getattr(import_module(f"{__name__}.{format_}"), f"decode_{format_}")
@@ -37,14 +37,14 @@ def scan(
     position: str | None = None,
     row_groups: Sequence[int] | None = None,
 ) -> pl.LazyFrame:
-    """Files of one format and schema as a lazy frame with exactly `fields`, in their order.
+    """Scans files of one format and schema as a lazy frame with exactly `fields`, in their order.
 
     `fields` are columns as the files have them (names in the file). Their dtypes are those of `polars_dtype`: maps
     and multisets are lists of struct{key, value}. With `position` a last column of that name holds the
     row's 0-based position as an unsigned integer, counted through all sources in their order; their row counts must be
     known if there are several. `row_groups` restricts a Parquet file to some of its row groups.
 
-    Collect inside `reading(...)`, which turns what Polars raises for a bad file into Morrow's errors.
+    Collect inside `reading(...)`, which turns Polars' errors for a bad file into Morrow's.
 
     Raises:
         InvalidArgument: no source, several formats, or positions through files of unknown row counts.

@@ -2,8 +2,8 @@
 
 Paimon's mapping: nullable columns are unions with null; TINYINT and SMALLINT are ints; DECIMAL is bytes; maps with text
 keys are Avro maps, other maps and multisets arrays of records {key, value}; TIMESTAMP is timestamp-millis or -micros,
-and LTZ local-timestamp-millis or -micros (the other way round than the specification of Avro means them, so the zone
-comes from the table's type and never from the file).
+and LTZ local-timestamp-millis or -micros (the reverse of their meaning in Avro's specification, so the zone comes from
+the table's type and never from the file).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH_BYTES = 1 << 24
 
 
 def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Chunks of about `BATCH_BYTES` each; holds the compressed file in memory meanwhile."""
+    """Yields chunks of about `BATCH_BYTES` each; holds the compressed file in memory meanwhile."""
     container = read_container(source.store.read(source.path), where=source.path)
     check_rows(source, container.rows)
     for rows, frame in decode_batches(container, BATCH_BYTES, [each.name for each in fields]):

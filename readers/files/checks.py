@@ -1,21 +1,21 @@
-"""Checks of a data file against what metadata says of it, without reading its data."""
+"""Checks of a data file against its metadata, without reading its data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from posixpath import dirname
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from morrow.engine.errors import CorruptFile, FileMissing
+from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
+from morrow.engine.format.orc_layout import OrcLayout
 from morrow.readers.files.parquet import row_count
 from morrow.readers.files.source import FileSource, check_rows, reading
 
 
 def verify(source: FileSource, *, rows: bool = False) -> None:
-    """Check that the file is there with the size that metadata gives; with `rows` also how many rows it says it has.
+    """Checks that the file exists with the size that metadata gives; with `rows` also its row count.
 
-    The size costs one look-up; the rows one read of the footer (Avro: of the file; text formats are not checked).
+    The size costs one look-up; the row count one read of the footer (Avro: of the file; text formats are not checked).
 
     Raises:
         FileMissing, CorruptFile.
@@ -30,24 +30,36 @@ def verify(source: FileSource, *, rows: bool = False) -> None:
             check_rows(source, ROW_COUNTERS[source.format](source))
 
 
-def verify_pages(source: FileSource) -> None:
-    """Decode all of a Parquet file, comparing the checksum of every page that has one (Java writes them).
+def check_place(path: str, roots: Sequence[str]) -> None:
+    """Checks that no link leads from a data file on a local disk to a place that is not below these roots.
 
-    Scans do not do this: Polars does not look at page checksums, and decoding twice would double the cost of a read.
+    The roots may be links themselves. Where no folder below them is a link, this costs one look-up per folder.
 
     Raises:
-        CorruptFile: a page that is damaged or does not decode, or another number of rows than metadata says.
+        UnsafePath: a link does.
     """
-    with reading(source.path), source.store.open(source.path) as stream:
-        file = pq.ParquetFile(stream, page_checksum_verification=True)
-        check_rows(source, sum(batch.num_rows for batch in file.iter_batches(use_threads=True)))
+    base = next((root for root in roots if path.startswith(f"{root.rstrip('/')}/")), None)
+    if base is None or not _has_link(path, base.rstrip("/")):
+        return
+    real = os.path.realpath(path)
+    if not any(real.startswith(f"{os.path.realpath(root).rstrip('/')}/") for root in roots):
+        raise UnsafePath(
+            f"{path}: the data file is a link, or in a folder that is one, to {real}, outside of the table's folder "
+            f"{base}; if you trust it, name its folder in morrow.open(..., allowed_roots=[...])"
+        )
+
+
+def _has_link(path: str, base: str) -> bool:
+    while len(path) > len(base):
+        if os.path.islink(path):  # noqa: PTH114  # a Path takes longer to make
+            return True
+        path = dirname(path)
+    return False
 
 
 def _orc_rows(source: FileSource) -> int:
-    import pyarrow.orc as orc
-
     with source.store.open(source.path) as stream:
-        return int(orc.ORCFile(pa.PythonFile(stream, mode="r")).nrows)
+        return OrcLayout(stream, source.path).rows
 
 
 def _avro_rows(source: FileSource) -> int:

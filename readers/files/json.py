@@ -1,7 +1,7 @@
 """JSON data files: one object a line, atomic values written as text, maps as objects.
 
 Polars decodes the lines into text, and the text is parsed column by column. A member that a line lacks is null, as in
-Java. ``json.ignore-parse-errors`` makes Java turn bad lines into nulls; here they are an error always.
+Java. ``json.ignore-parse-errors`` makes Java turn bad lines into nulls; here they are always an error.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from morrow.engine.format.types import DataField
+from morrow.engine.names import col
+from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
 from morrow.readers.files.source import Chunk, FileSource
 from morrow.readers.files.text_lines import lines
 from morrow.readers.files.text_values import parsed, text_dtype
 
-DELIMITER_OPTION = "json.line-delimiter"
-
 
 def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Chunks of about 16 MiB of text."""
+    """Yields chunks of about 16 MiB of text."""
     document = pl.Struct({each.name: text_dtype(each.type) for each in fields})
-    columns = [parsed(pl.col(each.name), each.type, source.path).alias(each.name) for each in fields]
-    for chunk in lines(source, source.options.get(DELIMITER_OPTION, "\n")):
+    columns = [parsed(col(each.name), each.type, source.path).alias(each.name) for each in fields]
+    for chunk in lines(source, source.given.get(JSON_LINE_DELIMITER)):
         if fields:
             yield Chunk(len(chunk), chunk.str.json_decode(dtype=document).struct.unnest().select(columns))
         else:

@@ -1,37 +1,42 @@
 """ORC data files, decoded by Arrow stripe by stripe.
 
-What Java Paimon writes, and what is made of it here (the rows equal those that Java reads):
+Java Paimon's encodings and how they are read here (the rows equal those that Java reads):
 
-* CHAR: Java's reader drops trailing blanks, and so does this one.
+* CHAR: Java's reader drops trailing blanks, as does this one.
 * TIME is an int of milliseconds.
 * TIMESTAMP is wall-clock time in the zone of the writer, which each stripe names; LTZ is an instant in UTC. Arrow turns
   the first back into wall-clock time. Two oddities are in the bytes and so in every reader's rows: a fraction in the
   last second before 1970 comes back a second late (ORC cuts seconds towards zero), and dates before 1582-10-15 come
   back days off, in year 1 two days early (the Java writer counts them in a calendar with Julian days).
 * Unless the table says ``orc.timestamp-ltz.legacy.type=false``, the Java writer shifts LTZ by the zone of its machine.
-  A file with TIMESTAMP columns names that zone and the shift is undone; in a file without any it is taken to be UTC,
-  or what the option ``morrow.orc.writer-time-zone`` says.
+  A file with TIMESTAMP columns names that zone and the shift is undone; in a file without any it is taken to be UTC, or
+  the value of the option ``morrow.orc.writer-time-zone``.
+* Arrow does not decode files directly, but each stripe's columns once `morrow.engine.format.orc_stripes` has checked
+  them.
 * Arrow refuses timestamps before 1677 and after 2262, which do not fit its nanoseconds; those stripes are decoded by
   `morrow.readers.files.orc_timestamps`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.orc as orc
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format.orc_layout import OrcLayout
+from morrow.engine.format.orc_stripes import read_columns
+from morrow.engine.format.orc_zones import is_utc, offsets
 from morrow.engine.format.types import (
     ArrayType,
     CharType,
     DataField,
     DataType,
+    DecimalType,
     IntType,
     LocalZonedTimestampType,
     MapType,
@@ -39,24 +44,21 @@ from morrow.engine.format.types import (
     RowType,
     TimestampType,
     TimeType,
+    VarCharType,
     VectorType,
 )
-from morrow.readers.files.orc_layout import OrcLayout
+from morrow.engine.options.declared.formats import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
+from morrow.readers.files.orc_kinds import decoded, read_as
 from morrow.readers.files.orc_timestamps import ExactTimestamps
-from morrow.readers.files.orc_zones import UTC, is_utc, offsets
 from morrow.readers.files.source import Chunk, FileSource, check_rows, member_types
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
-"""What Arrow says of timestamps that it cannot hold."""
-WRITER_ZONE_OPTION = "morrow.orc.writer-time-zone"
-LEGACY_LTZ_OPTION = "orc.timestamp-ltz.legacy.type"
+"""Arrow's message for timestamps that it cannot hold."""
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
 NANOS_PER_SECOND = 1_000_000_000
-FIRST_COLUMN = (0,)
-"""Read where no column is wanted: without one Arrow says that a stripe has no rows."""
 EARLY_NANOS = 2 * 86_400 * NANOS_PER_SECOND
 VALIDITY_AND_OFFSETS = 2
-"""Buffers that a list or map array has before those of its children; a struct has only the first."""
+"""Buffers of a list or map array that precede those of its children; a struct has only the first."""
 
 
 @dataclass(frozen=True)
@@ -68,55 +70,60 @@ class Stripe:
 
 
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """One chunk per stripe."""
+    """Yields one chunk per stripe."""
     for stripe in decode_stripes(source, fields):
         yield Chunk(stripe.rows, polars_frame(fields, stripe.columns))
 
 
 def decode_stripes(source: FileSource, fields: Sequence[DataField]) -> Iterator[Stripe]:
-    """The columns `fields` of a whole file.
+    """Yields the columns `fields` of a whole file.
 
     Raises:
-        CorruptFile, Unsupported, OSError, pa.ArrowException: the last two for bytes that Arrow does not take.
+        CorruptFile, Unsupported, OSError, pa.ArrowException: the last two for bytes that Arrow rejects.
     """
     with source.store.open(source.path) as stream:
-        layout = OrcLayout(stream, source.path, source.options.get(WRITER_ZONE_OPTION, UTC))
-        file = orc.ORCFile(pa.PythonFile(stream, mode="r"))
-        check_rows(source, file.nrows)  # before memory is taken for as many rows as the file claims
-        numbers = column_numbers(file.schema, fields, source.path)
+        layout = OrcLayout(stream, source.path, source.given.get(MORROW_ORC_WRITER_TIME_ZONE))
+        check_rows(source, layout.rows)  # before memory is allocated for as many rows as the file claims
+        numbers = column_numbers(layout.columns, fields, source.path)
+        kinds = read_as(layout, fields, numbers)
         timed = any(_holds_timestamps(each.type) for each in fields)
-        stripes = _TimedStripes(file, layout, source) if timed else _PlainStripes(file)
-        for number in range(file.nstripes):
-            batch, leaf = stripes.read(number, numbers or FIRST_COLUMN)
+        stripes = _TimedStripes(layout, kinds, source) if timed else _PlainStripes(layout, kinds)
+        places = {number: place for place, number in enumerate(sorted(set(numbers)))}
+        for number in range(len(layout.stripes)):
+            if not fields:
+                yield Stripe(layout.stripe_rows(number), ())
+                continue
+            batch, leaf = stripes.read(number, sorted(places))
             columns = tuple(
-                converted(batch.column(each.name), each.type, leaf, (column,))
+                converted(batch.column(places[column]), each.type, leaf, (column,))
                 for each, column in zip(fields, numbers, strict=True)
             )
             yield Stripe(batch.num_rows, columns)
 
 
 class _PlainStripes:
-    """Stripes as Arrow reads them."""
+    """Stripes as Arrow decodes them."""
 
-    def __init__(self, file: orc.ORCFile) -> None:
-        self.file = file
+    def __init__(self, layout: OrcLayout, kinds: Mapping[int, int]) -> None:
+        self.layout, self.kinds = layout, kinds
 
     def read(self, stripe: int, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Leaf]:
-        return self.file.read_stripe(stripe, columns=list(numbers)), plain_leaf
+        return decoded(read_columns(self.layout, stripe, numbers), self.kinds), plain_leaf
 
 
 class _TimedStripes:
-    """Stripes with timestamps: as Arrow reads them where that is what Java reads, decoded exactly elsewhere."""
+    """Stripes with timestamps: decoded by Arrow where that equals Java's result, decoded exactly elsewhere."""
 
-    def __init__(self, file: orc.ORCFile, layout: OrcLayout, source: FileSource) -> None:
-        self.file, self.layout, self.where = file, layout, source.path
-        self.legacy_ltz = source.options.get(LEGACY_LTZ_OPTION, "true").lower() == "true"
+    def __init__(self, layout: OrcLayout, kinds: Mapping[int, int], source: FileSource) -> None:
+        self.layout, self.kinds, self.where = layout, kinds, source.path
+        self.legacy_ltz = source.given.get(ORC_TIMESTAMP_LTZ_LEGACY_TYPE)
         self.exact: ExactTimestamps | None = None
 
     def read(self, stripe: int, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Leaf]:
-        zone = self.layout.stripe(stripe).zone
+        columns = read_columns(self.layout, stripe, numbers)
+        zone = columns.stripe.zone
         try:
-            batch = self.file.read_stripe(stripe, columns=list(numbers))
+            batch = decoded(columns, self.kinds)
         except pa.ArrowInvalid as error:
             if TIMESTAMP_RANGE not in str(error):
                 raise
@@ -126,7 +133,7 @@ class _TimedStripes:
             if not any(map(_holds_early, batch.columns)):
                 return batch, zoned_leaf(zone, self.where) if self.legacy_ltz else plain_leaf
         self.exact = self.exact or ExactTimestamps(self.layout, self.legacy_ltz)
-        return self.exact.read_stripe(stripe, numbers), exact_leaf(self.exact)
+        return self.exact.read_stripe(columns, self.kinds), exact_leaf(self.exact)
 
 
 def _holds_timestamps(type_: DataType) -> bool:
@@ -134,7 +141,7 @@ def _holds_timestamps(type_: DataType) -> bool:
 
 
 def _holds_early(array: pa.Array) -> bool:
-    """Whether a timestamp at any depth is before 1970, or so close to it that a zone could have moved it."""
+    """Returns whether a timestamp at any depth is before 1970, or close enough for a zone to have moved it."""
     if pa.types.is_timestamp(array.type):
         first = pc.min(array.cast(pa.int64())).as_py()
         return first is not None and first < EARLY_NANOS
@@ -145,27 +152,27 @@ def _holds_early(array: pa.Array) -> bool:
 
 
 def polars_frame(fields: Sequence[DataField], columns: Sequence[pa.Array]) -> pl.DataFrame:
-    """Arrow columns, in the types of `fields`, as a frame."""
+    """Converts Arrow columns, in the types of `fields`, to a frame."""
     return pl.DataFrame(
         [pl.Series(each.name, pl.from_arrow(column)) for each, column in zip(fields, columns, strict=True)]
     )
 
 
-def column_numbers(schema: pa.Schema, fields: Sequence[DataField], where: str) -> list[int]:
-    """Numbers of top-level columns: a name with a dot in it would be taken for a path by ORC."""
-    numbers = {name: number for number, name in enumerate(schema.names)}
+def column_numbers(names: Sequence[str], fields: Sequence[DataField], where: str) -> list[int]:
+    """Returns numbers of top-level columns by their names."""
+    numbers = {name: number for number, name in enumerate(names)}
     for each in fields:
         if each.name not in numbers:
-            raise CorruptFile(where, f"has no column {each.name!r}; its columns are {', '.join(schema.names)}")
+            raise CorruptFile(where, f"has no column {each.name!r}; its columns are {', '.join(names)}")
     return [numbers[each.name] for each in fields]
 
 
 Leaf = Callable[[pa.Array, DataType, tuple[int, ...]], pa.Array]
-"""Makes values of an atomic type of what Arrow read; the path leads through ORC's type tree to the column."""
+"""Converts Arrow's values to those of an atomic type; the path leads through ORC's type tree to the column."""
 
 
 def converted(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...]) -> pa.Array:
-    """`array` as Arrow reads it from ORC, in the Arrow type of `type_`; nested types member by member.
+    """Converts `array`, as Arrow reads it from ORC, to the Arrow type of `type_`; nested types member by member.
 
     Raises:
         pa.ArrowInvalid: values that do not fit the type.
@@ -178,13 +185,15 @@ def converted(array: pa.Array, type_: DataType, leaf: Leaf, path: tuple[int, ...
 
 
 def plain_leaf(array: pa.Array, type_: DataType, _path: tuple[int, ...]) -> pa.Array:
-    """Values that Arrow reads as they are, or nearly so."""
+    """Converts values that Arrow reads as they are, or nearly so."""
+    if type(type_) in VALIDATED:
+        array.validate(full=True)  # nothing else checks that text is valid, and that decimals have no more digits
     array = LEAVES[type(type_)](array) if type(type_) in LEAVES else array
     return array if array.type == type_.arrow() else array.cast(type_.arrow())
 
 
 def zoned_leaf(zone: str, where: str) -> Leaf:
-    """Like `plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
+    """Converts like `plain_leaf` where the writer has shifted TIMESTAMP_LTZ by its zone."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         if isinstance(type_, LocalZonedTimestampType):
@@ -197,7 +206,7 @@ def zoned_leaf(zone: str, where: str) -> Leaf:
 
 
 def exact_leaf(exact: ExactTimestamps) -> Leaf:
-    """Like `plain_leaf` in a file whose timestamps are read as seconds."""
+    """Converts like `plain_leaf` in a file whose timestamps are read as seconds."""
 
     def leaf(array: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
         return exact.leaf(array, type_, path) if isinstance(type_, TIMESTAMPS) else plain_leaf(array, type_, path)
@@ -206,7 +215,7 @@ def exact_leaf(exact: ExactTimestamps) -> Leaf:
 
 
 def nested_like(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
-    """A list, map or struct array with the nulls and offsets of `array` and other children."""
+    """Returns a list, map or struct array with the nulls and offsets of `array` and other children."""
     buffers = array.buffers()[: 1 if pa.types.is_struct(type_) else VALIDITY_AND_OFFSETS]
     if pa.types.is_map(type_):
         children = [pa.StructArray.from_arrays(list(children), fields=[type_.key_field, type_.item_field])]
@@ -217,7 +226,7 @@ def nested_like(array: pa.Array, children: Sequence[pa.Array], type_: pa.DataTyp
 
 
 def _members(array: pa.Array, type_: DataType) -> list[tuple[int, pa.Array, DataType]]:
-    """Step in ORC's type tree, array and type of each member of a nested type."""
+    """Returns step in ORC's type tree, array and type of each member of a nested type."""
     if isinstance(type_, RowType):
         steps = [array.type.get_field_index(member.name) for member in type_.fields]
         if -1 in steps:
@@ -236,3 +245,4 @@ LEAVES: dict[type[DataType], Callable[[pa.Array], pa.Array]] = {
     CharType: lambda array: pc.utf8_rtrim(array, characters=" "),
     TimeType: lambda array: array.cast(pa.int32()).cast(pa.time32("ms")),
 }
+VALIDATED = frozenset((CharType, VarCharType, DecimalType))

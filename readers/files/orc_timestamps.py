@@ -1,35 +1,35 @@
 """ORC timestamps of all years and zones.
 
-Arrow's reader stops at what nanoseconds in 64 bits can hold, 1677 to 2262, and differs from Java in zones other than
-UTC before 1970 (the second that is lost to a fraction there, local mean times).
+Arrow's reader is limited to the range of nanoseconds in 64 bits, 1677 to 2262, and differs from Java in zones other
+than UTC before 1970 (the second that is lost to a fraction there, local mean times).
 
-A timestamp column is two integer streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as a LONG
-column has its values, and nanoseconds. So the file's footer is rewritten to call timestamps LONG: Arrow then returns
-the seconds, with nulls and nesting. The nanoseconds are taken from their stream (`morrow.readers.files.orc_rle`).
+A timestamp column is two integer streams: seconds since 2015-01-01 in the writer's zone, laid out exactly as the values
+of a LONG column, and nanoseconds. So Arrow is told that timestamps are LONG: it then returns the seconds, with nulls
+and nesting. The nanoseconds are taken from their stream (`morrow.engine.format.orc_rle`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.orc as orc
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.format.types import DataType, LocalZonedTimestampType, TimestampType
-from morrow.readers.files.orc_layout import (
+from morrow.engine.format.orc_layout import (
     DIRECT_V2,
     LONG,
     SECONDARY,
-    TIMESTAMP,
     TIMESTAMP_INSTANT,
     OrcLayout,
     Stripe,
 )
-from morrow.readers.files.orc_rle import decode_unsigned
-from morrow.readers.files.orc_zones import UTC, offsets, orc_epoch_seconds
+from morrow.engine.format.orc_rle import decode_unsigned
+from morrow.engine.format.orc_stripes import TIMES, StripeColumns
+from morrow.engine.format.orc_zones import UTC, offsets, orc_epoch_seconds
+from morrow.engine.format.types import DataType, LocalZonedTimestampType, TimestampType
+from morrow.readers.files.orc_kinds import decoded
 
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 NANOS_PER_SECOND = 1_000_000_000
@@ -41,20 +41,20 @@ Integers = npt.NDArray[np.int64]
 
 
 class ExactTimestamps:
-    """A second reader of the same file in which timestamps are seconds; `leaf` makes timestamps of them."""
+    """The columns of a file with timestamps read as seconds; `leaf` converts them to timestamps."""
 
     def __init__(self, layout: OrcLayout, legacy_ltz: bool) -> None:
         self.layout, self.where, self.legacy_ltz = layout, layout.where, legacy_ltz
-        relabelled = layout.relabelled(frozenset({TIMESTAMP, TIMESTAMP_INSTANT}), LONG)
-        self.file = orc.ORCFile(pa.BufferReader(relabelled))
+        timed = (node for node, type_ in enumerate(layout.types) if type_.kind in TIMES)
+        self.kinds = dict.fromkeys(timed, LONG)
 
-    def read_stripe(self, number: int, columns: Sequence[int]) -> pa.RecordBatch:
-        """The stripe with timestamps as int64 seconds."""
-        self.stripe: Stripe = self.layout.stripe(number)
-        return self.file.read_stripe(number, columns=list(columns))
+    def read_stripe(self, columns: StripeColumns, kinds: Mapping[int, int]) -> pa.RecordBatch:
+        """Reads the columns of a stripe with timestamps as int64 seconds."""
+        self.stripe: Stripe = columns.stripe
+        return decoded(columns, {**kinds, **self.kinds})
 
     def leaf(self, seconds: pa.Array, type_: DataType, path: tuple[int, ...]) -> pa.Array:
-        """Timestamps from their seconds; `path` leads from the root of the type tree to the column.
+        """Returns timestamps from their seconds; `path` leads from the root of the type tree to the column.
 
         Raises:
             CorruptFile: the nanoseconds do not match.
@@ -68,7 +68,7 @@ class ExactTimestamps:
         zone = self.stripe.zone
         instant = self.layout.types[column].kind == TIMESTAMP_INSTANT
         whole = np.asarray(seconds.fill_null(0)) + orc_epoch_seconds(UTC if instant else zone, self.where)
-        # Seconds are cut towards zero by writers, and every reader undoes it where there is a fraction to see.
+        # Seconds are cut towards zero by writers, and every reader undoes it where there is a fraction.
         whole = whole - ((whole < 0) & (nanos > NANOS_PER_MILLI - 1))
         if not instant or self.legacy_ltz:
             whole = whole + offsets(whole, zone, self.where)

@@ -1,4 +1,4 @@
-"""Decodes several files at once and hands their chunks on in order, holding only a few."""
+"""Decodes several files at once and yields their chunks in order, holding only a few."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ WORKERS = 2
 """Files decoded at once."""
 
 DEPTH = 2
-"""Chunks of a file that may wait to be taken."""
+"""Decoded chunks of a file that may be queued."""
 
 PATIENCE_SECONDS = 0.02
-"""How long one side waits before it looks whether the other is still there."""
+"""How long each side waits before it checks whether the other still runs."""
 
 
 class _Lane(Generic[T]):
@@ -41,7 +41,7 @@ class _Lane(Generic[T]):
                 return
 
     def drain(self) -> Iterator[T]:
-        """Raises: what the decoder raised."""
+        """Yields the chunks; raises the decoder's error."""
         assert self.work is not None
         while True:
             try:
@@ -53,9 +53,9 @@ class _Lane(Generic[T]):
 
 
 def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
-    """The chunks of all decoders, one decoder after the other; the next ones are at work meanwhile.
+    """Yields the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
 
-    Raises: what a decoder raises, when its turn comes.
+    Raises: the error of a decoder, when its turn comes.
     """
     stopped = threading.Event()
     lanes = [_Lane(decode, stopped) for decode in decoders]

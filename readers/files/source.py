@@ -1,7 +1,7 @@
-"""What a format reader is given, the errors it raises, and the lazy frame around a decoder.
+"""The input of format readers, the errors they raise, and the lazy frame around a decoder.
 
 Parquet is scanned by Polars itself. The other formats have a decoder, a function from columns to a stream of chunks;
-`streamed` turns it into a LazyFrame that asks for no more columns and rows than the query needs.
+`streamed` turns it into a LazyFrame that reads no more columns and rows than the query needs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ from polars.io.plugins import register_io_source
 from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageError, Unsupported
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
+from morrow.engine.io.system_errors import as_system_error
+from morrow.engine.names import col, cols
+from morrow.engine.options import Options
+from morrow.engine.telling import harmless
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.files.read_ahead import read_ahead
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """One data file: where it is, and what metadata says about it.
+    """One data file: its location and its metadata.
 
     `path` is absolute within `store`; `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks;
     `options` are those of the table that a format needs (``csv.field-delimiter``), `columns` the names of all columns
@@ -39,6 +43,11 @@ class FileSource:
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> Options:
+        """The options by declaration."""
+        return Options(self.options, self.path)
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ Decoder = Callable[[FileSource, Sequence[DataField]], Iterator[Chunk]]
 
 @contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Maps what Polars and Arrow raise for bad data files to Morrow's errors; wrap it around every collect.
+    """Maps errors of Polars and Arrow for bad data files to Morrow's errors; wrap it around every collect.
 
     `where` names the file, or the table when a frame reads several.
 
@@ -64,21 +73,38 @@ def reading(where: str) -> Iterator[None]:
     """
     try:
         yield
-    except MorrowError:
-        raise
+    except MorrowError as error:
+        raise _own(error) from error.__cause__
     except FileNotFoundError as error:
         raise FileMissing(error.filename or where) from error
     except pa.ArrowNotImplementedError as error:
         raise Unsupported(f"something in the file ({first_line(error)})", where=where) from error
-    except OSError as error:
-        raise _explained(error, where) from error
-    except CORRUPTION as error:
-        if ZONE_FILES in str(error):
-            hint = "install the time zone database and let TZDIR name its folder"
-            raise Unsupported(
-                f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint
-            ) from error
-        raise CorruptFile(where, first_line(error)) from error
+    except FAILURES as error:
+        raise explained(error, where) from error
+
+
+def explained(error: BaseException, where: str) -> MorrowError:
+    """Explains an error of Polars or Arrow about a data file.
+
+    Errors of the operating system are no damage, even when a library re-raises them.
+    """
+    told = as_system_error(harmless(error), where)
+    if told is not None:
+        return told
+    if isinstance(error, OSError):
+        return _of_storage(error, where)
+    if ZONE_FILES in str(error):
+        hint = "install the time zone database and let TZDIR name its folder"
+        return Unsupported(f"ORC with this machine's time zones ({first_line(error)})", where=where, hint=hint)
+    return CorruptFile(where, first_line(error))
+
+
+def _own(error: MorrowError) -> MorrowError:
+    """Returns the error without the expression that Polars appends to messages of errors raised within one."""
+    message = str(error.args[0]) if error.args else ""
+    if IN_EXPRESSION not in message:
+        return error
+    return type(error)(message.partition(IN_EXPRESSION)[0].rstrip())
 
 
 CORRUPTION: tuple[type[BaseException], ...] = (
@@ -93,13 +119,18 @@ CORRUPTION: tuple[type[BaseException], ...] = (
     pa.ArrowException,
     UnicodeDecodeError,
 )
-"""What Polars and Arrow raise for bytes that are not what they should be."""
+"""Errors of Polars and Arrow for damaged bytes."""
+IN_EXPRESSION = "This error occurred in the following expression"
+FAILURES: tuple[type[BaseException], ...] = (OSError, *CORRUPTION)
 ZONE_FILES = "Time zone file"
 OBJECT_STORE_WORDS = ("object-store", "Generic ", "HTTP", "request")
 
 
-def _explained(error: OSError, where: str) -> CorruptFile | StorageError:
-    """Decoders raise OSError too, without a number: then the bytes are to blame and not the storage."""
+def _of_storage(error: OSError, where: str) -> CorruptFile | StorageError:
+    """Returns the error for an OSError, of the storage or of damaged bytes.
+
+    Decoders raise OSError too, without a number: then the bytes are to blame and not the storage.
+    """
     text = first_line(error)
     if error.errno is None and not any(word in text for word in OBJECT_STORE_WORDS):
         return CorruptFile(where, text)
@@ -107,18 +138,18 @@ def _explained(error: OSError, where: str) -> CorruptFile | StorageError:
 
 
 def first_line(error: BaseException) -> str:
-    """The message without the plan that Polars appends to it."""
-    lines = str(error).strip().splitlines()
+    """Returns the message without the plan that Polars appends to it, and with secrets removed from the error."""
+    lines = str(harmless(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 def streamed(
     decode: Decoder, sources: Sequence[FileSource], fields: Sequence[DataField], position: str | None
 ) -> pl.LazyFrame:
-    """A lazy frame over a decoder: reads the columns that are asked for and stops at the last row needed.
+    """Returns a lazy frame over a decoder, which reads only the columns needed and stops at the last row needed.
 
     Raises (when collected):
-        CorruptFile: the decoder failed, or a file has another number of rows than metadata says.
+        CorruptFile: the decoder failed, or a file's row count differs from its metadata.
     """
     schema = {each.name: polars_dtype(each.type) for each in fields}
     if position is not None:
@@ -132,14 +163,14 @@ def streamed(
         numbered = position if position in names else None
         starts = accumulate((max(source.row_count, 0) for source in sources), initial=0)
         decoders = [partial(_frames, decode, *each, wanted, schema, numbered) for each in zip(sources, starts)]
-        # Someone who wants a few rows does not want the next files opened.
+        # A read of a few rows should not open the next files.
         frames = read_ahead(decoders) if n_rows is None else chain.from_iterable(each() for each in decoders)
         left = n_rows
         for frame in frames:
             if left is not None:
                 frame = frame.head(left)
                 left -= frame.height
-            frame = frame.select(names)
+            frame = frame.select(cols(names))
             yield frame if predicate is None else frame.filter(predicate)
             if left == 0:
                 return
@@ -156,7 +187,7 @@ def _frames(
     schema: Mapping[str, pl.DataType],
     position: str | None,
 ) -> Iterator[pl.DataFrame]:
-    """The chunks of one file, whose first row has the position `start`."""
+    """Yields the chunks of one file, whose first row has the position `start`."""
     rows = 0
     with reading(source.path):
         for chunk in decode(source, wanted):
@@ -171,7 +202,7 @@ def _frames(
 
 
 def member_types(type_: DataType) -> tuple[DataType, ...]:
-    """Types of the members of a nested type; none for an atomic one."""
+    """Returns types of the members of a nested type; none for an atomic one."""
     if isinstance(type_, RowType):
         return tuple(member.type for member in type_.fields)
     if isinstance(type_, MapType):
@@ -180,11 +211,11 @@ def member_types(type_: DataType) -> tuple[DataType, ...]:
 
 
 def check_rows(source: FileSource, rows: int) -> None:
-    """Raises `CorruptFile` when metadata knows another number of rows."""
+    """Raises `CorruptFile` when metadata gives another row count."""
     if source.row_count >= 0 and rows != source.row_count:
         raise CorruptFile(source.path, f"has {rows} rows where metadata says {source.row_count}")
 
 
 def casts(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
-    """Casts for the columns of `frame` that do not have the dtype of `schema` yet."""
-    return [pl.col(name).cast(schema[name]) for name, dtype in frame.schema.items() if dtype != schema[name]]
+    """Returns casts for the columns of `frame` that do not have the dtype of `schema` yet."""
+    return [col(name).cast(schema[name]) for name, dtype in frame.schema.items() if dtype != schema[name]]

@@ -11,17 +11,16 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import DataField
+from morrow.engine.options.declared.formats import TEXT_LINE_DELIMITER
 from morrow.readers.files.source import Chunk, FileSource
 from morrow.readers.files.text_lines import lines
 from morrow.readers.files.text_values import TEXT_TYPES
 
-DELIMITER_OPTIONS = ("text.line-delimiter", "lineSep")
-
 
 def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
-    """Chunks of about 16 MiB of text."""
+    """Yields chunks of about 16 MiB of text."""
     if len(fields) > 1 or not all(isinstance(each.type, TEXT_TYPES) for each in fields):
         raise CorruptFile(source.path, "a text file has one column of text", hint="check file.format of the table")
-    delimiter = next((source.options[key] for key in DELIMITER_OPTIONS if key in source.options), "\n")
+    delimiter = source.given.get(TEXT_LINE_DELIMITER)
     for chunk in lines(source, delimiter):
         yield Chunk(len(chunk), pl.DataFrame([chunk.alias(each.name) for each in fields]))

@@ -1,4 +1,4 @@
-"""Lines of text files (json, text), and the decompression that text files have outside of any format."""
+"""Lines of text files (json, text), and decompression of whole text files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNREADABLE_CODECS = frozenset({"deflate", "snappy", "lz4", "lzo"})
 
 
 def decompressed(source: FileSource) -> BinaryIO | pa.NativeFile:
-    """The text of a file as a stream; the extension says how it is compressed.
+    """Opens the text of a file as a stream; the extension gives the compression.
 
     Raises:
         Unsupported: a Hadoop framing of snappy, lz4, lzo or deflate.
@@ -37,9 +37,9 @@ def decompressed(source: FileSource) -> BinaryIO | pa.NativeFile:
 
 
 def lines(source: FileSource, delimiter: str) -> Iterator[pl.Series]:
-    r"""Lines of a text file in chunks, without their ends, as a String series named ``line``.
+    r"""Yields lines of a text file in chunks, without their ends, as a String series named ``line``.
 
-    The delimiter ``"\n"`` stands for ``\n``, ``\r`` and ``\r\n``, and a byte order mark is skipped then.
+    The delimiter ``"\n"`` stands for ``\n``, ``\r`` and ``\r\n``, and a byte order mark is then skipped.
 
     Raises:
         pa.ArrowInvalid: not UTF-8.
@@ -61,7 +61,7 @@ def lines(source: FileSource, delimiter: str) -> Iterator[pl.Series]:
 
 
 def _unified(text: bytes, ending: bytes) -> bytes:
-    """Line ends as one newline each; a carriage return at the very end may be half of one and stays."""
+    """Replaces line ends by one newline each; a carriage return at the very end may be half of one and stays."""
     if ending != NEWLINE or b"\r" not in text:
         return text
     body, last = (text[:-1], b"\r") if text.endswith(b"\r") else (text, b"")

@@ -1,4 +1,4 @@
-"""Values of the text formats (json, csv): what Java's casts to and from text write and read.
+"""Values of the text formats (json, csv), as Java's casts to and from text write and read them.
 
 Integers and DECIMAL are digits; FLOAT and DOUBLE also ``NaN`` and ``Infinity``; BOOLEAN ``true`` or ``false``; BINARY
 base64; DATE ``2024-02-29``; TIME ``12:30:00.5``; TIMESTAMP ``2024-02-29 12:30:00.5``. TIMESTAMP_LTZ is written on the
@@ -14,6 +14,7 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.names import member
 from morrow.readers.dtypes import polars_dtype
 
 DATE_FORMAT = "%Y-%m-%d"
@@ -25,7 +26,7 @@ TEXT_TYPES = (t.CharType, t.VarCharType)
 
 
 def text_dtype(type_: t.DataType) -> pl.DataType:
-    """The dtype of `type_` with text for every atomic type: what a JSON document is decoded to."""
+    """Returns the dtype of `type_` with text for every atomic type, to which a JSON document is decoded."""
     if isinstance(type_, t.RowType):
         return pl.Struct({member.name: text_dtype(member.type) for member in type_.fields})
     if isinstance(type_, (t.ArrayType, t.VectorType)):
@@ -36,13 +37,14 @@ def text_dtype(type_: t.DataType) -> pl.DataType:
 
 
 def parsed(text: pl.Expr, type_: t.DataType, where: str) -> pl.Expr:
-    """Values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
+    """Parses values of `type_` from text of `text_dtype(type_)`; text that does not parse fails when collected.
 
     Raises:
         Unsupported: TIMESTAMP_LTZ, and types that Paimon's text formats cannot write.
     """
     if isinstance(type_, t.RowType):
-        members = [parsed(text.struct.field(m.name), m.type, where).alias(m.name) for m in type_.fields]
+        names = [m.name for m in type_.fields]
+        members = [parsed(member(text, m.name, names), m.type, where).alias(m.name) for m in type_.fields]
         return pl.when(text.is_not_null()).then(pl.struct(members))
     if isinstance(type_, (t.ArrayType, t.VectorType)):
         return text.list.eval(parsed(pl.element(), type_.element, where)).cast(polars_dtype(type_))

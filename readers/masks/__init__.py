@@ -1,8 +1,7 @@
-"""Position masks: which rows of each data file are rows of the table.
+"""Position masks: the live rows of each data file.
 
 A deletion vector says which positions are dead. In a merge-on-read section the superseded versions of a key are dead
-positions too, only nobody has written them down: they are computed from the key columns. Either way the read becomes
-the same masked scan.
+positions too, but are not stored: they are computed from the key columns. Either way the read is the same masked scan.
 """
 
 from __future__ import annotations

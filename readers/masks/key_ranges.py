@@ -1,7 +1,7 @@
-"""Cuts a merge-on-read section into ranges of its first key column, by the row group statistics of its Parquet files.
+"""Splits a merge-on-read section into ranges of its first key column, by row group statistics of its Parquet files.
 
-Two things come of it. A section larger than memory is merged range by range, several ranges at once. And where row
-groups of one file alone cover a range, its keys need not be read at all: nothing there can be superseded.
+This has two uses. A section larger than memory is merged range by range, several ranges at once. And where row groups
+of only one file cover a range, its keys are not read at all: no row there can be superseded.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import col
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.readers.files import reading
 
 RANGE_ROWS = 1 << 21
-"""Rows whose keys are merged at once when a section is cut, about; row groups are the grain."""
+"""About how many rows' keys are merged at once when a section is cut; row groups are not split."""
 
 WHOLE_ROWS = 1 << 22
 """Sections up to this many rows are merged in one piece, unless cutting saves reading."""
 
 FEW_ROWS = 1 << 18
-"""Sections up to this many rows are merged whole: looking at their row groups would cost more than it saves."""
+"""Sections up to this many rows are merged whole: reading their row group statistics would cost more than it saves."""
 
 RANGED_TYPES: tuple[type[DataType], ...] = (
     *(TinyIntType, SmallIntType, IntType, BigIntType, DateType),
@@ -53,7 +54,7 @@ WORTHWHILE = 0.7
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Keys whose first column is at least `low` and below `high`; None is no bound. `files` hold such rows."""
+    """Keys whose first column is in [`low`, `high`); None is unbounded. `files` hold such rows."""
 
     low: Any = None
     high: Any = None
@@ -61,14 +62,14 @@ class KeyRange:
 
     @property
     def whole(self) -> bool:
-        """Whether all keys are in the range."""
+        """Whether the range includes all keys."""
         return self.low is None and self.high is None
 
     def within(self, frame: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        """The rows of the range, whose first key column is `column`."""
+        """Returns the rows of the range, whose first key column is `column`."""
         if self.low is not None:
-            frame = frame.filter(pl.col(column) >= self.low)
-        return frame if self.high is None else frame.filter(pl.col(column) < self.high)
+            frame = frame.filter(col(column) >= self.low)
+        return frame if self.high is None else frame.filter(col(column) < self.high)
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,12 @@ def key_ranges(
     skip_alone: bool,
     most_rows: int | None = None,
 ) -> list[KeyRange]:
-    """The ranges that have to be merged; rows outside of them are live.
+    """Returns the ranges that have to be merged; rows outside of them are live.
 
     Args:
         stored_names: the first key column's name in each file.
         skip_alone: leave out ranges that only one file covers.
-        most_rows: about how many rows a range may have when the section is cut; `RANGE_ROWS` unless given.
+        most_rows: the approximate maximum of rows of a range when the section is cut; `RANGE_ROWS` unless given.
     """
     everything = [KeyRange(files=tuple(range(len(files))))]
     if sum(file.row_count for file in files) <= FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
@@ -105,14 +106,14 @@ def key_ranges(
         groups.extend(found)
     total = sum(group.rows for group in groups)
     ranges = _cut(groups, skip_alone, RANGE_ROWS if most_rows is None else most_rows)
-    # One pass over everything is cheaper than a cut that saves little.
+    # One pass over everything is cheaper than ranges that save little.
     if total <= WHOLE_ROWS and _rows_within(ranges, groups) > total * WORTHWHILE:
         return everything
     return ranges
 
 
 def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[_RowGroup]) -> int:
-    """Rows of the row groups that any of the ranges touches."""
+    """Counts the rows of the row groups that any of the ranges touches."""
     return sum(
         group.rows
         for group in groups
@@ -121,7 +122,7 @@ def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[_RowGroup]) -> int
 
 
 def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[_RowGroup] | None:
-    """The row groups of a file, None when any lacks statistics of the column."""
+    """Returns the row groups of a file, None when any lacks statistics of the column."""
     with reading(file.path), store.open(file.path) as stream:
         metadata = pq.ParquetFile(stream).metadata
         if metadata.num_rows != file.row_count:
@@ -140,7 +141,7 @@ def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> lis
 
 
 def _cut(groups: Sequence[_RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:
-    """Ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
+    """Returns ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
     edges = sorted({group.low for group in groups})
     ranges: list[KeyRange] = []
     rows = 0

@@ -18,12 +18,12 @@ Mask: TypeAlias = pl.Series | None
 
 
 def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """One mask per file of `section`, in the order of its files.
+    """Returns one mask per file of `section`, in the order of its files.
 
     Retractions of RAW sections are not in the masks: the scan filters them by ``_VALUE_KIND``.
 
     Raises:
-        CorruptFile: a deletion vector or data file that contradicts its metadata.
+        CorruptFile: a deletion vector or data file contradicts its metadata.
     """
     if section.kind is SectionKind.MERGE:
         key = _merge_key(plan, section, store)
@@ -32,18 +32,19 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 
 
 def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Whether the masks of a MERGE section are cached."""
+    """Returns whether the masks of a MERGE section are cached."""
     return MASK_CACHE.get(_merge_key(plan, section, store)) is not None
 
 
 def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) -> None:
-    """Cache masks of a MERGE section that came of a read: the live rows of each file."""
+    """Caches the masks of a MERGE section that a read computed: the live rows of each file."""
     MASK_CACHE.put(_merge_key(plan, section, store), *_sized(as_masks(live)))
 
 
 def _merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     assert plan.merge is not None
-    return "merge", store.url(plan.table), plan.merge, plan.schema.id, section
+    # Masks from keys whose checksums were not checked must not serve reads that require the check.
+    return "merge", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, section
 
 
 def _sized(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:
@@ -54,10 +55,16 @@ def _deletion_mask(file: DataFile, store: FileStore) -> Mask:
     if file.deletion is None:
         return None
     key: Hashable = ("deletion", store.url(file.deletion.path), file.deletion.offset, file.row_count)
-    return MASK_CACHE.get_or_make(key, lambda: _sized((_read_deletion(file, store),)))[0]
+    return MASK_CACHE.get_or_make(key, lambda: _sized((read_deletion(file, store),)))[0]
 
 
-def _read_deletion(file: DataFile, store: FileStore) -> pl.Series:
+def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
+    """Reads the live rows of a file that has a deletion vector.
+
+    Raises:
+        CorruptFile: the vector is damaged, or its number of rows or of dead rows is wrong.
+        FileMissing, StorageError.
+    """
     reference = file.deletion
     assert reference is not None
     data = store.read_range(reference.path, reference.offset, entry_span(reference.length))

@@ -1,8 +1,8 @@
-"""Orders versions of keys as Java Paimon does, column-wise.
+"""Orders versions of keys as Java Paimon does, by columns.
 
 Strings and binaries compare by unsigned bytes, nulls (possible in sequence fields only) come first whatever the sort
 order. Floats follow Java's ``<`` and ``>``, to which -0.0 and 0.0 are one value. NaN is the greatest value and equal
-to itself: Paimon up to 2.0 takes it for equal to every number, which orders nothing (later versions have it as here).
+to itself: Paimon up to 2.0 treats it as equal to every number, which is no order (later versions order it as here).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.names import col, unnamed
 from morrow.readers.masks.sorted_runs import long_run
 
 BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
@@ -20,26 +21,26 @@ BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.i
 
 
 def sortable(series: pl.Series) -> pl.Series:
-    """The series, floats replaced by integers that sort and compare in the order above."""
+    """Returns the series, floats replaced by integers that sort and compare in the order above."""
     if type(series.dtype) not in BITS:
         return series
+    name, series = series.name, unnamed(series)
     integer, sign_bit = BITS[type(series.dtype)]
-    values = series.fill_null(0.0).to_numpy() + 0.0  # makes 0.0 of -0.0
+    values = series.fill_null(0.0).to_numpy() + 0.0  # turns -0.0 into 0.0
     bits = np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(integer)
     # Negative floats order backwards by their bits: flip all but the sign.
     ordered = bits ^ ((bits >> sign_bit) & ((1 << sign_bit) - 1))
-    integers = pl.Series(series.name, ordered)
-    return pl.select(pl.when(series.is_not_null()).then(integers).alias(series.name)).to_series()
+    return pl.select(pl.when(series.is_not_null()).then(pl.Series(ordered)).alias(name)).to_series()
 
 
 DENSE = 8
-"""Integer keys that span less than so many times their number are told apart by a table, unsorted."""
+"""Integer keys that span less than so many times their number are distinguished by a table, unsorted."""
 
 
 def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
-    """For each run of distinct integer keys, which keys no run before it holds; None when the keys are too sparse.
+    """Returns, per run of distinct integer keys, which keys no earlier run holds; None when the keys are too sparse.
 
-    One byte per possible key says whether it was seen: no sort, and no key is looked at twice.
+    One byte per possible key records whether it was seen: no sort, and each key is visited once.
     """
     runs = [run for run in newest_first if len(run)]
     if not runs:
@@ -60,11 +61,11 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
 def last_of_each_key(
     keys: pl.DataFrame, order: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
 ) -> npt.NDArray[np.integer]:
-    """Row numbers of the newest version of every key.
+    """Returns row numbers of the newest version of every key.
 
     Args:
         keys: key columns, rows of older files first.
-        order: columns that decide before the position does (may be empty).
+        order: columns that order versions before the position does (may be empty).
         descending: sort order of each column of `order`.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
     """
@@ -80,7 +81,7 @@ def last_of_each_key(
 def key_order(
     keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Row numbers sorted by key and age, oldest first, and where each key starts among them; see `last_of_each_key`."""
+    """Returns row numbers by key and age, oldest first, and each key's start among them; see `last_of_each_key`."""
     if not age.width and keys.width == 1 and keys.dtypes[0].is_integer():
         return _order_of_integers(keys.to_series().to_numpy())
     keys = keys.select(sortable(column) for column in keys.iter_columns())
@@ -97,7 +98,7 @@ def key_order(
         )
     ).to_series()
     ordered = keys[sort_order]
-    first = ordered.select(pl.any_horizontal(pl.col(n).ne_missing(pl.col(n).shift()) for n in names)).to_series()
+    first = ordered.select(pl.any_horizontal(col(n).ne_missing(col(n).shift()) for n in names)).to_series()
     starts = first.to_numpy().copy()
     starts[:1] = True  # also where the first key is null
     return sort_order.to_numpy(), np.flatnonzero(starts)

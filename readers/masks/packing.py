@@ -1,8 +1,8 @@
 """Composite and text keys as one unsigned 64-bit number each, where that is exact.
 
-Sorting numbers is what processors do well, and sorted files stay sorted runs: a stable sort then only merges them.
-A column takes as many bits as its values in this section span; text of one length takes the eight bytes that end it,
-less what all keys share. Where the bits do not suffice, nothing is packed and the caller sorts the columns.
+Numbers sort fast, and sorted files stay sorted runs: a stable sort then only merges them. A column takes as many bits
+as its values in this section span; text of one length takes its last eight bytes, less the prefix that all keys share.
+Where the bits do not suffice, nothing is packed and the caller sorts the columns.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
+from morrow.engine.names import col
 
 WORD_BYTES = 8
 WORD_BITS = 64
@@ -42,7 +43,7 @@ TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 @dataclass(frozen=True)
 class KeyPacking:
-    """How the key columns of one section are read and packed.
+    """The packing of the key columns of one section.
 
     `lengths` holds, for text columns, the length in bytes of the section's smallest and greatest key: a guess at the
     length of all, which `pack` verifies.
@@ -55,7 +56,7 @@ class KeyPacking:
     def of(
         cls, fields: Sequence[DataField], low: Sequence[object] | None, high: Sequence[object] | None
     ) -> KeyPacking | None:
-        """A packing for keys between the bounds `low` and `high`, None when there is none worth trying."""
+        """Returns a packing for keys between the bounds `low` and `high`, None when none is worth trying."""
         if low is None or high is None or (len(fields) == 1 and isinstance(fields[0].type, INTEGERS)):
             return None
         lengths: dict[str, int] = {}
@@ -71,20 +72,20 @@ class KeyPacking:
 
     @cached_property
     def expressions(self) -> list[pl.Expr]:
-        """What to select of a file's key columns instead of the columns themselves."""
+        """Expressions to select of a file's key columns instead of the columns themselves."""
         return [self._expression(field) for field in self.fields]
 
     def _expression(self, field: DataField) -> pl.Expr:
         if field.name not in self.lengths:
-            return pl.col(field.name).to_physical().cast(pl.Int64)
+            return col(field.name).to_physical().cast(pl.Int64)
         length = self.lengths[field.name]
-        content = pl.col(field.name).cast(pl.Binary)
+        content = col(field.name).cast(pl.Binary)
         word = content.bin.slice(length - WORD_BYTES, WORD_BYTES).bin.reinterpret(dtype=pl.UInt64, endianness="big")
         # A value of another length becomes null, which `pack` notices.
         return pl.when(content.bin.size() == length).then(word).alias(field.name)
 
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> npt.NDArray[np.uint64] | None:
-        """One number per row of `frame` (columns of `expressions`), equal exactly for equal keys; None if not exact."""
+        """Packs rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
         if frame.is_empty():
             return np.empty(0, np.uint64)
         if not all(self._is_exact(frame, index, low, high) for index in range(len(self.fields))):
@@ -99,18 +100,18 @@ class KeyPacking:
             if left < 0:
                 return None
             if bits == WORD_BITS:
-                # Nothing else has room beside it, and its difference from the least value may overflow.
+                # Nothing else fits beside it, and its difference from the least value may overflow.
                 sign = 0 if field.name in self.lengths else 1 << (WORD_BITS - 1)
-                packed = pl.col(field.name).reinterpret(signed=False) ^ pl.lit(sign, dtype=pl.UInt64)
+                packed = col(field.name).reinterpret(signed=False) ^ pl.lit(sign, dtype=pl.UInt64)
             else:
-                packed = packed * (1 << bits) + (pl.col(field.name) - least).cast(pl.UInt64)
+                packed = packed * (1 << bits) + (col(field.name) - least).cast(pl.UInt64)
         number: npt.NDArray[np.uint64] = frame.lazy().select(packed).collect(engine="streaming").to_series().to_numpy()
         return number
 
     def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
-        """Whether the last eight bytes tell the values of a text column apart.
+        """Returns whether the last eight bytes distinguish the values of a text column.
 
-        They do when all values have the length of the bounds and share what comes before those bytes; keys between
+        They do when all values have the length of the bounds and share the bytes before those; keys between
         two bounds share the bounds' common prefix, in their first column.
         """
         name = self.fields[index].name

@@ -1,4 +1,4 @@
-"""What tells the versions of a section's keys apart: its key columns, ages and row kinds, read by key range."""
+"""The columns that order the versions of a section's keys: key columns, ages and row kinds, read by key range."""
 
 from __future__ import annotations
 
@@ -14,26 +14,41 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import (
+    BigIntType,
+    DataField,
+    DateType,
+    IntType,
+    SmallIntType,
+    TinyIntType,
+    VarCharType,
+)
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.names import POSITION, cols, series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.blame import reading_files
-from morrow.readers.file_frames import POSITION, file_frame
+from morrow.readers.file_errors import reading_files
+from morrow.readers.file_frames import file_frame
 from morrow.readers.masks.key_ranges import RANGED_TYPES, KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
 
+BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType)
+"""Types of keys that Python compares as Paimon does."""
+
 WORTH_CUTTING = 1 << 19
-"""Rows of a section from which on they are worked on in several parts."""
+"""Rows of a section from which on it is processed in several parts."""
 SAMPLED = 1 << 10
-"""Every so many rows one key is looked at to find the middle."""
+"""One key in so many rows is sampled to find the middle."""
 
 
 def oldest_first(section: Section) -> list[int]:
-    """The numbers of the section's files by age: rows of older files come first, so that places decide."""
+    """Returns the numbers of the section's files by age.
+
+    Rows of older files come first, so that row positions decide.
+    """
     return sorted(range(len(section.files)), key=lambda i: _age(section.files[i]))
 
 
@@ -61,7 +76,7 @@ class SectionKeys:
 
     @cached_property
     def by_number(self) -> bool:
-        """Whether versions must be told apart by ``_SEQUENCE_NUMBER``: some file is not newer than all before it."""
+        """Whether versions must be ordered by ``_SEQUENCE_NUMBER``: some file is not newer than all before it."""
         return not all(older.max_sequence < newer.min_sequence for older, newer in pairwise(self.files))
 
     @cached_property
@@ -74,14 +89,14 @@ class SectionKeys:
 
     @cached_property
     def other_fields(self) -> tuple[DataField, ...]:
-        """What else decides: sequence fields, sequence number, row kind."""
+        """The other deciding columns: sequence fields, sequence number, row kind."""
         sequence = [self.plan.schema.by_name[name] for name in self.spec.sequence if name not in self.spec.key]
         numbers = [SEQUENCE_NUMBER_FIELD] if self.by_number else []
         return (*sequence, *numbers, *([VALUE_KIND_FIELD] if self.with_kind else []))
 
     @cached_property
     def age(self) -> tuple[str, ...]:
-        """The columns that decide between versions before the place of the row does."""
+        """The columns that order versions before the position of the row does."""
         return (*self.spec.sequence, *([SEQUENCE_NUMBER] if self.by_number else []))
 
     @cached_property
@@ -97,7 +112,7 @@ class SectionKeys:
 
     @property
     def everything(self) -> KeyRange:
-        """All keys in one range."""
+        """One range of all keys."""
         return KeyRange(files=tuple(range(len(self.files))))
 
     @cached_property
@@ -106,19 +121,19 @@ class SectionKeys:
         return self.ranges_of(None)
 
     def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
-        """The same in ranges of about so many rows."""
+        """Returns the same as `ranges`, in ranges of about so many rows."""
         names = self._stored_names()
         return key_ranges(self.files, self.key_fields[0], names, self.store, not self.with_kind, most_rows)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
-        """The level of each row of these files; None where it says nothing about which rows count."""
+        """Returns the level of each row of these files; None where levels do not affect which rows count."""
         levels = [self.files[number].level for number in files]
         if not self.spec.looks_up or len({level for level in levels if level > 0}) < 2:
             return None
         return np.repeat(np.array(levels, np.int32), heights)
 
     def each_range(self, work: Callable[[KeyRange], None]) -> None:
-        """Do the work for all ranges, some at once; ranges share no row."""
+        """Runs the work for all ranges, some at once; ranges share no row."""
         if len(self.ranges) == 1:
             work(self.ranges[0])
             return
@@ -131,7 +146,7 @@ class SectionKeys:
         return [stored[file.schema_id] for file in self.files]
 
     def read(self, part: KeyRange, packing: KeyPacking | None) -> list[pl.DataFrame]:
-        """The deciding columns of each file in the range, with positions unless the range is everything."""
+        """Reads the deciding columns of each file in the range, with positions unless the range is everything."""
         fields = (*self.key_fields, *self.other_fields)
         frames = []
         for number in part.files:
@@ -140,29 +155,47 @@ class SectionKeys:
             )
             frame = part.within(frame, self.key_fields[0].name)
             if packing is not None:
-                others = [f.name for f in self.other_fields] + ([] if part.whole else [POSITION])
+                others = cols([*(f.name for f in self.other_fields), *([] if part.whole else [POSITION])])
                 frame = frame.select(*packing.expressions, *others)
             frames.append(frame)
         with reading_files(self.plan, [self.section], fields, self.store):
             read = pl.collect_all(frames)
         if part.whole:
             self.checked_heights(read)
+            if packing is None:
+                self._check_bounds(read)
         return read
 
     def read_whole(self, names: Sequence[str]) -> list[pl.DataFrame]:
-        """All rows of each file with the deciding columns and `names`."""
+        """Reads all rows of each file with the deciding columns and `names`."""
         values = (self.plan.schema.by_name[name] for name in names)
         fields = tuple(dict.fromkeys((*self.key_fields, *self.other_fields, *values)))
         frames = [file_frame(self.plan, self.section, [file], fields, self.store) for file in self.files]
         with reading_files(self.plan, [self.section], fields, self.store):
             read = pl.collect_all(frames)
         self.checked_heights(read)
+        self._check_bounds(read)
         return read
 
-    def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """All rows of the files in parts that share no key, to be worked on at once: each file cut at one key.
+    def _check_bounds(self, frames: Sequence[pl.DataFrame]) -> None:
+        """Checks the first and last row of each file against the key bounds that the plan used for the section.
 
-        The keys may be packed: equal keys are then equal words, which go to the same part. One part where that does
+        Raises:
+            CorruptFile: a key lies outside, and so may be in another section as well.
+        """
+        low, high = self.section.key_low, self.section.key_high
+        if low is None or high is None or not isinstance(self.key_fields[0].type, BOUNDED_TYPES):
+            return
+        for file, frame in zip(self.files, frames):
+            keys = series(frame, self.key_fields[0].name)
+            if len(keys) and (keys[0] < low[0] or keys[-1] > high[0]):
+                found, said = f"{keys[0]!r} to {keys[-1]!r}", f"{low[0]!r} to {high[0]!r}"
+                raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
+
+    def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
+        """Splits all rows of the files into parts that share no key, to be processed at once: each file cut at one key.
+
+        The keys may be packed: equal keys are then equal words, which go to the same part. One part where a split does
         not pay, or where the keys turn out not to be sorted.
         """
         first = self.key_fields[0].name
@@ -170,43 +203,43 @@ class SectionKeys:
         whole = [list(frames)]
         if rows < WORTH_CUTTING or not isinstance(self.key_fields[0].type, RANGED_TYPES):
             return whole
-        if any(frame[first].null_count() for frame in frames):  # texts that packing does not tell apart
+        if any(series(frame, first).null_count() for frame in frames):  # texts that packing does not distinguish
             return whole
-        sample = pl.concat([frame[first].gather_every(SAMPLED) for frame in frames]).sort()
+        sample = pl.concat([series(frame, first).gather_every(SAMPLED) for frame in frames]).sort()
         pivot = sample[len(sample) // 2]
-        cuts = [int(frame[first].search_sorted(pivot, side="left")) for frame in frames]
+        cuts = [int(series(frame, first).search_sorted(pivot, side="left")) for frame in frames]
         lower = [frame[:cut] for frame, cut in zip(frames, cuts)]
         upper = [frame[cut:] for frame, cut in zip(frames, cuts)]
-        sorted_apart = all((part[first] < pivot).all() for part in lower) and all(
-            (part[first] >= pivot).all() for part in upper
+        sorted_apart = all((series(part, first) < pivot).all() for part in lower) and all(
+            (series(part, first) >= pivot).all() for part in upper
         )
         return [lower, upper] if sorted_apart else whole
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What `read` returns, with `packing`, of rows that are in memory with all their columns."""
+        """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""
         if self.packing is None:
             return self.unpacked(frame)
-        return frame.select(*self.packing.expressions, *(field.name for field in self.other_fields))
+        return frame.select(*self.packing.expressions, *cols(field.name for field in self.other_fields))
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The same without packing."""
-        return frame.select(*self.spec.key, *(field.name for field in self.other_fields))
+        """Returns the same without packing."""
+        return frame.select(cols([*self.spec.key, *(field.name for field in self.other_fields)]))
 
     def keyed(
         self, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """All rows of `frames` one after another, and their keys: packed into one number each where that is exact.
+        """Returns all rows of `frames` in sequence, and their keys: packed into one number each where that is exact.
 
         Args:
             frames: deciding columns, keys as `packing` has them.
-            unpacked: gives the frames with the keys as they are, where packing proves to be inexact.
+            unpacked: gives the frames with unpacked keys, where packing proves to be inexact.
         """
         versions = pl.concat(frames)
         keys = self.packed(versions)
         if keys is None:
             if self.packing is not None:
                 versions = pl.concat(unpacked())
-            keys = versions.select(self.spec.key)
+            keys = versions.select(cols(self.spec.key))
         return versions, keys
 
     def packed(self, versions: pl.DataFrame) -> pl.DataFrame | None:
@@ -216,7 +249,7 @@ class SectionKeys:
         return None if packed is None else pl.DataFrame({"key": packed})
 
     def checked_heights(self, frames: Sequence[pl.DataFrame]) -> list[int]:
-        """How many rows each file has. Raises `CorruptFile` if that is not what its manifest entry says."""
+        """Returns the row count of each file. Raises `CorruptFile` if it differs from the manifest entry."""
         for file, frame in zip(self.files, frames):
             if frame.height != file.row_count:
                 raise CorruptFile(file.path, f"{frame.height} rows where the manifest says {file.row_count}")

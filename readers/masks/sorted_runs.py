@@ -1,7 +1,7 @@
-"""Keys of one long sorted run and of short ones: what a section looks like between two compactions.
+"""Keys of one long sorted run and of short ones: the usual state of a section between two compactions.
 
 Only the short runs have to be sorted. Their keys are then looked for in the long run, which is sorted already, so the
-work is that of the updates and not of the table.
+work grows with the updates and not with the table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LongRun:
 
     @property
     def counts(self) -> Numbers:
-        """How many rows of `order` each key has."""
+        """The number of rows of `order` for each key."""
         return np.diff(np.append(self.starts, len(self.order)))
 
     @property
@@ -46,7 +46,7 @@ class LongRun:
 
 
 def long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
-    """Keys (a number each) of runs one after another, the oldest first, none with a key twice; None if none is long."""
+    """Returns keys (a number each) of runs, the oldest first, none with a key twice; None if no run is long."""
     length = _sorted_length(keys, runs)
     others = keys[length:]
     if not len(others) or length < LONG * len(others):
@@ -64,7 +64,7 @@ def long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
 
 
 def _sorted_length(keys: Numbers, runs: Sequence[int]) -> int:
-    """How many rows from the first on are in ascending order, run by run."""
+    """Counts the rows from the first on that are in ascending order, run by run."""
     end = 0
     for height in runs:
         reached = max(end - 1, 0)

@@ -12,8 +12,8 @@ import polars as pl
 
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.file_frames import POSITION
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.ordering import key_order, last_of_each_key, unseen
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
@@ -23,10 +23,10 @@ Live = list[npt.NDArray[np.bool_]]
 
 
 def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[pl.Series | None, ...]:
-    """One live mask per file: true at the newest version of a key, unless that is a retraction that is not kept.
+    """Returns one live mask per file: true at the newest version of a key, unless it is a retraction that is dropped.
 
     Raises:
-        CorruptFile: a file does not hold as many rows as its manifest entry says.
+        CorruptFile: a file's row count differs from its manifest entry.
     """
     keys = SectionKeys.of(plan, section, store)
     live = [np.ones(file.row_count, bool) for file in keys.files]
@@ -45,11 +45,11 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
 
 
 class _InexactPackingError(Exception):
-    """The keys of a part cannot be packed, and are not there as they are."""
+    """The keys of a part cannot be packed, and are not available unpacked."""
 
 
 def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
-    """The live rows of a whole section, worked out in several parts at once; None where that does not go."""
+    """Computes the live rows of a whole section in several parts at once; None where that is impossible."""
     parts = keys.parts(frames)
     if len(parts) == 1:
         return None
@@ -66,14 +66,14 @@ def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | 
 
 
 def as_masks(live: Live) -> tuple[pl.Series | None, ...]:
-    """The live rows of files as masks."""
+    """Returns the live rows of files as masks."""
     return tuple(None if rows.all() else pl.Series(rows) for rows in live)
 
 
 def live_rows(
     keys: SectionKeys, frames: Sequence[pl.DataFrame], unpacked: Callable[[], Sequence[pl.DataFrame]]
 ) -> Live:
-    """Which rows of the frames are rows of the table; arguments as for `SectionKeys.keyed`."""
+    """Returns for each frame which of its rows are live; arguments as for `SectionKeys.keyed`."""
     alive = _unseen(keys, frames)
     if alive is None:
         bounds = np.cumsum([0, *(frame.height for frame in frames)])
@@ -84,9 +84,9 @@ def live_rows(
 
 
 def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
-    """The live rows when the order of the files alone decides and keys are close integers; else None."""
+    """Returns the live rows when the order of the files alone decides and keys are close integers; else None."""
     name = keys.spec.key[0]
-    # Packed keys are numbers too, but only `SectionKeys.keyed` finds out whether they tell the keys apart.
+    # Packed keys are numbers too, but only `SectionKeys.keyed` checks that they distinguish the keys.
     single = keys.packing is None and len(keys.spec.key) == 1
     single = single and all(frame.schema[name].is_integer() for frame in frames)
     if not single or keys.age or keys.with_kind:
@@ -98,23 +98,23 @@ def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
 def _winners(
     keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame, runs: Sequence[int]
 ) -> npt.NDArray[np.integer]:
-    """The numbers of the versions that are rows of the table."""
+    """Returns the numbers of the versions that are live."""
     candidates: npt.NDArray[np.integer] | None = None
     if keys.with_kind and keys.spec.ignore_delete:
         counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
         if keys.spec.keeps_retractions:
-            counted |= _alone(by_key)  # Paimon merges nothing where there is one version, and so ignores nothing
+            counted |= _alone(by_key)  # Paimon does not merge single versions, and so ignores none
         candidates = np.flatnonzero(counted)
         versions, by_key = versions[candidates], by_key[candidates]
     heights = runs if candidates is None else None
-    newest = last_of_each_key(by_key, versions.select(keys.age), keys.descending, heights)
+    newest = last_of_each_key(by_key, versions.select(cols(keys.age)), keys.descending, heights)
     if keys.with_kind and not keys.spec.keeps_retractions:
         newest = newest[(versions[VALUE_KIND].to_numpy()[newest] & RETRACT_BIT) == 0]
     return newest if candidates is None else candidates[newest]
 
 
 def _alone(by_key: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """The rows with whose key there is no other."""
+    """Returns for each row whether no other row has its key."""
     order, starts = key_order(by_key, pl.DataFrame(), ())
     alone = np.zeros(by_key.height, bool)
     alone[order[starts[np.diff(np.append(starts, len(order))) == 1]]] = True

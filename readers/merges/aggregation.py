@@ -1,4 +1,4 @@
-"""The steps of aggregation: every column has a function, which adds inserts and takes retractions back."""
+"""The steps of aggregation: every column has a function, which adds inserts and reverses retractions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.merge.spec import OnDelete
+from morrow.engine.names import own
 from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, Refusal, acc, new
 
-DELETED = "deleted"
+DELETED = own("deleted")
 
 
 class Aggregation(Fold):
@@ -57,7 +58,7 @@ class Aggregation(Fold):
         for name, unchanged in column.named(before):
             value = pl.when(RETRACTS).then(taken.get(name, unchanged)).otherwise(added[name])
             if name == column.name:
-                # A deleted row starts again from the values of its deletion; what a function remembers stays.
+                # A deleted row restarts from the values of its deletion; the extra state of functions stays.
                 yield name, pl.when(self._removes).then(new(name)).otherwise(value).cast(column.dtype)
             else:
                 yield name, pl.when(self._removes).then(unchanged).otherwise(value)

@@ -7,4 +7,4 @@ import polars as pl
 from morrow.engine.io.cache import ByteCache
 
 MERGED_CACHE: ByteCache[pl.DataFrame] = ByteCache(256 << 20)
-"""Merged rows of the sections read lately; `capacity` may be set, in bytes."""
+"""Merged rows of the sections read recently; `capacity` may be set, in bytes."""

@@ -1,4 +1,4 @@
-"""The folds by the name of their merge engine."""
+"""The folds of the merge engines, by rule."""
 
 from __future__ import annotations
 
@@ -9,33 +9,38 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
-from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.readers.merges.aggregation import Aggregation
 from morrow.readers.merges.fold import Fold
 from morrow.readers.merges.partial_update import PartialUpdate
 from morrow.readers.merges.versions import Versions
 from morrow.readers.row_kinds import RETRACT_BIT
 
-FOLDS: Mapping[str, type[Fold]] = {"partial-update": PartialUpdate, "aggregation": Aggregation}
-"""Merge engines that combine versions. An engine of another package describes itself in terms of one of these."""
+FOLDS: Mapping[Rule, type[Fold]] = {Rule.UPDATE: PartialUpdate, Rule.AGGREGATE: Aggregation}
+"""The rules that combine versions."""
 
 
 def fold(
     spec: MergeSpec, fields: Sequence[DataField], rows: pl.DataFrame, versions: Versions, *, where: str
 ) -> pl.DataFrame:
-    """Merge the versions of every key into one complete row.
+    """Merges the versions of every key into one complete row.
 
     Args:
         fields: the columns to merge; other columns are taken from the newest version that counts.
-        rows: the stored rows that `versions` numbers. Without a column ``_VALUE_KIND`` all are insertions.
+        rows: the stored rows that the numbers of `versions` refer to. Without a column ``_VALUE_KIND`` all are
+        insertions.
 
     Returns: a row per key, in no particular order: the columns of `rows`, ``_VALUE_KIND`` +I or -D as the last.
 
     Raises:
-        Unsupported: a retraction that the engine or a column's function has no meaning for.
+        Unsupported: a retraction that the engine or a column's function does not support.
     """
-    if spec.engine not in FOLDS:
-        raise Unsupported(f"the merge engine {spec.engine!r}", where=where, hint=f"known are {', '.join(FOLDS)}")
+    if spec.rule not in FOLDS:
+        raise Unsupported(
+            f"the merge engine {spec.engine!r}, which folds by the rule {spec.rule.value!r},",
+            where=where,
+            hint=f"rules that fold are {', '.join(map(repr, FOLDS))}",
+        )
     kinds = rows[VALUE_KIND] if VALUE_KIND in rows.columns else None
     retracts = kinds is not None and bool(((kinds & RETRACT_BIT) != 0).any())
-    return FOLDS[spec.engine](spec, fields, retracts=retracts, where=where).run(rows, versions)
+    return FOLDS[spec.rule](spec, fields, retracts=retracts, where=where).run(rows, versions)

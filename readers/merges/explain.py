@@ -11,7 +11,7 @@ Morrow runs the same merge as Polars expressions, one round for each version of 
 
 
 def merge_text(plan: ScanPlan) -> str:
-    """The SQL under a heading; nothing where versions are not combined."""
+    """Returns the SQL under a heading; nothing where versions are not combined."""
     merged = [section for section in plan.sections if is_folded(plan, section)]
     if not merged:
         return ""
@@ -21,6 +21,6 @@ def merge_text(plan: ScanPlan) -> str:
     retractions = any(file.may_hold_retractions for section in merged for file in section.files)
     try:
         sql = merge_sql(plan.merge, plan.schema.fields, retractions=retractions)
-    except Unsupported as error:  # an engine of another package, or names that SQL cannot tell apart
+    except Unsupported as error:  # an engine of another package, or names that SQL cannot distinguish
         sql = f"-- {error}"
     return f"{HEADING}\n\n{sql}"

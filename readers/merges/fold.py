@@ -1,9 +1,9 @@
 """Folds the versions of all keys at once: one Polars expression per column takes the state and one more version.
 
-A round's frame has the state of its keys beside their next version. Columns that are only ever *picked* (overwritten,
-kept, cleared) go through the fold as row numbers, null where the value is null, and are gathered once at the end: so
-text and nested values are moved once, and any type can be merged. What is computed (sums, greatest values) goes through
-as values.
+A round's frame holds the state of its keys beside their next version. Columns that are only ever *picked* (overwritten,
+kept, cleared) pass through the fold as row numbers, null where the value is null, and are gathered once at the end: so
+text and nested values are copied once, and any type can be merged. Computed columns (sums, greatest values) pass
+through as values.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec
+from morrow.engine.names import col, own
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.merges.functions import Aggregator, NoResult, State, aggregator
 from morrow.readers.merges.versions import Versions
@@ -28,27 +29,36 @@ from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT
 ROW = pl.UInt32()
 """Dtype of row numbers that stand for picked values."""
 
-NEWEST = "newest"
+NEWEST = own("newest")
 """Operand: the number of the version's row. State: that of the newest version that counts."""
-RETRACTS = pl.col("new retracts")
+RETRACTS = pl.col(own("retracts"))
 """Whether the version is a retraction (-U or -D)."""
-DELETES = pl.col("new deletes")
+DELETES = pl.col(own("deletes"))
 """Whether the version is a -D."""
 
 
+def _acc(name: str) -> str:
+    return own("acc", name)
+
+
+def operand(name: str) -> str:
+    """Returns the operand name of a column's value in the version."""
+    return own("new", name)
+
+
 def acc(name: str) -> pl.Expr:
-    """The state of a column before the version."""
-    return pl.col(f"acc {name}")
+    """Returns the state of a column before the version."""
+    return col(_acc(name))
 
 
 def new(name: str) -> pl.Expr:
-    """The value of a column in the version."""
-    return pl.col(f"new {name}")
+    """Returns the value of a column in the version."""
+    return col(operand(name))
 
 
 @dataclass(frozen=True)
 class FoldedColumn:
-    """One column on its way through the fold; without `function` the engine's own rule picks its value."""
+    """One column in the fold; without `function` the engine's own rule picks its value."""
 
     field: DataField
     merge: ColumnMerge
@@ -68,31 +78,35 @@ class FoldedColumn:
 
     @property
     def retracts(self) -> bool:
-        """Whether the function can take a value back."""
+        """Whether the function supports retractions."""
         return self.function is None or self.function.retract(self.state, new(self.name)) is not None
 
     @property
     def own_state(self) -> Mapping[str, tuple[pl.DataType, Any]]:
-        """What the function remembers besides its value: dtype and first value by the name of the state column."""
+        """The function's extra state: dtype and first value by the name of the state column."""
         if self.function is None:
             return {}
-        return {f"{self.name} {name}": initial for name, initial in self.function.extra_state.items()}
+        return {self._own(name): initial for name, initial in self.function.extra_state.items()}
 
     @property
     def state(self) -> State:
         """The function's state before the version."""
-        own = () if self.function is None else self.function.extra_state
-        return {"value": acc(self.name), **{name: acc(f"{self.name} {name}") for name in own}}
+        extra = () if self.function is None else self.function.extra_state
+        return {"value": acc(self.name), **{name: acc(self._own(name)) for name in extra}}
+
+    def _own(self, state: str) -> str:
+        """Returns the column name of the function's extra state `state`."""
+        return own(repr(state), self.name)
 
     def named(self, state: State) -> Iterator[tuple[str, pl.Expr]]:
-        """The function's state after the version, by the names of the state's columns."""
+        """Yields the function's state after the version, by the names of the state's columns."""
         for name, expression in state.items():
-            yield (self.name if name == "value" else f"{self.name} {name}"), expression
+            yield (self.name if name == "value" else self._own(name)), expression
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What no version may do, what to do about it, and where it happens (a boolean expression)."""
+    """An operation that versions must not perform, a hint, and its condition (a boolean expression)."""
 
     what: str
     hint: str
@@ -100,13 +114,13 @@ class Refusal:
 
     @classmethod
     def of_retraction(cls, column: FoldedColumn, happens: pl.Expr) -> Refusal:
-        """A retraction of a column whose aggregate function has none."""
+        """Returns the refusal of a retraction for a column whose aggregate function does not support it."""
         hint = f"'fields.{column.name}.ignore-retract' = 'true' leaves such retractions out"
         return cls(f"a retraction of column {column.name!r} by its aggregate function", hint, happens)
 
 
 class Fold(ABC):
-    """A merge compiled for some columns. Subclasses say what one more version does to the state.
+    """A merge compiled for some columns. Subclasses define the effect of one more version on the state.
 
     Args:
         fields: the value columns to merge, in the order of the result.
@@ -124,36 +138,36 @@ class Fold(ABC):
             if (merge := merges[field.name])
         )
 
-    # --- what an engine says ---
+    # --- defined by engines ---
 
     @abstractmethod
     def flags(self) -> list[pl.Expr]:
-        """Columns that the steps share, made before them from the round's frame."""
+        """Returns columns that the steps share, computed before them from the round's frame."""
 
     @abstractmethod
     def steps(self) -> Mapping[str, pl.Expr]:
-        """Every state column after the version."""
+        """Returns every state column after the version."""
 
     def refusals(self) -> Sequence[Refusal]:
-        """What no version may do."""
+        """Returns the refusals: operations that versions must not perform."""
         return ()
 
     def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:  # noqa: ARG002
-        """The engine's own state: dtype and first value by name; `operands` are the columns of a version."""
+        """Returns the engine's own state: dtype and first value by name; `operands` are the columns of a version."""
         return {}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:  # noqa: ARG002
-        """What the engine needs of the rows besides their values and kinds, by name."""
+        """Returns the engine's inputs from the rows besides their values and kinds, by name."""
         return {}
 
     def deleted(self) -> pl.Expr | None:
-        """Of the last state: whether the key has no row. None: every key has one."""
+        """Returns, for the last state, whether the key has no row. None: every key has one."""
         return None
 
-    # --- how it runs ---
+    # --- execution ---
 
     def run(self, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-        """Merge: one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
+        """Merges to one complete row per key of `versions` with all columns of `rows`, keys in no particular order.
 
         Key columns and ``_SEQUENCE_NUMBER`` are those of the newest version that counts.
         """
@@ -166,25 +180,25 @@ class Fold(ABC):
             raise NoResult(f"{self.where}: {error.feature}") from error
 
     def _operands(self, rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
-        """What the steps need of the rows `numbers`."""
+        """Returns the inputs of the steps for the rows `numbers`."""
         expressions = []
         for column in self.columns:
-            value = pl.col(column.name)
+            value = col(column.name)
             if not column.picks:
-                expressions.append(value.gather(numbers).alias(f"new {column.name}"))
+                expressions.append(value.gather(numbers).alias(operand(column.name)))
             elif rows[column.name].null_count():
-                # Whether a value is there is looked up in bits, which stay in the processor's cache.
+                # Nulls are looked up in a bit mask, which stays in the processor's cache.
                 there = value.is_not_null().gather(numbers)
-                expressions.append(pl.when(there).then(pl.lit(numbers)).alias(f"new {column.name}"))
+                expressions.append(pl.when(there).then(pl.lit(numbers)).alias(operand(column.name)))
             else:
-                expressions.append(pl.lit(numbers).alias(f"new {column.name}"))
+                expressions.append(pl.lit(numbers).alias(operand(column.name)))
         if self.retracts:
             kind = pl.col(VALUE_KIND).gather(numbers)
-            expressions.append(((kind & RETRACT_BIT) != 0).alias("new retracts"))
-            expressions.append((kind == DELETE).alias("new deletes"))
-        for name, operand in self.operands(rows).items():
-            expressions.append(pl.lit(operand).gather(numbers).alias(f"new {name}"))
-        return rows.select(*expressions, pl.lit(numbers).alias(f"new {NEWEST}"))
+            expressions.append(((kind & RETRACT_BIT) != 0).alias(own("retracts")))
+            expressions.append((kind == DELETE).alias(own("deletes")))
+        for name, values in self.operands(rows).items():
+            expressions.append(pl.lit(values).gather(numbers).alias(operand(name)))
+        return rows.select(*expressions, pl.lit(numbers).alias(operand(NEWEST)))
 
     def _first_state(self, keys: int, operands: pl.Schema) -> pl.DataFrame:
         initial: dict[str, tuple[pl.DataType, Any]] = {NEWEST: (ROW, None), **self.state(operands)}
@@ -192,12 +206,12 @@ class Fold(ABC):
             initial[column.name] = (column.dtype, None)
             initial.update(column.own_state)
         return pl.select(
-            pl.repeat(value, keys, dtype=dtype).alias(f"acc {name}") for name, (dtype, value) in initial.items()
+            pl.repeat(value, keys, dtype=dtype).alias(_acc(name)) for name, (dtype, value) in initial.items()
         )
 
     @cached_property
     def _compiled(self) -> tuple[list[pl.Expr], list[pl.Expr], Sequence[Refusal]]:
-        steps = [expression.alias(f"acc {name}") for name, expression in self.steps().items()]
+        steps = [expression.alias(_acc(name)) for name, expression in self.steps().items()]
         return self.flags(), steps, self.refusals()
 
     def _step(self, state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
@@ -219,16 +233,16 @@ class Fold(ABC):
         return rows.select(*result, pl.lit(finished[VALUE_KIND]).alias(VALUE_KIND))
 
     def _finished(self, gone: pl.Expr) -> Iterator[pl.Expr]:
-        """The last touch of the functions; rows that are gone keep what their deletion left."""
+        """Applies `finish` of the functions; deleted rows keep the values of their deletion."""
         for column in self.columns:
             if column.function is not None and not column.picks:
                 value = acc(column.name)
                 finished = column.function.finish(pl.when(~gone).then(value))
-                yield pl.when(gone).then(value).otherwise(finished).alias(f"acc {column.name}")
+                yield pl.when(gone).then(value).otherwise(finished).alias(_acc(column.name))
 
     @staticmethod
     def _value(state: pl.DataFrame, name: str, column: FoldedColumn | None) -> pl.Expr:
         if column is None:
-            return pl.col(name).gather(state[f"acc {NEWEST}"])
-        folded = state[f"acc {name}"]
-        return pl.col(name).gather(folded) if column.picks else pl.lit(folded).alias(name)
+            return col(name).gather(state[_acc(NEWEST)])
+        folded = state[_acc(name)]
+        return col(name).gather(folded) if column.picks else pl.lit(folded).alias(name)

@@ -1,10 +1,10 @@
 """The steps of partial-update, as Java's merge function takes them.
 
-Columns outside of sequence groups take every value that is not null. A sequence group compares the version's sequence
+Columns outside of sequence groups take every non-null value. A sequence group compares the version's sequence
 fields with those of the state: not smaller, and all its columns are overwritten (nulls too); all null, and the version
 does not touch the group; smaller, and only aggregated columns take part, in reversed order.
 
-Retractions do what the table's options say. Two things hold whatever they say: the first version of a key fills the
+The table's options define the effect of retractions. Two rules hold regardless: the first version of a key fills the
 row even if it is a retraction, and a key that never saw an insert has no row.
 """
 
@@ -18,10 +18,11 @@ import polars as pl
 
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, OnDelete, SequenceGroup
+from morrow.engine.names import own
 from morrow.readers.masks.ordering import sortable
-from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, Refusal, acc, new
+from morrow.readers.merges.fold import DELETES, NEWEST, RETRACTS, Fold, FoldedColumn, Refusal, acc, new, operand
 
-FILLED, INSERTED, DELETED = "filled", "inserted", "deleted"
+FILLED, INSERTED, DELETED = own("filled"), own("inserted"), own("deleted")
 
 NO_SOLUTION = "a retraction in a partial-update table whose options do not say what it means"
 SOLUTIONS = (
@@ -33,9 +34,9 @@ SOLUTIONS = (
 
 
 def groups_in_play(spec: MergeSpec, names: frozenset[str], *, retracts: bool) -> Mapping[int, SequenceGroup]:
-    """The sequence groups, by their numbers, that the columns `names` depend on.
+    """Returns the sequence groups, by their numbers, that the columns `names` depend on.
 
-    Those that guard one of them; and where there are retractions those that may remove the row.
+    These are the groups that guard one of them and, where there are retractions, those that may remove the row.
     """
     guarding = {column.group for column in spec.columns if column.name in names}
     return {
@@ -56,8 +57,8 @@ class PartialUpdate(Fold):
 
     @cached_property
     def _orders(self) -> Mapping[int, list[str]]:
-        """Names under which the sequence fields of each group go through the fold as comparable values."""
-        return {g: [f"order {g} {i}" for i in range(len(group.sequence))] for g, group in self.groups.items()}
+        """The names under which the sequence fields of each group pass through the fold as comparable values."""
+        return {g: [own("order", g, i) for i in range(len(group.sequence))] for g, group in self.groups.items()}
 
     def operands(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
         return {
@@ -67,7 +68,7 @@ class PartialUpdate(Fold):
         }
 
     def state(self, operands: pl.Schema) -> Mapping[str, tuple[pl.DataType, Any]]:
-        orders = {name: (operands[f"new {name}"], None) for names in self._orders.values() for name in names}
+        orders = {name: (operands[operand(name)], None) for names in self._orders.values() for name in names}
         if not self.retracts:
             return orders
         return {**orders, **{name: (pl.Boolean(), False) for name in (FILLED, INSERTED, DELETED)}}
@@ -80,8 +81,8 @@ class PartialUpdate(Fold):
     def flags(self) -> list[pl.Expr]:
         flags = []
         for number, names in self._orders.items():
-            flags.append(pl.any_horizontal(new(name).is_not_null() for name in names).alias(f"touches {number}"))
-            flags.append(_not_smaller([(new(name), self._base(name)) for name in names]).alias(f"leads {number}"))
+            flags.append(pl.any_horizontal(new(name).is_not_null() for name in names).alias(own("touches", number)))
+            flags.append(_not_smaller([(new(name), self._base(name)) for name in names]).alias(own("leads", number)))
         return flags
 
     def refusals(self) -> Sequence[Refusal]:
@@ -100,7 +101,7 @@ class PartialUpdate(Fold):
         for column in self.columns:
             steps.update(self._column(column))
         for number, names in self._orders.items():
-            leads = pl.col(f"touches {number}") & pl.col(f"leads {number}")
+            leads = _leads(number)
             for name in names:
                 steps[name] = self._chosen(name, pl.when(leads).then(new(name)).otherwise(self._base(name)))
         steps[NEWEST] = new(NEWEST)
@@ -117,24 +118,24 @@ class PartialUpdate(Fold):
 
     @property
     def _removes(self) -> pl.Expr:
-        """Whether the version removes the row: its values are what the row starts from again."""
+        """Whether the version removes the row, which then restarts from the version's values."""
         if self.spec.on_delete is OnDelete.REMOVE_RECORD:
             return DELETES
         removing = [
-            pl.col(f"touches {number}") & pl.col(f"leads {number}")
+            _leads(number)
             for number, group in self.groups.items()
             if group.removes_record and self.spec.on_delete is OnDelete.RETRACT
         ]
         return DELETES & pl.any_horizontal(removing) if removing else pl.lit(False)
 
     def _base(self, name: str) -> pl.Expr:
-        """The state that the version meets: a retraction that comes first fills the row before all else."""
+        """Returns the state before the version: a retraction that comes first fills the row before all else."""
         if not self.retracts:
             return acc(name)
         return pl.when(RETRACTS & ~acc(FILLED)).then(new(name)).otherwise(acc(name))
 
     def _chosen(self, name: str, updated: pl.Expr, retracted: pl.Expr | None = None) -> pl.Expr:
-        """The state after the version: `updated` by an insert, `retracted` (default: as before) by a retraction.
+        """Returns the state after the version: `updated` by inserts, `retracted` (default: as before) by retractions.
 
         In sequence groups, a retraction's sequence fields are taken like those of an insert.
         """
@@ -146,26 +147,29 @@ class PartialUpdate(Fold):
         return pl.when(self._removes).then(new(name)).when(RETRACTS).then(kept).otherwise(updated)
 
     def _touched(self, column: FoldedColumn) -> pl.Expr:
-        return pl.col(f"touches {column.merge.group}")
+        return pl.col(own("touches", column.merge.group))
 
     def _column(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
         name, group = column.name, column.merge.group
         if group is None:
             yield name, self._chosen(name, pl.coalesce(new(name), self._base(name)), self._base(name))
         elif name in self.groups[group].sequence:
-            leads = self._touched(column) & pl.col(f"leads {group}")
+            leads = _leads(group)
             yield name, self._chosen(name, pl.when(leads).then(new(name)).otherwise(self._base(name)))
         elif column.function is None:
-            leads = self._touched(column) & pl.col(f"leads {group}")
+            leads = _leads(group)
             updated = pl.when(leads).then(new(name)).otherwise(self._base(name))
             yield name, self._chosen(name, updated, pl.when(leads).then(None).otherwise(self._base(name)))
         else:
             yield from self._aggregated(column)
 
     def _aggregated(self, column: FoldedColumn) -> Iterator[tuple[str, pl.Expr]]:
-        """A column with an aggregate function in a sequence group: older versions take part in reversed order."""
+        """Yields the state of a column with an aggregate function in a sequence group.
+
+        Older versions take part in reversed order.
+        """
         assert column.function is not None
-        leads, touched = pl.col(f"leads {column.merge.group}"), self._touched(column)
+        leads, touched = pl.col(own("leads", column.merge.group)), self._touched(column)
         before = {**column.state, "value": self._base(column.name)}
         added = pl.when(~RETRACTS).then(new(column.name)) if self.retracts else new(column.name)
         forward = dict(column.named(column.function.agg(before, added)))
@@ -177,15 +181,20 @@ class PartialUpdate(Fold):
         for name, unchanged in column.named(before):
             updated = pl.when(~touched).then(unchanged).when(leads).then(forward[name]).otherwise(backward[name])
             if name != column.name:
-                # What a function remembers survives the removal of the row, as in Java.
+                # The extra state of a function survives the removal of the row, as in Java.
                 yield name, pl.when(RETRACTS).then(unchanged).otherwise(updated) if self.retracts else updated
                 continue
             taken = pl.when(touched).then(retracted.get(name, unchanged)).otherwise(unchanged)
             yield name, self._chosen(name, updated, taken).cast(column.dtype)
 
 
+def _leads(group: int) -> pl.Expr:
+    """Returns whether the version affects the group and is not older than the state."""
+    return pl.col(own("touches", group)) & pl.col(own("leads", group))
+
+
 def _not_smaller(pairs: Sequence[tuple[pl.Expr, pl.Expr]]) -> pl.Expr:
-    """Whether the first of each pair, taken together, are at least the second; null is the smallest value."""
+    """Returns whether the first of each pair, taken together, are at least the second; null is the smallest value."""
     result = pl.lit(True)
     for left, right in reversed(pairs):
         greater = pl.when(right.is_null()).then(left.is_not_null()).otherwise(left > right).fill_null(False)

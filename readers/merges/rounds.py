@@ -1,7 +1,7 @@
-"""Versions of keys laid out in rounds: round r holds the r-th oldest version of every key that has so many.
+"""Versions of keys in rounds: round r holds the r-th oldest version of every key with so many versions.
 
-Keys with more versions come first, so each round's keys are the first ones of the round before: a round lies beside
-the head of the state, and what remains of the state is finished. There are at most as many rounds as files overlap.
+Keys with more versions come first, so each round's keys are the first ones of the round before: a round aligns with the
+head of the state, and the rest of the state is finished. There are at most as many rounds as files overlap.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True)
 class Rounds:
-    """`rows` are the numbers of the rows, one round after another; `heights` how many keys each round has."""
+    """`rows` are the numbers of the rows, one round after another; `heights` the number of keys of each round."""
 
     rows: npt.NDArray[np.integer]
     heights: tuple[int, ...]
 
     @property
     def keys(self) -> int:
-        """How many keys have versions."""
+        """The number of keys that have versions."""
         return self.heights[0] if self.heights else 0
 
     @classmethod
     def of_sorted(cls, order: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]) -> Rounds:
-        """Rounds of rows that are in the order of keys and age; `counts` says how many versions each key has."""
+        """Arranges rows, given in the order of keys and age, in rounds; `counts` gives the versions of each key."""
         starts = (np.cumsum(counts) - counts)[by_falling(counts)]
         heights = heights_of(counts)
         rows = [order[starts[:height] + number] for number, height in enumerate(heights)]
         return cls(np.concatenate(rows) if rows else np.empty(0, np.int64), heights)
 
     def run(self, versions: pl.DataFrame, state: pl.DataFrame, step: Step) -> pl.DataFrame:
-        """Fold all rounds: one row per key, keys with more versions first.
+        """Folds all rounds: one row per key, keys with more versions first.
 
         Args:
-            versions: what `step` needs of the rows, in the order of `rows`.
+            versions: the inputs of `step` from the rows, in the order of `rows`.
             state: the state before the first version, one row per key.
         """
         finished: list[pl.DataFrame] = []
@@ -56,13 +56,13 @@ class Rounds:
 
 
 def by_falling(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
-    """The keys by their number of versions, most first."""
+    """Returns the keys by their number of versions, most first."""
     most = int(counts.max(initial=0))
     # Small numbers of one or two bytes are sorted by counting them.
     return np.argsort((most - counts).astype(np.min_scalar_type(most)), kind="stable")
 
 
 def heights_of(counts: npt.NDArray[np.integer]) -> tuple[int, ...]:
-    """How many keys have more than r versions, for each r."""
+    """Counts the keys that have more than r versions, for each r."""
     exactly = np.bincount(counts, minlength=1)
     return tuple(int(height) for height in np.cumsum(exactly[::-1])[::-1][1:])

@@ -1,7 +1,8 @@
-"""What a section needs for its merge: which rows share a key, those rows, and the rows they make.
+"""The input and output of a section's merge: which rows share a key, those rows, and the merged rows.
 
-Masks tell the rows apart: those whose key has one version take the masked scan like any other, the others are read
-apart, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are cached.
+Masks separate the rows: those whose key has one version are read by a masked scan as usual, the others are read
+separately, key range by key range, and folded. Both masks and merged rows depend on immutable files only and are
+cached.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.pruning import projected
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.file_frames import POSITION, file_frame
+from morrow.readers.file_errors import reading_files
+from morrow.readers.file_frames import file_frame
 from morrow.readers.masks import Mask
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -35,19 +37,19 @@ from morrow.readers.merges.versions import Versions, versions_of
 from morrow.readers.row_kinds import INSERT, kind_name
 
 MERGED_RANGE_ROWS = 1 << 19
-"""Rows of a key range that is merged at once, about: unlike masks, merges hold all columns of the rows."""
+"""About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""
 
 WORKERS = 2
 """Parts of a section that are merged at once."""
 
 CACHED_ROWS = 1 << 22
-"""Sections of more stored rows are merged range by range at each read and not kept."""
+"""Sections of more stored rows are merged range by range at each read and not cached."""
 
 
 def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: FileStore) -> pl.LazyFrame:
-    """Rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
+    """Returns rows of the keys with several versions, columns `names`; the filter's part on the key is applied.
 
-    Up to `CACHED_ROWS` stored rows they are merged now and kept; more are merged while the frame is collected, in
+    Up to `CACHED_ROWS` stored rows they are merged now and cached; more are merged while the frame is collected, in
     memory bounded by the size of a key range.
     """
     merge = _SectionMerge(plan, section, tuple(names), store)
@@ -57,19 +59,19 @@ def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: 
 
 
 def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
-    """All rows of a section that folds, read and merged in one pass, columns `plan.read_columns`."""
+    """Returns all rows of a section that folds, read and merged in one pass, columns `plan.read_columns`."""
     return _SectionMerge(plan, section, plan.read_columns, store).in_one_pass()
 
 
 def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    """How many rows `merged_frame` has; reads keys, ages and kinds only, and the columns that kinds depend on."""
+    """Counts the rows of `merged_frame`; reads keys, ages and kinds only, and the columns that kinds depend on."""
     merge = _SectionMerge(plan, section, (), store)
     return sum(rows.height for rows in merge.complete())
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What came of some rows of each file: how their keys are told apart (see `VersionMasks`), and the table's rows."""
+    """Results for some rows of each file: how their keys are distinguished (see `VersionMasks`), and the live rows."""
 
     single: list[Rows]
     shared: list[Rows]
@@ -95,12 +97,12 @@ class _SectionMerge:
 
     @property
     def _key_filter(self) -> Predicate:
-        """What the filter says of the key: all versions of a key satisfy it, or none."""
+        """The filter's conditions on the key: all versions of a key satisfy them, or none."""
         return projected(self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys)))
 
     def cached(self) -> pl.DataFrame:
         def make() -> tuple[pl.DataFrame, int]:
-            parts = [rows.select(self.names) for rows in self.complete()]
+            parts = [rows.select(cols(self.names)) for rows in self.complete()]
             rows = pl.concat(parts) if parts else pl.DataFrame(schema=self.schema)
             return rows, int(rows.estimated_size())
 
@@ -109,10 +111,10 @@ class _SectionMerge:
     @property
     def _cache_key(self) -> Hashable:
         place = self.store.url(self.plan.table), self.plan.schema.id, self.section
-        return "merged", *place, self.spec, self.names, self._key_filter
+        return "merged", *place, self.store.checks_pages, self.spec, self.names, self._key_filter
 
     def in_one_pass(self) -> pl.LazyFrame:
-        """Single versions and merged rows; what was found out about the keys is kept for the next read."""
+        """Reads single versions and merged rows; the masks computed from the keys are cached for the next read."""
         keys = SectionKeys.of(self.plan, self.section, self.store)
         frames = keys.read_whole([field.name for field in self._values(keys)])
         with ThreadPoolExecutor(WORKERS) as pool:
@@ -126,15 +128,15 @@ class _SectionMerge:
 
     def _part(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
         heights = [frame.height for frame in frames]
-        # In one piece: rows are looked up all over it.
+        # In one piece: rows are gathered from all of it.
         rows = pl.concat(frames, rechunk=True)
         deciding, by_key = keys.keyed([keys.deciding(rows)], lambda: [keys.unpacked(rows)])
         levels = keys.levels(range(len(frames)), heights)
-        versions = versions_of(by_key, deciding.select(keys.age), keys.descending, heights, levels)
+        versions = versions_of(by_key, deciding.select(cols(keys.age)), keys.descending, heights, levels)
         single, shared = told_apart(keys, deciding, versions)
         ends = np.cumsum(heights)[:-1]
-        merged = self._merged(keys, rows, versions).select(self.names)
-        unmerged = rows.select(self.names).filter(pl.Series(single))
+        merged = self._merged(keys, rows, versions).select(cols(self.names))
+        unmerged = rows.select(cols(self.names)).filter(pl.Series(single))
         return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged)
 
     def streamed(
@@ -144,18 +146,18 @@ class _SectionMerge:
         limit: int | None,
         batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
     ) -> Iterator[pl.DataFrame]:
-        """The merged rows, a key range at a time, as Polars asks for them."""
+        """Yields the merged rows, a key range at a time, as Polars asks for them."""
         wanted = self.names if columns is None else columns
         for rows in self.complete():
             kept = rows if predicate is None else rows.filter(predicate)
-            kept = kept.select(wanted) if limit is None else kept.select(wanted).head(limit)
+            kept = kept.select(cols(wanted)) if limit is None else kept.select(cols(wanted)).head(limit)
             yield kept
             limit = None if limit is None else limit - kept.height
             if limit == 0:
                 return
 
     def complete(self) -> Iterator[pl.DataFrame]:
-        """Merged rows that exist, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
+        """Yields existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
         masks = version_masks(self.plan, self.section, self.store)
         keys = SectionKeys.of(self.plan, self.section, self.store)
         shared = [masks.shared[i] for i in oldest_first(self.section)]
@@ -166,7 +168,9 @@ class _SectionMerge:
             if rows is None or rows.is_empty():
                 continue
             heights = [frame.height for frame in frames]
-            versions = versions_of(rows.select(self.spec.key), rows.select(keys.age), keys.descending, heights)
+            versions = versions_of(
+                rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights
+            )
             yield self._merged(keys, rows, versions)
 
     def _merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -183,19 +187,19 @@ class _SectionMerge:
         return frozenset(name for name in self.names if name in folded)
 
     def _values(self, keys: SectionKeys) -> list[DataField]:
-        """The wanted columns, and what their merge depends on."""
+        """Returns the wanted columns and the inputs of their merge."""
         groups = groups_in_play(self.spec, self._merged_names, retracts=keys.with_kind)
         deciding = (name for group in groups.values() for name in group.sequence)
         return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
 
     def _fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
-        """Columns to read: those of the key and of age and kind, and the values."""
+        """Returns the columns to read: those of the key and of age and kind, and the values."""
         return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self._values(keys))))
 
     def _read(
         self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask], fields: Sequence[DataField]
     ) -> list[pl.DataFrame]:
-        """The rows of the range whose keys have several versions, oldest file first."""
+        """Reads the rows of the range whose keys have several versions, oldest file first."""
         key_filter = self._key_filter
         frames = []
         for number in part.files:

@@ -1,4 +1,4 @@
-"""Which rows of a section share a key with others: masks that depend on immutable files only and are cached."""
+"""Masks of the rows that share a key with others; they depend on immutable files only and are cached."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import polars as pl
 
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.readers.file_frames import POSITION
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.key_ranges import KeyRange
@@ -26,12 +26,12 @@ Rows: TypeAlias = npt.NDArray[np.bool_]
 
 
 def is_folded(plan: ScanPlan, section: Section) -> bool:
-    """Whether versions of a key are combined in this section."""
+    """Returns whether versions of a key are combined in this section."""
     return section.kind is SectionKind.MERGE and plan.merge is not None and plan.merge.folds
 
 
 def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
-    """One mask per file of the rows that are rows of the table as they are stored: all, or all but the merged."""
+    """Returns one mask per file of the live rows as they are stored: all, or all but the merged."""
     if is_folded(plan, section):
         return version_masks(plan, section, store).single
     return live_masks(plan, section, store)
@@ -41,7 +41,7 @@ def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 class VersionMasks:
     """One mask per file, in the order of the section's files.
 
-    `single`: rows whose key has no other version, if they are no retractions, or retractions are kept. `shared`: rows
+    `single`: rows whose key has no other version, unless they are retractions that are dropped. `shared`: rows
     whose key has other versions; here None means that the file has no such row.
     """
 
@@ -50,17 +50,17 @@ class VersionMasks:
 
 
 def version_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks:
-    """Tell the rows of a section apart by the number of versions their keys have; reads keys only.
+    """Separates the rows of a section by the number of versions of their keys; reads keys only.
 
     Raises:
-        CorruptFile: a file does not hold as many rows as its manifest entry says.
+        CorruptFile: a file's row count differs from its manifest entry.
     """
     found = known_masks(plan, section, store)
     return found or keep_masks(plan, section, store, *_masks_of(SectionKeys.of(plan, section, store)))
 
 
 def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    """The masks if they are cached."""
+    """Returns the masks if they are cached."""
     masks = MASK_CACHE.get(_cache_key(plan, section, store))
     files = len(section.files)
     return None if masks is None else VersionMasks(masks[:files], masks[files:])
@@ -69,7 +69,7 @@ def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMa
 def keep_masks(
     plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Rows], shared: Sequence[Rows]
 ) -> VersionMasks:
-    """Cache masks, given for the files oldest first."""
+    """Caches masks, given for the files oldest first."""
     by_file = {file: number for number, file in enumerate(oldest_first(section))}
     places = [by_file[i] for i in range(len(section.files))]
     masks = VersionMasks(
@@ -84,7 +84,7 @@ def keep_masks(
 def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     assert plan.merge is not None
     rules = plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions
-    return "versions", store.url(plan.table), *rules, plan.schema.id, section
+    return "versions", store.url(plan.table), store.checks_pages, *rules, plan.schema.id, section
 
 
 def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
@@ -107,7 +107,7 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
 
 
 def told_apart(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:
-    """The rows with keys of one version that are rows of the table, and the rows with keys of several."""
+    """Returns the live rows with keys of one version, and the rows with keys of several."""
     shared = np.zeros(rows.height, bool)
     shared[versions.rounds.rows] = True
     if VALUE_KIND not in rows.columns or keys.spec.keeps_retractions:

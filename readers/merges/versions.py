@@ -1,4 +1,4 @@
-"""Which rows share a key: the versions of every key, in rounds from the oldest on."""
+"""The versions of every key among some rows, in rounds from the oldest on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from morrow.readers.masks.sorted_runs import LongRun, long_run
 from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
 
 MOST_COUNTED = 255
-"""Runs whose keys a table of bytes can count."""
+"""Runs, at most, whose keys a table of bytes can count."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ def versions_of(
     runs: Sequence[int] | None = None,
     levels: npt.NDArray[np.integer] | None = None,
 ) -> Versions:
-    """Find the versions of every key.
+    """Finds the versions of every key.
 
     Args:
         keys: key columns, rows of older files first.
-        age: columns that decide before the row's place does (may be empty).
+        age: columns that order versions before the row's position does (may be empty).
         descending: sort order of each column of `age`; nulls are the oldest in either.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
         levels: the level of each row, where of a key's rows above level 0 only that in the lowest level counts. Rows
@@ -64,7 +64,7 @@ def versions_of(
 def _without_superseded(
     order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer], levels: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """The rows of keys without those above level 0 that are not in the lowest level."""
+    """Returns the rows of keys without those above level 0 that are not in the lowest level."""
     if not len(order):
         return order, starts
     by_key = levels[order]
@@ -76,7 +76,7 @@ def _without_superseded(
 
 
 def _of_long_run(known: LongRun) -> Versions:
-    """The versions where short runs update a long one: the long run's row is the oldest of its key."""
+    """Returns the versions where short runs update a long one: the long run's row is the oldest of its key."""
     older = known.found >= 0
     short = known.counts
     counts = (short + older).astype(np.min_scalar_type(int(short.max(initial=0)) + 1))
@@ -100,10 +100,10 @@ def _of_long_run(known: LongRun) -> Versions:
 
 
 def _counted(keys: pl.Series, runs: Sequence[int]) -> Versions | None:
-    """The versions of integer keys that lie close, in the order of their runs; else None.
+    """Returns the versions of integer keys that lie close, in the order of their runs; else None.
 
-    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table has the place
-    of the key among those with several versions, and the runs go to their rounds one after another.
+    Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table holds the index
+    of the key among those with several versions, and the runs are added to their rounds one after another.
     """
     if not len(keys) or len(runs) > MOST_COUNTED:
         return None

@@ -1,8 +1,8 @@
-"""Which sections of a plan Spark's own Parquet scan reads, and which are left to tasks of Morrow's; and why.
+"""Decides which sections of a plan Spark's own Parquet scan reads and which are left to tasks of Morrow, and why.
 
 The rule: a section is Spark's when its rows are in Parquet files that every executor can open, in columns that Spark
-reads as Morrow does (no cast, no type of which the two think differently), and the filter is one that Spark can test.
-Keys whose versions are combined are merged by tasks even then; all other rows of such a section are Spark's.
+reads as Morrow does (no cast, no type that the two interpret differently), and Spark can evaluate the filter. Keys
+whose versions are combined are merged by tasks even then; all other rows of such a section are Spark's.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from functools import lru_cache
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField, DataType, same_values
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.file_frames import written_fields
-from morrow.readers.made_columns import made_columns
 from morrow.readers.merges.version_masks import is_folded
 from morrow.readers.spark.folders import base_of
+from morrow.readers.virtual_columns import virtual_columns
 
 MICROSECONDS = 6
 PLAIN = (
@@ -30,27 +31,27 @@ PLAIN = (
 """Types whose Parquet form Spark reads as Morrow does."""
 
 MOST_SCANS = 32
-"""Partitions that are scanned one by one, where Spark cannot find their values by itself."""
+"""Partitions that are scanned one by one where Spark cannot find their values itself."""
 
 MOST_MASKED_ROWS = 1 << 30
 """Rows of the files whose masks the driver holds, 128 MiB of them; sections beyond are read by tasks."""
 
 MOST_FILES = 10_000
-"""Files whose names are handed to Spark, one by one; sections beyond are read by tasks."""
+"""Files whose names are passed to Spark, one by one; sections beyond are read by tasks."""
 
 METADATA = "_metadata"
 """Spark's hidden column of a file scan, where the row index is."""
 
 HIDDEN = ("_", ".")
-"""Spark takes no notice of files whose names begin so."""
+"""Spark ignores files whose names begin so."""
 
 SPELLED_ALIKE = re.compile(r"[A-Za-z0-9._=,+~-]+")
-"""Names of files that are the same in a URL, as Spark has them: by its name a file may have to find its mask."""
+"""File names that are the same in a URL, as Spark has them: masks may be matched by file name."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Who reads a section of a plan: Spark's scan, or tasks for the reason that `obstacle` says."""
+    """The reader of a section of a plan: Spark's scan, or tasks for the reason in `obstacle`."""
 
     section: Section
     obstacle: str | None
@@ -61,7 +62,7 @@ class Choice:
 
 
 def choices(plan: ScanPlan, store: FileStore) -> list[Choice]:
-    """One choice for each section of one part of a plan, in their order."""
+    """Returns one choice for each section of one part of a plan, in their order."""
     obstacle = _of_plan(plan, store)
     chosen = [Choice(section, obstacle or _of_section(plan, section)) for section in plan.sections]
     obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
@@ -70,8 +71,8 @@ def choices(plan: ScanPlan, store: FileStore) -> list[Choice]:
 
 
 def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
-    """What speaks against scanning so many partitions."""
-    partitions = {section.partition for section in sections}
+    """Returns the obstacle to scanning the partitions of these sections."""
+    partitions = {section.partition_row for section in sections}
     if len(partitions) <= MOST_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
         return None
     if base_of(plan, [(file.path, section.partition) for section in sections for file in section.files]) is not None:
@@ -80,7 +81,7 @@ def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
 
 
 def _within_bounds(chosen: Iterable[Choice]) -> Iterator[Choice]:
-    """The same, as long as the driver can hold the masks and name the files."""
+    """Yields the choices, Spark's only as long as the driver can hold the masks and name the files."""
     rows = files = 0
     for choice in chosen:
         if choice.is_native:
@@ -99,7 +100,7 @@ def _is_masked(section: Section) -> bool:
 
 
 def explain(plan: ScanPlan, store: FileStore) -> str:
-    """The choices in words, those of a kind together."""
+    """Returns the choices as text, those of a kind together."""
     return "\n".join(["Spark reads", *(f"  {line}" for part in plan.parts for line in _lines(part, store))])
 
 
@@ -115,12 +116,12 @@ def _lines(plan: ScanPlan, store: FileStore) -> Iterator[str]:
 
 
 def _of_plan(plan: ScanPlan, store: FileStore) -> str | None:
-    """What speaks against Spark's scan for all sections."""
+    """Returns the obstacle to Spark's scan for all sections."""
     if not store.is_local:
         return "the files lie in an object store"
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
-    for field in made_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
+    for field in virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
         return f"{field.name} is no column of files"
     for name in plan.read_columns:
         if not _is_plain(plan.schema.by_name[name].type):
@@ -149,13 +150,15 @@ def _of_section(plan: ScanPlan, section: Section) -> str | None:
 def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
     written = written_fields(plan, file)
     by_id = {field.id: field for field in written}
-    # Columns that came later are asked for as well, by names of their own.
+    # Columns added later are selected as well, by names of their own.
     stored = [field.name.casefold() for field in written]
     later = [f.name.casefold() for f in fields if f.id not in by_id and f.name.casefold() not in stored]
     if len({*stored, *later}) < len(stored) + len(later):
         return "names of columns differ in case only"
     if METADATA in (*stored, *later):
         return f"a column has the name of Spark's {METADATA}"
+    if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
+        return "but for the case of its letters, a column has a name of Morrow's own"
     for field in fields:
         if field.id in by_id and not same_values(by_id[field.id].type, field.type):
             return f"{field.name} was written as {by_id[field.id].type.text()}"
@@ -163,14 +166,14 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
 
 
 def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
-    """The columns that are read from files: partition columns are constants."""
+    """Returns the columns that are read from files: partition columns are constants."""
     return tuple(plan.schema.by_name[n] for n in plan.read_columns if n not in plan.schema.partition_keys)
 
 
 @lru_cache(maxsize=512)
 def _is_plain(kind: DataType) -> bool:
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
-        # Finer ones are stored in a form whose meaning hangs on settings of the session.
+        # Finer ones are stored in a form whose meaning depends on settings of the session.
         return kind.precision <= MICROSECONDS
     if isinstance(kind, (t.ArrayType, t.MultisetType)):
         return _is_plain(kind.element)

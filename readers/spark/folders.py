@@ -1,8 +1,8 @@
-"""Partitions that Spark finds by itself, from paths like ``dt=2024-05-14/hour=7/bucket-0/data-1.parquet``.
+"""Partitions that Spark discovers itself, from paths like ``dt=2024-05-14/hour=7/bucket-0/data-1.parquet``.
 
-One scan then reads any number of partitions, and Spark leaves out those that a later filter rules out before it opens a
-file. Paimon's folders are named as Hive's, but not in everything: nulls, and values whose text Spark would read
-otherwise, so each folder is held against the value that metadata has.
+One scan then reads any number of partitions, and Spark skips those that a later filter rules out before it opens a
+file. Paimon's folders are named as Hive's except for nulls and for values whose text Spark would read differently, so
+each folder is checked against the value in the metadata.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAIN = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.VarCharType, 
 
 @dataclass(frozen=True)
 class Folders:
-    """The folder above the partitions, and the columns that Spark takes from the names of the folders in it.
+    """The folder above the partitions, and the columns that Spark takes from the folder names in it.
 
     Those in `days` are dates that Paimon writes as days since 1970 (unless ``partition.legacy-name`` is false).
     """
@@ -39,9 +39,9 @@ class Folders:
 
 
 def base_of(plan: ScanPlan, files: Iterable[tuple[str, tuple[object, ...]]]) -> Folders | None:
-    """Where Spark has to begin to find the partitions of these files, given by path and partition.
+    """Returns the folder where Spark has to start to find the partitions of these files, given by path and partition.
 
-    None when it would find other values than these, or would have to begin in several places.
+    None when it would find other values than these, or would have to start in several folders.
     """
     fields = tuple(plan.schema.by_name[name] for name in plan.schema.partition_keys)
     partitions = {(path.rsplit("/", BUCKET_AND_FILE)[0], partition) for path, partition in files}
@@ -64,7 +64,7 @@ def _in_days(segment: str, field: DataField) -> bool:
 
 
 def _says(segment: str, field: DataField, value: object) -> bool:
-    """Whether Spark reads this value from a folder of this name."""
+    """Returns whether Spark reads this value from a folder of this name."""
     name, _, written = segment.partition("=")
     if name != field.name or value is None:
         return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_BYTES = 1 << 30
-"""Of rows in Arrow that are handed over, unless the caller says otherwise: they pass through driver and JVM."""
+"""Bytes of Arrow rows to hand over at most, unless the caller says otherwise: they pass through driver and JVM."""
 
 DISTRIBUTE = "read the table with morrow.spark.read, which leaves the rows to the executors"
 CHOOSE_LESS = "choose fewer by columns=[...] and filter=..."
@@ -30,15 +30,17 @@ def to_spark(
     most_bytes: int | None = None,
     advice: str = DISTRIBUTE,
 ) -> DataFrame:
-    """Record batches of the columns `fields` as a Spark DataFrame, in the types of `morrow.readers.spark.types`.
+    """Converts record batches, columns `fields`, to a Spark DataFrame in the types of `morrow.readers.spark.types`.
 
-    Reading ends as soon as there is too much; batches travel one by one. `where` is named in errors, as is
-    what to do about too many rows.
+    Reading ends as soon as the limit is exceeded; batches are transferred one by one. Errors name `where` and a remedy
+    for too many rows.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
         InvalidArgument: the rows take more than `most_bytes` (`MOST_BYTES` unless given) as Arrow.
     """
+    if not hasattr(spark, "createDataFrame"):
+        raise InvalidArgument(f"spark is a SparkSession, such as morrow.spark.session() makes, not {spark!r}")
     most_bytes = MOST_BYTES if most_bytes is None else most_bytes
     given = with_nullable_members(fields)
     schema, travel = spark_schema(given), travel_schema(given)
@@ -51,6 +53,7 @@ def to_spark(
                 f"the driver; {advice}"
             )
         held.append(as_spark(batch, travel))
-    # createDataFrame localises timestamps chunk by chunk, and cannot do so without any.
+    # createDataFrame localises timestamps chunk by chunk, and fails without any chunk.
     held = held or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in travel], schema=travel)]
-    return spark.createDataFrame(pa.Table.from_batches(held, travel), schema=schema)
+    # Spark rejects an INSERT into a projection clearly; for plain rows its message may look like an internal error.
+    return spark.createDataFrame(pa.Table.from_batches(held, travel), schema=schema).select("*")

@@ -1,14 +1,10 @@
-"""Masks for Spark's scans: made by the driver, and for large sections by tasks that send back nothing else."""
+"""Masks for Spark's scans: made by the driver, and for large sections by tasks that return nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-
-import numpy as np
-import polars as pl
-import pyarrow as pa
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
@@ -17,8 +13,9 @@ from morrow.readers.masks import MASK_CACHE, Mask
 from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.live import known_merged
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
+from morrow.readers.spark.kinds import Work
+from morrow.readers.spark.mask_bits import MASK_COLUMNS, unpacked
 from morrow.readers.spark.run import run_tasks
-from morrow.readers.spark.tasks import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,15 +23,11 @@ if TYPE_CHECKING:
 DRIVER_ROWS = 1 << 23
 """Stored rows, all sections together, whose keys the driver reads for one DataFrame; tasks read those beyond."""
 
-MASK_SCHEMA = pa.schema([("file", pa.string()), ("mask", pa.binary())])
-"""Path of a file and its mask as bits, the first row in the lowest one; null where every row lives."""
-MASK_COLUMNS = "file STRING, mask BINARY"
-
 
 def section_masks(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> list[tuple[Mask, ...]]:
-    """What `scan_masks` gives for each section.
+    """Returns the result of `scan_masks` for each section.
 
     Raises:
         CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
@@ -49,13 +42,8 @@ def section_masks(
         return list(pool.map(masks, sections))
 
 
-def packed(mask: Mask) -> bytes | None:
-    """A mask as bits."""
-    return None if mask is None else np.packbits(mask.to_numpy(), bitorder="little").tobytes()
-
-
 def _far(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
-    """The sections whose masks are left to tasks."""
+    """Returns the sections whose masks are left to tasks."""
     far, rows = [], 0
     for section in sections:
         if section.kind is SectionKind.MERGE and not _is_known(plan, section, store):
@@ -74,12 +62,12 @@ def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
 
 
 def _kept(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    """Masks that tasks made for an earlier read."""
+    """Returns masks that tasks made for an earlier read."""
     return MASK_CACHE.get(_key(plan, section, store))
 
 
 def _key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    return "by tasks", store.url(plan.table), plan.merge, plan.schema.id, section
+    return "by tasks", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, section
 
 
 def _made_by_tasks(
@@ -89,13 +77,7 @@ def _made_by_tasks(
     found = dict(zip(table["file"].to_pylist(), table["mask"].to_pylist()))
     made = {}
     for section in sections:
-        masks = tuple(_unpacked(found[file.path], file.row_count) for file in section.files)
+        masks = tuple(unpacked(found[file.path], file.row_count) for file in section.files)
         MASK_CACHE.put(_key(plan, section, store), masks, mask_bytes(masks))
         made[section] = masks
     return made
-
-
-def _unpacked(bits: bytes | None, rows: int) -> Mask:
-    if bits is None:
-        return None
-    return pl.Series(np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(bool))

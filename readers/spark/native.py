@@ -1,10 +1,10 @@
-"""Sections that Spark reads by itself: its vectorised Parquet scan, with Morrow's masks laid on it by a join.
+"""Sections that Spark reads itself: its vectorised Parquet scan, with Morrow's masks applied by a join.
 
     files without a mask ──Parquet scan────────────▶ rows
     files with a mask    ──Parquet scan, row index─▶ semi join with (file, mask) on the bit at the row index ─▶ rows
 
 The masks are a small local relation that is broadcast: 64 rows to a BIGINT. Projections and filters of Spark reach the
-scan as for any Parquet files. Files that differ in nothing that Spark has to be told share a scan.
+scan as for any Parquet files. Files with the same scan settings share a scan.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
+from morrow.engine.names import FILE, KEY_HERE, MASK, ROW_HERE
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.expressions import spark as expressions
@@ -37,38 +38,39 @@ if TYPE_CHECKING:
 Words: TypeAlias = npt.NDArray[np.int64]
 Names: TypeAlias = tuple[str | None, ...]
 
-FILE, MASK = "__morrow_file", "__morrow_mask"
 WORD_BITS = 64
 MOST_JOINED_ROWS = 1 << 20
-"""Rows without a mask that are read with masked files: looking up so many costs less than one more scan."""
+"""Rows without a mask that are read with masked files: so many look-ups cost less than one more scan."""
 
 MOST_ALIKE = 2
-"""Masked files of one size: so many are told apart by scans of their own. More, and all are told by their names."""
+"""Masked files of one size up to which scans of their own separate them. Beyond, all are matched by name."""
 
 ROW = "_metadata.row_index"
 SIZE, NAME = "_metadata.file_size", "_metadata.file_name"
-"""What tells files apart; a join by the size costs half of one by the name."""
+"""The columns that identify files; a join by the size costs half of one by the name."""
 
-KEY_HERE, ROW_HERE = "__morrow_key", "__morrow_row"
 JOINS_METADATA = (4, 1)
 """The first version of Spark whose joins take `_metadata` in their condition."""
 
 READ_OPTIONS = {
-    # A missing or damaged file is an error, whatever the session thinks of it.
+    # A missing or damaged file is an error, whatever the session's settings.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "mergeSchema": "false",
-    # Paimon counts days and ticks in the calendar of today, all the way back.
+    # Paimon counts days and ticks in the proleptic Gregorian calendar.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # Paths are those of files and no patterns.
+    # Paths are file names, not patterns.
     "__globPaths__": "false",
 }
+
+CHECKS_PAGES = "parquet.page.verify-checksum.enabled"
+"""An option of Parquet's own library, which by default verifies no checksums."""
 
 
 @dataclass(frozen=True)
 class MaskedFile:
-    """A file that Spark scans, with the live rows that Morrow found."""
+    """A file that Spark scans, with its live rows."""
 
     section: Section
     file: DataFile
@@ -77,7 +79,7 @@ class MaskedFile:
 
 @dataclass(frozen=True)
 class FileScan:
-    """Files that one scan of Spark's reads; `folders` where it takes the partitions' values from their paths."""
+    """The files of one Spark scan; `folders` where it takes the partitions' values from their paths."""
 
     plan: ScanPlan
     files: tuple[MaskedFile, ...]
@@ -91,7 +93,7 @@ class FileScan:
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
-        """What Spark is told of the files: their columns, under the names that they have there."""
+        """The schema that Spark is given: the columns of the files, under the names that they have there."""
         named = zip(read_fields(self.plan), self.names)
         stored = (replace(field, name=name) for field, name in named if name is not None)
         kind = (VALUE_KIND_FIELD,) if self.drops else ()
@@ -99,7 +101,7 @@ class FileScan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the scan that are what they are called, in their order."""
+        """The columns of the scan that need no conversion, in their order."""
         days = self.folders.days if self.folders else ()
         return tuple(field.name for field in self.fields if field.name not in days)
 
@@ -111,7 +113,7 @@ class FileScan:
 
 
 def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
-    """The files in as few scans as possible; those without a live row are left out."""
+    """Groups the files into as few scans as possible; those without a live row are left out."""
     read = read_fields(plan)
     shapes: dict[tuple[object, ...], Names] = {}
     alike: dict[tuple[Names, bool], list[MaskedFile]] = {}
@@ -132,9 +134,9 @@ def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
 
 
 def _names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
-    """The names under which Spark has to ask for columns of a file; None for a column that is not there.
+    """Returns the names under which Spark has to select columns of a file; None for a missing column.
 
-    A column that came later is asked for all the same, and null, unless another one has its name.
+    A column added later is still selected, and null, unless another one has its name.
     """
     written = {field.id: field.name for field in written_fields(plan, file)}
     taken = {name.casefold() for name in written.values()}
@@ -142,12 +144,12 @@ def _names(plan: ScanPlan, file: DataFile, read: Sequence[DataField]) -> Names:
 
 
 def _drops(plan: ScanPlan, each: MaskedFile) -> bool:
-    """Whether retractions are to be left out by their kind: masks of a merge have left them out already."""
+    """Returns whether the scan drops retractions by their kind: masks of a merge have left them out already."""
     return each.section.kind is SectionKind.RAW and plan.drops_retractions and each.file.may_hold_retractions
 
 
 def _by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
-    """Files without a mask and those with one; a few of the former are read with the latter."""
+    """Separates files without a mask from those with one; a few of the former are read with the latter."""
     plain = [each for each in files if each.mask is None]
     masked = [each for each in files if each.mask is not None]
     if masked and sum(each.file.row_count for each in plain) <= MOST_JOINED_ROWS:
@@ -156,7 +158,7 @@ def _by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
 
 
 def _told_apart(files: list[MaskedFile]) -> list[list[MaskedFile]]:
-    """Masked files in groups that sizes or names tell apart."""
+    """Groups masked files so that sizes or names identify each within its group."""
     if not _is_masked(files):
         return [files]
     by_size, by_name = _repetitions(files, _size), _repetitions(files, _name)
@@ -165,7 +167,7 @@ def _told_apart(files: list[MaskedFile]) -> list[list[MaskedFile]]:
 
 
 def _repetitions(files: list[MaskedFile], key: Callable[[MaskedFile], object]) -> list[list[MaskedFile]]:
-    """The first file of each key, then the second ones, and so on."""
+    """Returns the first file of each key, then the second ones, and so on."""
     seen: Counter[object] = Counter()
     groups: list[list[MaskedFile]] = []
     for each in files:
@@ -190,10 +192,10 @@ def _name(each: MaskedFile) -> str:
 
 
 def _by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[MaskedFile], Folders | None]]:
-    """One scan where paths tell the partitions as Spark understands them, else one for each partition."""
-    by_value: dict[tuple[object, ...], list[MaskedFile]] = {}
+    """Returns one scan where paths give the partitions as Spark parses them, else one for each partition."""
+    by_value: dict[bytes, list[MaskedFile]] = {}
     for each in files:
-        by_value.setdefault(each.section.partition, []).append(each)
+        by_value.setdefault(each.section.partition_row, []).append(each)
     if len(by_value) > 1:
         base = base_of(plan, [(each.file.path, each.section.partition) for each in files])
         if base is not None:
@@ -201,11 +203,14 @@ def _by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[Ma
     return [(group, None) for group in by_value.values()]
 
 
-def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession) -> DataFrame:
-    """The live rows of a scan that the filter keeps, columns `plan.columns`."""
+def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pages: bool = False) -> DataFrame:
+    """Returns the live rows of a scan that the filter keeps, columns `plan.columns`.
+
+    With `checks_pages` Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
+    """
     from pyspark.sql.functions import expr
 
-    frame = _reader(scan, spark).parquet(*scan.paths)
+    frame = _reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths)
     if plan.filter.predicate != ALWAYS:
         columns = _columns(plan, scan, plan.filter.columns)
         frame = frame.where(expressions.compile(plan.filter.predicate, plan.schema.fields, columns.__getitem__))
@@ -213,7 +218,7 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession) -> DataFrame
         frame = _masked(frame, scan, spark)
     if scan.drops:
         frame = frame.where(expr(f"{VALUE_KIND} IN ({INSERT}, {UPDATE_AFTER})"))
-    # Often they are so already, and every call into the JVM costs time. Where a column is not there, another one, which
+    # Often they are so already, and every call into the JVM costs time. Where a column is missing, another one, which
     # the filter reads, may be stored under its name.
     if scan.columns == plan.columns and None not in scan.names:
         return frame
@@ -227,7 +232,7 @@ def _reader(scan: FileScan, spark: SparkSession) -> DataFrameReader:
 
 
 def _columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str, Column]:
-    """Where columns are found in the scan: as columns of the files, or as constants."""
+    """Returns the source of columns in the scan: columns of the files, or constants."""
     from pyspark.sql.functions import col, date_from_unix_date
 
     names = {field.name: name for field, name in zip(read_fields(plan), scan.names)}
@@ -245,7 +250,7 @@ def _columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str,
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's columns take it, whatever is in it."""
+    """Quotes a name for Spark's columns, whatever its characters."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -262,7 +267,7 @@ def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
 
 
 def _is_live(key: str, row: str) -> str:
-    """Whether the bit of a row is set in the mask of its file."""
+    """Returns the SQL condition that the bit of a row is set in the mask of its file."""
     word, bit = f"get({MASK}, CAST(shiftright({row}, 6) AS INT))", f"CAST({row} & {WORD_BITS - 1} AS INT)"
     return f"{key} = {FILE} AND (shiftright({word}, {bit}) & 1) = 1"
 
@@ -272,7 +277,7 @@ def _version(spark: SparkSession) -> tuple[int, ...]:
 
 
 def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: SparkSession) -> DataFrame:
-    """What tells a file beside its mask."""
+    """Returns a relation of the keys that identify files, and their masks."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
     kind = LongType() if isinstance(keys[0], int) else StringType()
@@ -282,7 +287,7 @@ def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: Spar
 
 
 def mask_words(each: MaskedFile) -> Words:
-    """A file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
+    """Returns a file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
     if each.mask is None:
         return np.full(-(-each.file.row_count // WORD_BITS), -1, np.int64)
     bits = np.packbits(each.mask.to_numpy(), bitorder="little")

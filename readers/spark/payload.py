@@ -1,4 +1,4 @@
-"""What travels to the executors: sections of a plan as bytes, and what a task needs beside them.
+"""The payload sent to the executors: sections of a plan as bytes, and the other inputs of a task.
 
 A section is a MessagePack array of its members; values of the partition and keys are BinaryRows, as in manifests.
 """
@@ -13,7 +13,8 @@ import msgspec
 from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.types import DataType
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import resolve, verify_of
+from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 
@@ -32,37 +33,38 @@ _DECODER = msgspec.msgpack.Decoder(_Encoded)
 
 @dataclass(frozen=True)
 class Job:
-    """A plan without its sections, and the store of its files: what all tasks of a read have in common.
+    """A plan without its sections, and the store of its files: the input that all tasks of a read share.
 
-    Where a store needs secrets they are in here, and nowhere in what Spark prints.
+    The secrets of a store are excluded; see `morrow.secrets` for how tasks find them.
     """
 
     plan: ScanPlan
     location: str
     storage_options: Mapping[str, str] = field(repr=False)
+    verify: str | None = None
 
     @classmethod
     def of(cls, plan: ScanPlan, store: FileStore) -> Job:
         bare = replace(plan, sections=(), steps=(), fallback=None)
-        return cls(bare, store.url(""), store.storage_options)
+        return cls(bare, store.url(""), lend(store.storage_options), verify_of(store))
 
     def store(self) -> FileStore:
-        return resolve(self.location or "/", self.storage_options)[0]
+        return resolve(self.location or "/", self.storage_options, self.verify)[0]
 
     def plan_of(self, sections: Sequence[bytes]) -> ScanPlan:
-        """The plan of these encoded sections."""
+        """Returns the plan of these encoded sections."""
         return replace(self.plan, sections=tuple(decoded(section, self.plan) for section in sections))
 
 
 def encoded(section: Section, plan: ScanPlan) -> bytes:
-    """A section of `plan` as bytes."""
-    partition, key = _partition_types(plan), _key_types(plan)
+    """Encodes a section of `plan` as bytes."""
+    key = _key_types(plan)
     return msgspec.msgpack.encode(
         _Encoded(
             section.kind,
             section.bucket,
             section.files,
-            encode_row(section.partition, partition),
+            section.partition_row,
             _row(section.key_low, key),
             _row(section.key_high, key),
         )
@@ -70,7 +72,7 @@ def encoded(section: Section, plan: ScanPlan) -> bytes:
 
 
 def decoded(data: bytes, plan: ScanPlan) -> Section:
-    """The section that was `encoded` for this plan."""
+    """Decodes a section that was `encoded` for this plan."""
     found = _DECODER.decode(data)
     key = _key_types(plan)
     return Section(
@@ -80,6 +82,7 @@ def decoded(data: bytes, plan: ScanPlan) -> Section:
         found.files,
         None if found.key_low is None else decode_row(found.key_low, key, where=plan.table),
         None if found.key_high is None else decode_row(found.key_high, key, where=plan.table),
+        found.partition,
     )
 
 

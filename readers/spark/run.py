@@ -1,4 +1,4 @@
-"""Sections given to tasks: how many to a task, and the DataFrame that runs them."""
+"""Assignment of sections to tasks, and the DataFrame that runs the tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import msgspec
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.spark.kinds import Work
 from morrow.readers.spark.payload import Job, encoded
-from morrow.readers.spark.tasks import Task, Tasks, Work
+from morrow.readers.spark.tasks import Task, Tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
 Item: TypeAlias = tuple[Work, Section]
 
 MOST_TASK_BYTES = 64 << 20
-"""Bytes of files that a task is given together; a section that merges is never divided."""
+"""Bytes of files that a task is given together; a section that merges is never split."""
 
 OPENING_BYTES = 1 << 20
-"""What a file is counted as besides its bytes."""
+"""The cost of a file besides its bytes, in bytes."""
 
 UNKNOWN_CORES = 8
-"""Where a session does not tell how many tasks run at once (Spark Connect)."""
+"""Parallel tasks, where a session does not give their number (Spark Connect)."""
 
 
 def run_tasks(
     plan: ScanPlan, items: Sequence[Item], store: FileStore, columns: StructType | str, spark: SparkSession
 ) -> DataFrame:
-    """A DataFrame of what the work on these sections gives, `columns` of it; each section is worked on once."""
+    """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once."""
     limit = _task_bytes([section for _, section in items], spark)
     tasks = [
         Task(work, tuple(encoded(section, plan) for section in sections)) for work, sections in _packed(items, limit)
@@ -44,7 +45,7 @@ def run_tasks(
 
 
 def _packed(items: Sequence[Item], limit: int) -> Iterator[tuple[Work, list[Section]]]:
-    """The sections in groups of about `limit` bytes, those of one kind of work together."""
+    """Groups the sections by about `limit` bytes, those of one kind of work together."""
     for work, group in groupby(items, key=lambda item: item[0]):
         held: list[Section] = []
         size = 0
@@ -58,7 +59,7 @@ def _packed(items: Sequence[Item], limit: int) -> Iterator[tuple[Work, list[Sect
 
 
 def _pieces(section: Section, limit: int) -> Iterator[Section]:
-    """Files that are read one by one need not be read by one task."""
+    """Splits sections: files that are read one by one need not be read by one task."""
     if section.kind is not SectionKind.RAW or _weight(section) <= limit:
         yield section
         return
@@ -78,7 +79,7 @@ def _weight(section: Section) -> int:
 
 
 def _task_bytes(sections: Sequence[Section], spark: SparkSession) -> int:
-    """As much for each task that every core has one, within bounds."""
+    """Returns the bytes per task that give every core one task, within bounds."""
     each = sum(map(_weight, sections)) // _cores(spark)
     return min(MOST_TASK_BYTES, max(each, OPENING_BYTES))
 

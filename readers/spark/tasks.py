@@ -1,4 +1,4 @@
-"""The tasks of a read, as Spark is given them: a function from the numbers of tasks to rows.
+"""The tasks of a read, in the form Spark takes: a function from the numbers of tasks to rows.
 
 This module imports little: it sets up the executor's process before Polars starts in it.
 """
@@ -9,8 +9,9 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from morrow.readers.spark.kinds import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,20 +21,9 @@ if TYPE_CHECKING:
 LEAST_THREADS = 2
 
 
-class Work(StrEnum):
-    """What is made of sections."""
-
-    ROWS = "rows"
-    """All their rows."""
-    MERGED = "merged"
-    """The rows of keys whose versions are combined."""
-    MASKS = "masks"
-    """For each file, the rows that are rows of the table as they are stored."""
-
-
 @dataclass(frozen=True)
 class Task:
-    """Encoded sections that one task of Spark's works on."""
+    """Encoded sections that one Spark task processes."""
 
     work: Work
     sections: tuple[bytes, ...] = field(repr=False)
@@ -41,7 +31,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Tasks:
-    """What Spark runs on batches of task numbers. `job` is a pickled `Job`, opened where the task runs."""
+    """The function that Spark runs on batches of task numbers. `job` is a pickled `Job`, opened where the task runs."""
 
     job: bytes = field(repr=False)
     tasks: Sequence[Task] = field(repr=False)
@@ -58,7 +48,7 @@ class Tasks:
 
 
 def use_cores_of_task() -> None:
-    """Polars would use every core of the machine in each of the tasks that run beside one another."""
+    """Limits Polars to the cores of a task: it would use every core of the machine in each concurrent task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

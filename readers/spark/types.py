@@ -1,7 +1,7 @@
-"""Paimon's types in Spark, and rows on their way there.
+"""Paimon's types in Spark, and conversion of rows to them.
 
 =====================  =======================  ================================================================
-Paimon                 Spark                    travels as Arrow
+Paimon                 Spark                    passed as Arrow
 =====================  =======================  ================================================================
 CHAR, VARCHAR          STRING                   string
 BINARY, BYTES, BLOB    BINARY                   binary
@@ -40,7 +40,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 LEAVE_OUT = "leave the column out by columns=[...]"
 TIME_DIGITS = 3
-"""Paimon keeps milliseconds of a day."""
+"""Milliseconds of a day, as Paimon stores TIME."""
 
 VARIANT = pa.struct(
     [
@@ -48,11 +48,11 @@ VARIANT = pa.struct(
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
-"""How Spark tells a variant from any other struct of these members."""
+"""The metadata by which Spark distinguishes a variant from any other struct of these members."""
 
 
 def spark_schema(fields: Sequence[t.DataField]) -> StructType:
-    """Columns as Spark has them, NOT NULL where they are.
+    """Returns the columns' Spark schema, NOT NULL where they are.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have (TIME before 4.1).
@@ -63,7 +63,7 @@ def spark_schema(fields: Sequence[t.DataField]) -> StructType:
 
 
 def spark_type(kind: t.DataType, column: str) -> SparkType:
-    """The Spark type of a Paimon type; `column` is named in errors. Raises as `spark_schema`."""
+    """Returns the Spark type of a Paimon type; errors name `column`. Raises as `spark_schema`."""
     from pyspark.sql import types as s
 
     build = _SPARK.get(type(kind))
@@ -73,23 +73,23 @@ def spark_type(kind: t.DataType, column: str) -> SparkType:
 
 
 def travel_schema(fields: Iterable[t.DataField]) -> pa.Schema:
-    """The Arrow schema in which Spark takes rows of `spark_schema`."""
+    """Returns the Arrow schema in which Spark takes rows of `spark_schema`."""
     return pa.schema([_travel_field(field) for field in fields])
 
 
 def as_spark(rows: Rows, schema: pa.Schema) -> Rows:
-    """Rows with Morrow's Arrow types in those of `travel_schema`; columns that are the same are not copied."""
+    """Converts rows with Morrow's Arrow types to `travel_schema`; unchanged columns are not copied."""
     columns = [_conformed(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
     return type(rows).from_arrays(columns, schema=schema)
 
 
 def without_not_null(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
-    """The columns, nullable all through: what Spark makes of the columns of files that it reads itself."""
+    """Returns the columns, nullable at all levels, as Spark treats the columns of files that it reads itself."""
     return tuple(replace(field, type=_nullable(field.type)) for field in fields)
 
 
 def with_nullable_members(fields: Iterable[t.DataField]) -> tuple[t.DataField, ...]:
-    """The columns, NOT NULL where they are, but not so the members of ROWs.
+    """Returns the columns, NOT NULL where they are, but with nullable members of ROWs.
 
     Where such a ROW is null, Arrow has nulls in its members too, which createDataFrame refuses.
     """
@@ -109,7 +109,7 @@ def _holds_variants(kind: pa.DataType) -> bool:
 
 
 def _filled(array: pa.Array) -> pa.Array:
-    """The same values, where the members of a variant that is null are empty: createDataFrame refuses nulls there."""
+    """Returns the same values with empty members in null variants: createDataFrame refuses nulls there."""
     kind = array.type
     if not _holds_variants(kind):
         return array
@@ -186,7 +186,7 @@ _SPARK: Mapping[type[t.DataType], Build] = {
     t.RowType: lambda _s, kind, _column: spark_schema(kind.fields),
 }
 
-# --- Paimon to the Arrow that travels ---
+# --- Paimon to Arrow for Spark ---
 
 
 def _travel_field(field: t.DataField) -> pa.Field:

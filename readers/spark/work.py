@@ -1,4 +1,4 @@
-"""What a task makes of sections: rows, merged rows, or masks, in the Arrow types that Spark takes."""
+"""The output of a task for sections: rows, merged rows, or masks, in the Arrow types that Spark takes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers import execute
-from morrow.readers.blame import reading_files
 from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.file_errors import reading_files
 from morrow.readers.merges.version_masks import scan_masks
 from morrow.readers.section_frames import filtered
-from morrow.readers.spark.masks import MASK_SCHEMA, packed
+from morrow.readers.spark.kinds import Work
+from morrow.readers.spark.mask_bits import MASK_SCHEMA, packed
 from morrow.readers.spark.payload import Job
-from morrow.readers.spark.tasks import Work
 from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
+from morrow.readers.streaming import batches
 
 Run = Callable[[Job, Sequence[bytes]], Iterator[pa.RecordBatch]]
 
@@ -35,9 +37,9 @@ def _merged(job: Job, sections: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
     schema = _schema(plan)
     for section in plan.sections:
         with reading_files(plan, [section], [plan.schema.by_name[name] for name in plan.read_columns], store):
-            frame = filtered(plan, merged_frame(plan, section, plan.read_columns, store)).select(plan.columns)
+            frame = filtered(plan, merged_frame(plan, section, plan.read_columns, store)).select(cols(plan.columns))
             frame = frame if plan.limit is None else frame.head(plan.limit)
-            for chunk in frame.collect_batches(chunk_size=execute.BATCH_ROWS, lazy=True, engine="streaming"):
+            for chunk in batches(frame, execute.BATCH_ROWS):
                 for batch in to_arrow_table(chunk, plan.fields).to_batches():
                     yield as_spark(batch, schema)
 

@@ -1,1 +1,1 @@
-"""System tables: what a table knows about itself, as tables (``t$snapshots``, ``t$files``, ...)."""
+"""System tables: a table's metadata as tables (``t$snapshots``, ``t$files``, ...)."""

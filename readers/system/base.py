@@ -1,4 +1,4 @@
-"""What a system table is, and the state of a table that it describes."""
+"""The base classes of system tables, and the state of a table that they describe."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Fields: TypeAlias = tuple[DataField, ...]
 
 @dataclass(frozen=True)
 class TableState:
-    """A table as one question sees it: its newest state, or the one that `travel` leads to.
+    """The state of a table for one query: its newest state, or the one that `travel` selects.
 
-    Everything is looked up once, on first use, so that the answers to one question belong together. The ``scan.*``
-    options stored with the table lead to a snapshot where `travel` does not.
+    Everything is looked up once, on first use, so that the results of one query are consistent. The ``scan.*`` options
+    stored with the table select a snapshot where `travel` does not.
     """
 
     metadata: TableMetadata
@@ -38,7 +38,7 @@ class TableState:
 
     @cached_property
     def options(self) -> TableOptions:
-        """The options of today, whatever the time that is looked at, as in Java."""
+        """The current options, whatever the time travel, as in Java."""
         return self.metadata.options(self.newest_schema)
 
     @cached_property
@@ -48,10 +48,10 @@ class TableState:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that is described; None for a table that has none.
+        """The snapshot that is described; None for a table without snapshots.
 
         Raises:
-            SnapshotNotFound, SnapshotExpired, TagNotFound: there is nothing to travel to.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: the target of the time travel does not exist.
         """
         return self._found[1]
 
@@ -64,30 +64,30 @@ class TableState:
 
 
 class SystemTable(Protocol):
-    """A table that is made of another one: ``t$name``."""
+    """A table derived from another one: ``t$name``."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def description(self) -> str:
-        """One line on what its rows are."""
+        """A one-line description of its rows."""
 
     @property
     def travels(self) -> bool:
         """Whether it describes a snapshot, so that time travel changes its rows."""
 
     def fields(self, state: TableState) -> Fields:
-        """The columns: Java's names, types and nullability, in their order."""
+        """Returns the columns: Java's names, types and nullability, in their order."""
 
 
 Make: TypeAlias = Callable[[TableState, Collection[str]], pl.DataFrame]
-"""Makes the rows of a metadata table: the columns that are asked for at least, in Morrow's dtypes."""
+"""Makes the rows of a metadata table: at least the selected columns, in Morrow's dtypes."""
 
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """A system table whose rows come out of metadata files: made at once, without reading data."""
+    """A system table whose rows come from metadata files: made at once, without reading data."""
 
     name: str
     description: str
@@ -99,14 +99,14 @@ class MetadataTable:
         return self.columns
 
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The rows in Java's order, where that has one; dtypes as `morrow.readers.dtypes.polars_schema` of the fields.
+        """Returns the rows, in Java's order if any; dtypes as `morrow.readers.dtypes.polars_schema` of the fields.
 
         Args:
-            columns: output columns in order, None for all. What others would cost is not spent.
+            columns: output columns in order, None for all. Other columns are not computed.
 
         Raises:
             ColumnNotFound: no such column.
-            SnapshotNotFound, SnapshotExpired, TagNotFound: there is nothing to travel to.
+            SnapshotNotFound, SnapshotExpired, TagNotFound: the target of the time travel does not exist.
             CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read.
         """
         names = [column.name for column in self.columns]
@@ -118,11 +118,11 @@ class MetadataTable:
 
 
 def columns_of(**types: str | DataType) -> Fields:
-    """Columns by name and type; their ids count from 0, as in Java."""
+    """Returns columns by name and type; their ids count from 0, as in Java."""
     kinds = {name: parse_atomic(kind) if isinstance(kind, str) else kind for name, kind in types.items()}
     return tuple(DataField(number, name, kind) for number, (name, kind) in enumerate(kinds.items()))
 
 
 def frame_of(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
-    """A frame of rows given as Python values: for the metadata that is files itself (snapshots, schemas, tags)."""
+    """Returns a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
     return pl.DataFrame(list(rows), schema=polars_schema(columns), orient="row")

@@ -20,12 +20,12 @@ PLAIN = (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD)
 
 
 def packed_field(field: DataField) -> DataField:
-    """The column as it is shown: an array, whose elements may be null."""
+    """Returns the column as an array, whose elements may be null."""
     return field if field in PLAIN else replace(field, type=ArrayType(element=field.type.with_nullable(True)))
 
 
 def packed(rows: pa.RecordBatch, fields: Sequence[DataField], *, pairs: bool = False) -> pa.RecordBatch:
-    """Rows whose values are arrays.
+    """Packs the values of rows into arrays.
 
     Args:
         rows: columns by name, with their plain values; with `pairs` also ``rowkind``.
@@ -42,7 +42,7 @@ def packed(rows: pa.RecordBatch, fields: Sequence[DataField], *, pairs: bool = F
 
 
 def with_whole_pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, without a batch that ends between a -U and its +U."""
+    """Yields the same rows, without a batch that ends between a -U and its +U."""
     held: pa.RecordBatch | None = None
     for each in batches:
         batch = each if held is None else pa.Table.from_batches([held, each]).combine_chunks().to_batches()[0]
@@ -55,7 +55,7 @@ def with_whole_pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _last_of_each(kinds: pa.Array) -> npt.NDArray[np.integer]:
-    """The numbers of the rows that end a packed row."""
+    """Returns the numbers of the rows that end a packed row."""
     before, after = (
         pc.equal(kinds, NAMES[kind]).to_numpy(zero_copy_only=False) for kind in (UPDATE_BEFORE, UPDATE_AFTER)
     )

@@ -1,7 +1,8 @@
 """Tables about all tables of a catalog: Paimon's database ``sys``.
 
 They are ``all_tables``, ``all_partitions``, ``all_table_options`` and ``catalog_options``; Paimon itself calls the
-first two ``sys.tables`` and ``sys.partitions``. What only other catalogs know (owners, counts) is null, as in Java.
+first two ``sys.tables`` and ``sys.partitions``. Values that only other catalogs have (owners, counts) are null, as in
+Java.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from morrow.engine.catalog.filesystem import SYSTEM_DATABASE, FilesystemCatalog
 from morrow.engine.errors import TableNotFound
 from morrow.engine.format.binary_row import decode_columns, python_rows
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
-from morrow.engine.options.parsing import integer
+from morrow.engine.options import Options
+from morrow.engine.options.declared.table import CREATED_AT, CREATED_BY, OWNER, PATH, TYPE, UPDATED_AT, UPDATED_BY
+from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.system.base import Fields, TableState, columns_of, frame_of
 from morrow.readers.system.nearest import nearest
@@ -57,7 +60,7 @@ Make: TypeAlias = Callable[[FilesystemCatalog], pl.DataFrame]
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table about a catalog; `make` gives its rows, in Morrow's dtypes, by database and table."""
+    """A table about a catalog; `make` returns its rows, in Morrow's dtypes, by database and table."""
 
     name: str
     description: str
@@ -72,8 +75,8 @@ def _each_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, TableMet
 
 
 def _options_of(metadata: TableMetadata) -> Mapping[str, str]:
-    """The options of a table, with its place as Paimon's catalogs add it."""
-    return {**metadata.latest_schema().options, "path": metadata.store.url(metadata.root)}
+    """Returns the options of a table, with its path as Paimon's catalogs add it."""
+    return {**metadata.latest_schema().options, PATH.key: metadata.store.url(metadata.root)}
 
 
 def _tables(catalog: FilesystemCatalog) -> pl.DataFrame:
@@ -82,14 +85,10 @@ def _tables(catalog: FilesystemCatalog) -> pl.DataFrame:
 
 def _table(database: str, name: str, metadata: TableMetadata) -> tuple[Any, ...]:
     schema = metadata.latest_schema()
-    options = schema.options
-    owner, created_by, updated_by = (options.get(key) for key in ("owner", "createdBy", "updatedBy"))
-    created, updated = (
-        integer(options, key, 0, metadata.where) if key in options else None for key in ("createdAt", "updatedAt")
-    )
-    kind, has_partitions, has_key = options.get("type", "table"), bool(schema.partition_keys), bool(schema.primary_keys)
-    audit = (owner, created, created_by, updated, updated_by)
-    return database, name, kind, has_partitions, has_key, *audit, None, None, None, None
+    options = Options(schema.options, metadata.where)
+    audit: tuple[AnyOption, ...] = (OWNER, CREATED_AT, CREATED_BY, UPDATED_AT, UPDATED_BY)
+    keys = bool(schema.partition_keys), bool(schema.primary_keys)
+    return database, name, options.get(TYPE), *keys, *(options.get(each) for each in audit), None, None, None, None
 
 
 def _partitions(catalog: FilesystemCatalog) -> pl.DataFrame:
@@ -114,7 +113,7 @@ def _partitions(catalog: FilesystemCatalog) -> pl.DataFrame:
 
 
 def _names(state: TableState, stored: pl.Series) -> list[str]:
-    """The folders of partitions as they would be named if names needed no escapes."""
+    """Returns the folder names of partitions without escapes."""
     schema, options, where = state.schema, state.options, state.metadata.where
     types = [schema.by_name[name].type for name in schema.partition_keys]
     rows = python_rows(decode_columns(stored, types, where=where), where=where)
@@ -126,7 +125,7 @@ def _names(state: TableState, stored: pl.Series) -> list[str]:
 
 
 def _instant(local: int | None) -> int | None:
-    """Epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
+    """Returns epoch milliseconds of a time on this machine's wall clock, given as milliseconds."""
     if local is None:
         return None
     seconds, millis = divmod(local, 1000)
@@ -143,7 +142,7 @@ def _table_options(catalog: FilesystemCatalog) -> pl.DataFrame:
 
 
 def _catalog_options(catalog: FilesystemCatalog) -> pl.DataFrame:
-    # Credentials are options too, of the store: they are not told.
+    # Credentials are options of the store too: they are left out.
     return frame_of(CATALOG_OPTIONS_COLUMNS, [("warehouse", catalog.store.url(catalog.root))])
 
 
@@ -155,14 +154,14 @@ _TABLES = (
 )
 CATALOG_TABLES: Mapping[str, CatalogTable] = {table.name: table for table in _TABLES}
 ALIASES: Mapping[str, str] = {"tables": "all_tables", "partitions": "all_partitions"}
-"""Paimon's own names, under which they lie in its database ``sys``."""
+"""Paimon's own names for them in its database ``sys``."""
 
 
 def catalog_table(name: str) -> CatalogTable:
-    """The table of this name, in lower or upper case, with or without the database ``sys`` before it.
+    """Returns the table of this name, in lower or upper case, with or without the database ``sys`` before it.
 
     Raises:
-        TableNotFound: there is none.
+        TableNotFound: there is no such table.
     """
     plain = name.lower().removeprefix(f"{SYSTEM_DATABASE}.")
     found = CATALOG_TABLES.get(ALIASES.get(plain, plain))

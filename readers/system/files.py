@@ -1,7 +1,7 @@
 """``$files`` and ``$file_key_ranges``: the live data files of a snapshot.
 
-Scans of the table see the same files, but for level 0, which is always shown here. They come by partition and bucket,
-within a bucket in the order of the manifests. (Java has no order of its own; it goes through a hash map.)
+Scans of the table see the same files, except for level 0, which is always listed here. They are ordered by partition
+and bucket, within a bucket as in the manifests. (Java has no order of its own; it iterates over a hash map.)
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _files(state: TableState, wanted: Collection[str]) -> pl.DataFrame:
 
 
 def _paths(state: TableState, files: pl.DataFrame) -> pl.Series:
-    """Where each file lies; external paths as they are stored, whether they may be read or not."""
+    """Returns the path of each file; external paths as they are stored, whether they may be read or not."""
     if not files.height:
         return pl.Series([], dtype=pl.String)
     metadata = state.metadata
@@ -99,7 +99,7 @@ def _sources(_state: TableState, files: pl.DataFrame) -> pl.Series:
 
 
 def _keys(stored: str) -> Derive:
-    """``[1, a]`` of the key in this column, in the types of the file's schema; null for files without keys."""
+    """Formats ``[1, a]`` of the key in this column, in the types of the file's schema; null for files without keys."""
 
     def texts(state: TableState, files: pl.DataFrame) -> pl.Series:
         metadata = state.metadata

@@ -1,4 +1,4 @@
-"""``$table_indexes``: the index files of a snapshot, and where deletion vectors lie in them."""
+"""``$table_indexes``: the index files of a snapshot, and the ranges of their deletion vectors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ RANGES = t.ArrayType(
     element=t.RowType(
         fields=columns_of(
             f0="STRING NOT NULL",  # the data file
-            f1="INT NOT NULL",  # where its vector begins
-            f2="INT NOT NULL",  # how long it is
+            f1="INT NOT NULL",  # start of its vector
+            f2="INT NOT NULL",  # length of its vector
             _CARDINALITY="BIGINT",
         )
     )

@@ -35,24 +35,27 @@ NANOS_MASK = 0xFFFFFFFF
 """The part of a TIMESTAMP's slot that holds its nanoseconds within the millisecond."""
 MICROS = 6
 LAST_YEAR = 200_000
-"""Years beyond this, either way, are more than Polars can print."""
+"""Years beyond this, in either direction, are more than Polars can print."""
 MILLIS_PER_YEAR = 31_556_952_000
 
 
 def java_order(name: str) -> bytes:
-    """A sort key: names in the order of Java's strings, which compare by UTF-16 code units."""
+    """Returns a sort key that orders names as Java's strings, which compare by UTF-16 code units."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def texts_of(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """The text of each value, a String series; null stays null. `values` are as `decode_columns` gives them."""
+    """Returns the text of each value, a String series; null stays null.
+
+    `values` are as `decode_columns` gives them.
+    """
     return _TEXTS.get(kind.__class__, _no_text)(values, kind)
 
 
 def stored_texts(
     rows: pl.Series, types: Sequence[t.DataType], columns: Sequence[int], *, where: str
 ) -> list[pl.Series]:
-    """The text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
+    """Returns the text of fields of stored rows (`morrow.engine.format.binary_row`), whatever their range.
 
     Args:
         types: the types of all fields. columns: the indexes of the fields wanted.
@@ -72,12 +75,12 @@ def stored_texts(
 
 
 def _has_nanos(kind: t.DataType) -> bool:
-    """Whether Polars holds the type in nanoseconds, which reach from 1677 to 2262 only."""
+    """Returns whether Polars holds the type in nanoseconds, which reach from 1677 to 2262 only."""
     return isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > MICROS
 
 
 def joined_texts(parts: Sequence[tuple[str, pl.Series]], brackets: str, height: int) -> pl.Series:
-    """``{a=1, b=null}`` of prefixes and texts, a row for each of `height`; `brackets` are the two around them."""
+    """Joins prefixes and texts to ``{a=1, b=null}``, `height` rows; `brackets` are the two around them."""
     pieces: list[pl.Expr | pl.Series] = []
     for number, (prefix, texts) in enumerate(parts):
         pieces += [pl.lit((", " if number else brackets[0]) + prefix), texts.fill_null(NULL)]
@@ -86,9 +89,9 @@ def joined_texts(parts: Sequence[tuple[str, pl.Series]], brackets: str, height: 
 
 
 def local_date_time(values: pl.Series, more_nanos: pl.Series | None = None) -> pl.Series:
-    """``2024-01-31T07:00:00.5`` as Java's LocalDateTime shows it, of a Datetime series.
+    """Formats a Datetime series as Java's LocalDateTime shows it: ``2024-01-31T07:00:00.5``.
 
-    `more_nanos`: nanoseconds that come on top of the microseconds. Times some 200,000 years from 1970 are null.
+    `more_nanos`: nanoseconds in addition to the microseconds. Times some 200,000 years from 1970 are null.
     """
     assert isinstance(values.dtype, pl.Datetime)
     nanos_per_tick = NANOS_PER_UNIT[values.dtype.time_unit]
@@ -128,7 +131,7 @@ def _plain(values: pl.Series, _kind: t.DataType) -> pl.Series:
 
 
 def _by_cast(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """Where ``toString`` and the cast to STRING agree."""
+    """Formats by the cast to STRING, where ``toString`` agrees with it."""
     string = t.VarCharType()
     return to_series(values.name, arrow_cast(to_arrow_array(values, kind), kind, string), string)
 

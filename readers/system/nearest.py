@@ -1,4 +1,4 @@
-"""What to say when there is no table of a name."""
+"""Suggestions for table names that do not exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """All names that there are, and the one that was probably meant."""
+    """Returns a hint that lists all existing names and suggests the most similar one."""
     close = difflib.get_close_matches(name.lower(), known, n=1)
     guess = f"did you mean {close[0]!r}? " if close else ""
     return f"{guess}there are {', '.join(known)}"

@@ -9,6 +9,7 @@ import polars as pl
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import VarCharType
+from morrow.engine.names import cols
 from morrow.readers.casts import arrow_cast
 from morrow.readers.dtypes import to_arrow_array, to_series
 from morrow.readers.system.java_text import joined_texts
@@ -17,10 +18,10 @@ STRING = VarCharType()
 
 
 def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.Series:
-    """``{a, null}`` of partitions as manifests store them (Binary): values without names, cast to STRING.
+    """Formats ``{a, null}`` of partitions as manifests store them (Binary): values without names, cast to STRING.
 
     Raises:
-        CorruptFile: bytes that are no partition of the table.
+        CorruptFile: the bytes are no partition of the table.
     """
 
     def show(distinct: pl.Series) -> pl.Series:
@@ -32,7 +33,7 @@ def partition_rows(stored: pl.Series, schema: TableSchema, *, where: str) -> pl.
 
 
 def partition_columns(stored: pl.Series, schema: TableSchema, *, where: str) -> list[pl.Series]:
-    """The text of each partition column, null for null. Raises as `partition_rows`."""
+    """Returns the text of each partition column, null for null. Raises as `partition_rows`."""
     types = [schema.by_name[name].type for name in schema.partition_keys]
     values = decode_columns(stored, types, where=where)
     return [
@@ -42,7 +43,7 @@ def partition_columns(stored: pl.Series, schema: TableSchema, *, where: str) -> 
 
 
 def partition_specs(stored: pl.Series, schema: TableSchema, default_name: str, *, where: str) -> pl.Series:
-    """``dt=2024-01-01/hour=7``: what is null or blank has the name of the default partition.
+    """Formats ``dt=2024-01-01/hour=7``: null or blank values get the name of the default partition.
 
     Raises as `partition_rows`.
     """
@@ -52,15 +53,16 @@ def partition_specs(stored: pl.Series, schema: TableSchema, default_name: str, *
     named = pl.DataFrame([text.alias(name) for name, text in zip(schema.partition_keys, texts, strict=True)])
     parts = [
         pl.concat_str(
-            pl.lit(f"{name}="), pl.when(pl.col(name).str.strip_chars() != "").then(name).otherwise(pl.lit(default_name))
+            pl.lit(f"{name}="),
+            pl.when(text.str.strip_chars() != "").then(text).otherwise(pl.lit(default_name)),
         )
-        for name in schema.partition_keys
+        for name, text in zip(schema.partition_keys, cols(schema.partition_keys))
     ]
     return named.select(pl.concat_str(parts, separator="/")).to_series()
 
 
 def _once_each(values: pl.Series, function: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """`function` of each distinct value: tables have many more files than partitions."""
+    """Applies `function` once to each distinct value: tables have many more files than partitions."""
     distinct = values.unique(maintain_order=True)
     if len(distinct) == len(values):
         return function(values)

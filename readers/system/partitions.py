@@ -1,7 +1,8 @@
 """``$partitions`` and ``$buckets``: sums over the files of a snapshot.
 
-They are sums over all manifest entries, where a DELETE takes away what its ADD counted; only the time of the last
-update is that of the newest file, even if it is gone again. So Java counts, and a merge of manifests shows in it.
+They are sums over all manifest entries, where a DELETE subtracts what its ADD counted; only the time of the last update
+is that of the newest file, even if it is deleted again. Java counts the same way, and the result changes with a merge
+of manifests.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PARTITION_COLUMNS = columns_of(
     updated_by="STRING",
     options="STRING",
 )
-"""The last four are told by catalogs that manage partitions; in a file system nobody knows them, and they are null."""
+"""The last four are known to catalogs that manage partitions; in a file system they are null."""
 
 BUCKET_COLUMNS = columns_of(
     partition="STRING",
@@ -42,12 +43,12 @@ COUNTED = ("_KIND", "_PARTITION", "_BUCKET", "_ROW_COUNT", "_FILE_SIZE", "_CREAT
 
 
 def real_buckets(state: TableState) -> pl.Expr:
-    """The entries that scans of the table see: postponed rows are in no bucket yet."""
+    """Returns a condition for the entries that scans of the table see: postponed rows are in no bucket yet."""
     return pl.col("_BUCKET") >= 0 if state.options.bucket == POSTPONE_BUCKET else pl.lit(True)
 
 
 def partition_sums(state: TableState, keys: Sequence[str], kept: pl.Expr) -> pl.DataFrame | None:
-    """Counts of each group of entries that still has files; None for a table without a snapshot."""
+    """Returns counts of each group of entries that still has files; None for a table without a snapshot."""
     if state.snapshot is None:
         return None
     manifests = manifests_of(state.metadata, state.snapshot)

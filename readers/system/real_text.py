@@ -1,8 +1,8 @@
 """The text of FLOAT and DOUBLE columns as Java writes it, for whole columns at once.
 
-From 1E-3 up to where whole numbers are no longer all told apart, Java's digits are the fewest that read back, which
-Polars makes too; what is left is their form (``1.0E7`` for ``10000000.0``). Of the other values Java 8 to 17 sometimes
-writes more digits: those go through the long division of `morrow.readers.casts.floats`, once for each value.
+From 1E-3 up to where whole numbers are no longer all distinct, Java's digits are the fewest that read back, as are
+Polars'; only their form differs (``1.0E7`` for ``10000000.0``). For other values Java 8 to 17 sometimes writes more
+digits: those go through the long division of `morrow.readers.casts.floats`, once for each value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STRING = t.VarCharType()
 
 
 def real_texts(values: pl.Series, kind: t.DataType) -> pl.Series:
-    """The text of each value of a Float32 or Float64 series; null stays null."""
+    """Returns the text of each value of a Float32 or Float64 series; null stays null."""
     size = values.abs()
     quick = ((size >= LEAST) & (size < FIRST_UNSAFE[kind.__class__])) | (size == 0)
     texts = _shortest(values.set(~quick, None))

@@ -1,4 +1,4 @@
-"""``$tags``, ``$branches`` and ``$consumers``: what keeps snapshots alive, or leads away from them."""
+"""``$tags``, ``$branches`` and ``$consumers``: the references that keep snapshots alive, or lead away from them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _tags(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
 
 
 def duration_text(duration: dt.timedelta) -> str:
-    """Java's text of a duration: ``PT24H``, ``PT1H30M``, ``PT0.5S``; hours are the largest unit."""
+    """Returns Java's text of a duration: ``PT24H``, ``PT1H30M``, ``PT0.5S``; hours are the largest unit."""
     micros = duration // dt.timedelta(microseconds=1)
     sign = "-" if micros < 0 else ""
     seconds, fraction = divmod(abs(micros), MICROS_PER_SECOND)

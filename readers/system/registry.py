@@ -1,4 +1,4 @@
-"""The system tables of one table, by name; `system_table` finds one as users write it."""
+"""The system tables of one table, by name; `system_table` finds one by a user's spelling."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SYSTEM_TABLES: Mapping[str, SystemTable] = {table.name: table for table in _TABL
 
 
 def system_table(name: str) -> SystemTable:
-    """The system table of this name, in lower or upper case, with or without the ``$`` before it.
+    """Returns the system table of this name, in lower or upper case, with or without the ``$`` before it.
 
     Raises:
-        TableNotFound: there is none. InvalidArgument: no text.
+        TableNotFound: there is no such table. InvalidArgument: the name is not text.
     """
     if not isinstance(name, str):
         raise InvalidArgument(f"the name of a system table is text such as 'snapshots', not {name!r}")

@@ -14,16 +14,17 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import ROW_ID_FIELD, ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.options import TableOptions
-from morrow.engine.options.parsing import flag, integer
+from morrow.engine.options.declared.merging import TABLE_READ_SEQUENCE_NUMBER_ENABLED
+from morrow.engine.options.declared.table import ROW_TRACKING_ENABLED
+from morrow.engine.options.writing import levels_of
 from morrow.engine.plan.planner import ScanRequest
 from morrow.readers.system.base import Fields, TableState
 from morrow.readers.system.binlog import packed_field
 
-COMPACTION_TRIGGER = 5
 """The default of ``num-sorted-run.compaction-trigger``; ``num-levels`` is one more unless it is given."""
 
 Adapt: TypeAlias = Callable[[ScanRequest, str], ScanRequest]
-"""What has to be read instead, given a scan of the table and where that is."""
+"""Replaces a scan of the table by the scan to read instead, given its location."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +38,26 @@ class RowTable:
     name: str
     description: str
     adapt: Adapt
-    leading: Callable[[TableOptions, str], Fields] = lambda _options, _where: ()
+    leading: Callable[[TableOptions], Fields] = lambda _options: ()
     trailing: Fields = ()
     packed: bool = False
     travels: bool = True
 
     @property
     def tells_kinds(self) -> bool:
-        """Whether each row says what was done: such tables can tell of changes too."""
+        """Whether each row has a row kind: such tables can list changes too."""
         return self.leading is _with_kinds
 
     def fields(self, state: TableState) -> Fields:
         return self.fields_of(state.schema, state.options, state.metadata.where)
 
     def fields_of(self, schema: TableSchema, options: TableOptions, where: str) -> Fields:
-        """The columns for this version of the schema.
+        """Returns the columns for this version of the schema.
 
         Raises:
-            InvalidArgument: the table has a column of such a name.
+            InvalidArgument: the table has a column with one of these names.
         """
-        leading = self.leading(options, where)
+        leading = self.leading(options)
         for field in (*leading, *self.trailing):
             if field.name in schema.by_name:
                 raise InvalidArgument(
@@ -65,41 +66,40 @@ class RowTable:
         return (*leading, *(self._shown(field) for field in schema.fields), *self.trailing)
 
     def request(self, request: ScanRequest, where: str) -> ScanRequest:
-        """The scan that gives these rows, from one of the table.
+        """Returns the scan that gives these rows, from one of the table.
 
         Raises:
-            Unsupported: the table has nothing of the kind.
+            Unsupported: the table does not support this system table.
         """
-        extra = (*self.leading(request.options, where), *self.trailing)
+        extra = (*self.leading(request.options), *self.trailing)
         return replace(self.adapt(request, where), extra=extra)
 
     def _shown(self, field: DataField) -> DataField:
         return packed_field(field) if self.packed else field
 
 
-def _with_kinds(options: TableOptions, where: str) -> Fields:
-    numbered = flag(options.raw, "table-read.sequence-number.enabled", False, where)
+def _with_kinds(options: TableOptions) -> Fields:
+    numbered = options.given.get(TABLE_READ_SEQUENCE_NUMBER_ENABLED)
     return (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD) if numbered else (ROWKIND_FIELD,)
 
 
 def _all_kinds(request: ScanRequest, where: str) -> ScanRequest:
-    numbered = SEQUENCE_NUMBER_FIELD in _with_kinds(request.options, where)
+    numbered = SEQUENCE_NUMBER_FIELD in _with_kinds(request.options)
     if numbered and not request.schema.primary_keys:
         raise Unsupported("sequence numbers of rows without a primary key", where=where)
     return replace(request, keeps_retractions=True)
 
 
-def _top_level(request: ScanRequest, where: str) -> ScanRequest:
+def _top_level(request: ScanRequest, _: str) -> ScanRequest:
     if not request.schema.primary_keys:
         return request
-    trigger = integer(request.options.raw, "num-sorted-run.compaction-trigger", COMPACTION_TRIGGER, where)
-    return replace(request, least_level=integer(request.options.raw, "num-levels", trigger + 1, where) - 1)
+    return replace(request, least_level=levels_of(request.options.given) - 1)
 
 
 def _tracked(request: ScanRequest, where: str) -> ScanRequest:
     if not request.options.row_tracking:
         raise Unsupported(
-            "row ids of a table that does not track them", where=where, hint="its option 'row-tracking.enabled' is off"
+            "row ids of a table that does not track them", where=where, hint=f"its option {ROW_TRACKING_ENABLED} is off"
         )
     return request
 

@@ -1,4 +1,4 @@
-"""``$schemas``, ``$options`` and ``$aggregation_fields``: what the schema files say."""
+"""``$schemas``, ``$options`` and ``$aggregation_fields``: the contents of schema files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEAST_BUCKETS = 16
 FULLEST = 0.75
 WORD = 0xFFFF_FFFF
 LEAST_PARTS = 3
-"""Parts of ``fields.<column>.<option>``; a column whose name has a dot in it cannot be told from one with an option."""
+"""Parts of ``fields.<column>.<option>``; a column name with a dot cannot be distinguished from one with an option."""
 
 
 def _schemas(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
@@ -82,7 +82,7 @@ def _aggregation_fields(state: TableState, _wanted: Collection[str]) -> pl.DataF
 
 
 def _field_options(options: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The ``fields.<column>.*`` options of each column, by their full names."""
+    """Returns the ``fields.<column>.*`` options of each column, by their full names."""
     found: dict[str, dict[str, str]] = {}
     for key, value in options.items():
         parts = key.rstrip(".").split(".")
@@ -92,7 +92,7 @@ def _field_options(options: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _in_hash_order(options: Mapping[str, str]) -> dict[str, str]:
-    """Options in the order of Java's HashMap, from which it shows them: by bucket, then as they were put in."""
+    """Returns options in the order of Java's HashMap, in which it shows them: by bucket, then by insertion."""
     buckets = LEAST_BUCKETS
     while len(options) > buckets * FULLEST:
         buckets *= 2
@@ -101,7 +101,7 @@ def _in_hash_order(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _java_hash(text: str) -> int:
-    """Where a text goes in a HashMap: its hash code, the upper half mixed into the lower."""
+    """Returns the hash of a text in a HashMap: its hash code, the upper half mixed into the lower."""
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     code = reduce(lambda code, unit: (31 * code + unit) & WORD, units, 0)
     return code ^ (code >> 16)

@@ -1,4 +1,4 @@
-"""``$snapshots``: every living snapshot."""
+"""``$snapshots``: all live snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``$statistics``: what ANALYZE found out about the rows of a snapshot, out of ``statistics/<name>``."""
+"""``$statistics``: the results of ANALYZE for a snapshot, from ``statistics/<name>``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = columns_of(
     colstat="STRING",
 )
 MEMBERS = ("colId", "distinctCount", "min", "max", "nullCount", "avgLen", "maxLen")
-"""Of one column's statistics, in the order in which Java prints them; those that are null are left out."""
+"""Members of one column's statistics, in the order in which Java prints them; nulls are left out."""
 
 
 def _rows(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:

@@ -1,9 +1,9 @@
 """Value statistics of files as text, in the columns of the schema that is read: ``{a=1, b=null}``.
 
-A file's statistics are in the columns of the schema it was written with, and of some of those only (see
-`morrow.engine.format.stats`). Columns are the same by field id; a value of another type is cast as a row's value would
-be. A column that the file's schema does not have is null in every row, so its null count is the number of rows; of a
-column that has no statistics nothing is known: null. A file without any statistics shows ``{}``.
+A file's statistics cover columns of the schema it was written with, and only some of those (see
+`morrow.engine.format.stats`). Columns are matched by field id; a value of another type is cast as a row's value would
+be. A column that the file's schema does not have is null in every row, so its null count is the number of rows; a
+column without statistics shows null. A file without any statistics shows ``{}``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from morrow.readers.system.java_text import java_order, joined_texts, stored_tex
 NULL_COUNTS, MINIMA, MAXIMA = "null_value_counts", "min_value_stats", "max_value_stats"
 STATS_COLUMNS = (NULL_COUNTS, MINIMA, MAXIMA)
 _MEMBERS = {MINIMA: "_MIN_VALUES", MAXIMA: "_MAX_VALUES"}
-_COVERED, _ROW, _EMPTY = "__covered", "__row", "{}"
+_COVERED, _ROW, _EMPTY = "covered", "row", "{}"
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column that is read: as the file's schema has it, and its place in the statistics; None where it has not."""
+    """A column that is read, its field in the file's schema and its place in the statistics; None where it has none."""
 
     read: DataField
     written: DataField | None
@@ -40,7 +40,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Files of one schema whose statistics are of the same columns: `stored` by name, `columns` in Java's order."""
+    """Files of one schema whose statistics cover the same columns: `stored` by name, `columns` in Java's order."""
 
     stored: tuple[str, ...]
     schema: TableSchema
@@ -54,10 +54,10 @@ class _Layout:
 def value_stats_texts(
     metadata: TableMetadata, schema: TableSchema, files: pl.DataFrame, wanted: Collection[str]
 ) -> pl.DataFrame:
-    """Those of `STATS_COLUMNS` that are wanted, a row for each of `files` (columns of manifest entries), in order.
+    """Returns the wanted `STATS_COLUMNS`, a row for each of `files` (columns of manifest entries), in order.
 
     Raises:
-        CorruptFile: statistics that do not have a value for each of their columns. FileMissing: a schema is gone.
+        CorruptFile: statistics lack a value for one of their columns. FileMissing: a schema is gone.
         Unsupported: a value that cannot be cast to the type its column has now.
     """
     names = [name for name in STATS_COLUMNS if name in wanted]
@@ -130,8 +130,8 @@ def _bounds(layout: _Layout, stored: pl.Series, absent: pl.Series, where: str) -
 
 
 def _cast_text(column: _Column, values: pl.Series, where: str) -> pl.Series:
-    """The text of a value as the column's type is now."""
-    if values.null_count() == len(values):  # nested values are never told
+    """Returns the text of a value in the column's current type."""
+    if values.null_count() == len(values):  # nested values are never shown
         return _nulls(len(values))
     assert column.written is not None
     source, target = column.written.type, column.read.type

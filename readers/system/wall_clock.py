@@ -1,4 +1,4 @@
-"""Instants as Java's system tables show them: on the wall clock of the machine that asks."""
+"""Instants as Java's system tables show them: on the wall clock of the reading machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MILLIS = 1000
 
 
 def wall_clock(millis: Sequence[int | None]) -> pl.Series:
-    """Epoch milliseconds as times without zone, in the zone of this process: Datetime("ms"), null stays null.
+    """Converts epoch milliseconds to times without zone, in this process's zone: Datetime("ms"), null stays null.
 
     Creation times of files and tags are stored in the writer's zone, so that all times of a table agree where its
     readers and writers share one. The offset is that of each instant, summer time or not.
@@ -22,8 +22,8 @@ def wall_clock(millis: Sequence[int | None]) -> pl.Series:
 
 
 def _offset(seconds: int) -> int:
-    """Seconds east of UTC at this instant."""
+    """Returns seconds east of UTC at this instant."""
     try:
         return time.localtime(seconds).tm_gmtoff
-    except (OverflowError, OSError):  # a time that no calendar of this machine has
+    except (OverflowError, OSError):  # a time outside of this machine's calendar
         return 0

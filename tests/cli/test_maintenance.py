@@ -118,3 +118,20 @@ def test_what_is_refused(run: Run, table: morrow.Table, arguments: tuple[object,
     assert (done.code, done.out) == (code, "")
     assert problem in done.err
     assert ids(table) == [1, 2, 3, 4]
+
+
+def test_orphans_outside_are_those_of_folders_that_are_named(run: Run, table: morrow.Table, tmp_path: Path) -> None:
+    outside = tmp_path / "outside/bucket-0/data-x.parquet"
+    outside.parent.mkdir(parents=True)
+    outside.write_bytes(b"1")
+    os.utime(outside, (time.time() - 9 * DAYS,) * 2)
+    table.alter.set_options({"data-file.external-paths": str(tmp_path / "outside")})
+
+    done = run("orphans", table.path, "--delete", "--format", "csv")
+    assert (done.lines, outside.exists()) == (["path"], True)
+    assert done.err == (
+        f"not looked at: {tmp_path}/outside; give its folder, morrow --allowed-root FOLDER orphans PATH\n"
+    )
+
+    done = run("--allowed-root", tmp_path / "outside", "orphans", table.path, "--delete", "--format", "csv")
+    assert (done.lines, outside.exists()) == (["path", str(outside)], False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import morrow
-from morrow.cli.tables import printable
+from morrow.engine.telling import one_line
 from tests.cli.conftest import Run
 
 Table = Callable[[str], Path]
@@ -101,5 +101,5 @@ def test_a_missing_table(run: Run, command: str) -> None:
 
 
 def test_what_would_steer_a_terminal_is_escaped() -> None:
-    assert printable("a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
-    assert printable("naïve 東") == "naïve 東"
+    assert one_line("a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
+    assert one_line("naïve 東") == "naïve 東"

@@ -157,3 +157,14 @@ def test_the_command_line_starts_without_heavy_libraries() -> None:
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
     assert loaded.strip() == "[]"
+
+
+def test_every_way_of_travel(run: Run, table: Table) -> None:
+    path = table("pk_big")
+    newest = morrow.open(path).snapshots()[-1].id
+
+    for option, value in (("--snapshot", newest), ("--as-of", newest), ("--timestamp", "2100-01-01")):
+        assert run("read", path, option, value, "--limit", 1).lines[-1] == "1 row"
+    assert (
+        "no snapshot has a watermark at or after 9000000000000000" in run("read", path, "--watermark", 9 * 10**15).err
+    )

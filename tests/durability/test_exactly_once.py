@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import random
+import shutil
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 import morrow
@@ -11,11 +18,18 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.table import Table
+from morrow.writers.messages import CommitMessage
 from tests.durability.checks import read
 from tests.durability.operations import NEW_ROWS, OPERATIONS, at
 from tests.support.faulty_store import ERRORS, Fault, FaultKind, FaultyStore
+from tests.support.system_calls import counted, killed_at
 
 COMMIT = 7
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.durability.operations", "morrow.writing"])
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+SAMPLE, SEED = 4, 2
+"""Kills tried in `make test`: some come before the link of the snapshot, some between it and the answer."""
 
 
 def write(table: Table) -> None:
@@ -48,3 +62,59 @@ def test_success_repeated(copy: Callable[[str], str]) -> None:
         write(morrow.open(path))
 
     assert read(path) == OPERATIONS["append"].after
+
+
+# A process that is killed, and its job repeated
+
+
+ONE = pl.DataFrame({"id": [1], "n": [1]}, schema={"id": pl.Int32, "n": pl.Int32})
+
+
+def _summed(folder: Path) -> tuple[str, list[CommitMessage]]:
+    """A table in which a row that is applied twice shows, and a batch that others have overtaken."""
+    options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    table = morrow.Catalog(folder).create_table(
+        "db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options
+    )
+    table.upsert(ONE)
+    with table.writer("job") as writer:
+        writer.write(ONE)
+        waiting = writer.prepare()
+    table.upsert(ONE)
+    return table.path, waiting
+
+
+def _commit(path: str, waiting: list[CommitMessage]) -> None:
+    morrow.open(path).committer("job").commit(waiting, COMMIT)
+
+
+def _rewrite(path: str, waiting: list[CommitMessage]) -> None:  # noqa: ARG001 - the rows are written once more
+    with morrow.open(path).writer("job") as writer:
+        writer.write(ONE)
+        writer.commit(COMMIT)
+
+
+def _commit_until(number: int, path: str, waiting: list[CommitMessage]) -> None:
+    with fsync_disabled():
+        killed_at(number, path, lambda: _commit(path, waiting))
+
+
+def test_killed_and_repeated(tmp_path: Path) -> None:
+    """Also between the link of the snapshot and the answer: the rows are there once, whenever it was."""
+    with fsync_disabled():
+        made, waiting = _summed(tmp_path)
+        whole = str(shutil.copytree(made, tmp_path / "whole"))
+        calls = range(counted(whole, lambda: _commit(whole, waiting)))
+        newest = set()
+        for number in calls if LONG else sorted(random.Random(SEED).sample(calls, SAMPLE)):
+            path = str(shutil.copytree(made, tmp_path / f"copy-{number}"))
+            process = PROCESSES.Process(target=_commit_until, args=(number, path, waiting))
+            process.start()
+            process.join(60)
+            assert process.exitcode == -signal.SIGKILL
+            newest.add(morrow.open(path).scan().snapshot_id)
+
+            for repeat in (_rewrite, _commit) if number % 2 else (_commit, _rewrite):
+                repeat(path, waiting)
+                assert morrow.open(path).scan().to_polars().rows() == [(1, 3)], f"killed at {number}, then {repeat}"
+    assert newest == {2, 3}, "no kill came before the link, or none after it"

@@ -13,6 +13,7 @@ from morrow.engine.errors import MorrowError, UnclearOutcome
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from tests.durability.checks import check_table, newest
+from tests.durability.moments import moments
 from tests.durability.operations import OPERATIONS, at
 from tests.support.faulty_store import ANSWERED, ERRORS, Fault, FaultKind, FaultyStore
 from tests.support.table_files import orphans
@@ -21,21 +22,16 @@ from tests.support.table_files import orphans
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_failure_at_every_file_operation(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
-    for number in range(1_000):
-        path = copy(name)
-        if not fails(name, path, Fault(number, kind)):
-            break
-    assert number > 0
+    tried = moments(name, kind, copy, every=kind is FaultKind.NO_SPACE)
+    assert [fails(name, copy(name), Fault(number, kind)) for number in tried] == [True] * (len(tried) - 1) + [False]
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BAD_DISK, FaultKind.NO_SPACE], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_disk_that_fails_from_an_operation_on(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
-    for number in range(1_000):
-        path = copy(name)
-        if not fails(name, path, Fault(number, kind, lasting=True)):
-            break
-    assert number > 0
+    tried = moments(name, kind, copy, lasting=True)
+    failed = [fails(name, copy(name), Fault(number, kind, lasting=True)) for number in tried]
+    assert failed == [True] * (len(tried) - 1) + [False]
 
 
 def fails(name: str, path: str, fault: Fault) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import morrow
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.table import Table
 

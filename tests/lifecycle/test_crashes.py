@@ -20,6 +20,7 @@ from tests.lifecycle.checks import check_interrupted, check_repeated
 from tests.lifecycle.conftest import Templates
 from tests.lifecycle.operations import OPERATIONS, table_at
 from tests.support.faulty_store import ERRORS, KILLS, Fault, FaultKind, FaultyStore
+from tests.support.system_calls import counted, killed_at
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.lifecycle.operations", "morrow.writing"])
@@ -27,6 +28,8 @@ NEVER = 1 << 62
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SAMPLE = 2
 """Faults tried of each act in `make test`."""
+REMOVE_MANY = ("expire snapshots", "expire changelogs", "delete a tag", "rollback to a snapshot", "rollback to a tag")
+"""Acts of which many calls of the system are one operation of the store."""
 
 
 def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[Fault]:
@@ -42,7 +45,7 @@ def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
     store = FaultyStore(LocalStore(), Fault(NEVER, kind))
     with fsync_disabled():
         OPERATIONS[name].run(table_at(templates.copy(name), store))
-    return store.counted
+    return len(store.counted)
 
 
 def _run(name: str, path: str, fault: Fault) -> None:
@@ -60,6 +63,29 @@ def test_killed(name: str, templates: Templates) -> None:
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL, f"{fault}: exit code {process.exitcode}"
+        with fsync_disabled():
+            check_interrupted(path, before, after)
+            check_repeated(path, OPERATIONS[name], after)
+
+
+def _run_until(name: str, path: str, number: int) -> None:
+    with fsync_disabled():
+        killed_at(number, path, lambda: OPERATIONS[name].run(table_at(path)))
+
+
+@pytest.mark.parametrize("name", OPERATIONS if LONG else REMOVE_MANY)
+def test_killed_within_an_operation(name: str, templates: Templates) -> None:
+    """Between the removal of two files, or between a link and the end of the temporary name."""
+    before, after = templates.states(name)
+    with fsync_disabled():
+        whole = templates.copy(name)
+        calls = range(counted(whole, lambda: OPERATIONS[name].run(table_at(whole))))
+    for number in calls if LONG else random.Random(name).sample(calls, min(1, len(calls))):
+        path = templates.copy(name)
+        process = PROCESSES.Process(target=_run_until, args=(name, path, number))
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL, f"call {number}: exit code {process.exitcode}"
         with fsync_disabled():
             check_interrupted(path, before, after)
             check_repeated(path, OPERATIONS[name], after)

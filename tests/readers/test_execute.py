@@ -129,13 +129,14 @@ def test_count_opens_no_data_file_of_append_tables(append: TableFactory) -> None
     assert execute.count(morrow.open(append.path).scan(limit=7).plan, RecordingStore()) == 7
 
 
-def test_count_without_a_filter_touches_no_file_and_no_vector(tmp_path: Path) -> None:
+def test_count_without_a_filter_touches_no_data_file(tmp_path: Path) -> None:
     table = TableFactory(tmp_path / "t", [("x", "INT")], options={"deletion-vectors.enabled": "true"})
     table.deletion_vector(table.write_file(pa.table({"x": range(100)})), range(0, 100, 4))
     table.commit()
     store = RecordingStore()
     assert execute.count(morrow.open(table.path).scan().plan, store) == 75
-    assert (store.reads, store.scans) == ([], [])
+    # The vector is held against the cardinality that the manifest gives, on a local disk.
+    assert ([name.partition("-")[0] for name in store.reads], store.scans) == (["index"], [])
 
 
 def test_count_of_merged_tables_reads_keys_alone(merged: TableFactory) -> None:

@@ -23,13 +23,15 @@ import pyarrow as pa
 from morrow.spark import session, write
 from morrow.writers.spark import job
 from morrow.writers.spark.tasks import WriteTasks
+from tests.support.spark_cluster import LOOPBACK, SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOPBACK = "127.0.0.1"
 SETTINGS = {
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
     "spark.driver.memory": "512m",
     "spark.cores.max": 2,
     "spark.default.parallelism": 2,

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import morrow
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
-from morrow.spark.reading import read
-from morrow.spark.views import attach, attached_catalogs, detach
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    TableNotFound,
+    UnsafePath,
+    Unsupported,
+)
+from morrow.scan import Scan
+from morrow.spark.procedures.tables import table_argument
+from morrow.spark.reading import to_dataframe
+from morrow.spark.views import Access, attach, attached_catalogs, detach
 from tests.support.written import new_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def behind_a_link(table: morrow.Table) -> Path:
+    """Move the folder with the data out of the table, and put a link there; returns where it went."""
+    inside = Path(table.path, "bucket-0")
+    outside = Path(table.path).parents[2] / "outside"
+    shutil.move(inside, outside)
+    inside.symlink_to(outside)
+    return outside
 
 
 @pytest.fixture
@@ -68,14 +87,33 @@ def test_views_have_the_storage_options_of_the_last_time(
     """The old ones may have ended, though nobody has changed the table."""
     made = []
 
-    def reading(*args: Any, **named: Any) -> DataFrame:
-        made.append(named["storage_options"])
-        return read(*args, **named)
+    def reading(scan: Scan, spark: SparkSession) -> DataFrame:
+        made.append(scan)
+        return to_dataframe(scan, spark)
 
-    monkeypatch.setattr("morrow.spark.views.read", reading)
-    for token in ("old", "new", "new"):
+    monkeypatch.setattr("morrow.spark.views.to_dataframe", reading)
+    for token, count in (("old", 1), ("new", 2), ("new", 2)):
         attach(spark, warehouse, tables="db.items", storage_options={"token": token})
-    assert made == [{"token": "old"}, {"token": "new"}]
+        assert attached_catalogs(spark)["pm"].access.storage_options == {"token": token}
+        assert len(made) == count
+
+
+def test_what_is_trusted_and_verified_is_so_in_views_and_procedures(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path / "wh", "id BIGINT", name="t")
+    table.append({"id": [1, 2]})
+    outside = behind_a_link(table)
+    with pytest.raises(UnsafePath, match="is a link"):
+        attach(spark, tmp_path / "wh", tables="db.t")
+    with pytest.raises(InvalidArgument, match="verify='all'"):
+        attach(spark, tmp_path / "wh", verify="all")  # type: ignore[arg-type]  # that is the point
+    try:
+        view = attach(spark, tmp_path / "wh", allowed_roots=outside, verify="pages")["db.t"]
+        assert spark.table(view).count() == 2
+        (found,) = attached_catalogs(spark).values()
+        assert found.access == Access(None, (str(outside),), "pages")
+        assert table_argument(spark, "pm.db.t", None, None).allowed_roots == (str(outside),)
+    finally:
+        detach(spark)
 
 
 def test_a_tag_of_the_options_is_looked_into(spark: SparkSession, warehouse: Path) -> None:

@@ -124,6 +124,13 @@ def test_system_tables_too(spark: SparkSession, tmp_path: Path) -> None:
     assert opened.system("audit_log").to_spark(spark).collect() == [("+I", 1), ("+I", 2)]
 
 
+def test_changes_too(spark: SparkSession, tmp_path: Path) -> None:
+    table = TableFactory(tmp_path / "t", [("id", "INT")])
+    table.write_file(pa.table({"id": [1, 2]}))
+    table.commit()
+    assert morrow.open(table.path).changes().to_spark(spark).collect() == [("+I", 1), ("+I", 2)]
+
+
 def test_too_much_is_refused_with_the_way_to_go(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,8 +26,8 @@ from morrow.spark.procedures.calling import call
 from morrow.writers.append.sort_compaction import Sorter
 from morrow.writers.restored import restored_partitions
 from morrow.writers.spark import compacting, listing, sort_work, sorting
+from morrow.writers.spark.attempt_log import AttemptLog
 from morrow.writers.spark.compaction_units import Compaction, CompactionJob, Held
-from morrow.writers.spark.ledger import Ledger
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import client_of, s3_server
 from tests.support.written import data_files, new_table
@@ -319,10 +319,10 @@ def test_a_divided_sort_tells_of_a_file_that_is_gone(tmp_path: Path) -> None:
     ((place, state),) = restored_partitions(target, target.metadata.latest_snapshot(), None).items()
     part = sorting.divided(target, Held.of(place, state), Sorter.of(target, ["id"], "order"))
     assert part is not None
-    ledger = Ledger(target.store, target.metadata.root)
-    ledger.begin()
+    attempt_log = AttemptLog(target.store, target.metadata.root)
+    attempt_log.begin()
     job = sorting.SortJob(
-        CompactionJob.of(target, how, ledger.folder),
+        CompactionJob.of(target, how, attempt_log.folder),
         (sorting.SortedPart(msgspec.msgpack.encode(part.held), part.bounds, (0,) * part.ranges),),
         ((0, 0),),
     )

@@ -15,6 +15,7 @@ from tests.conftest import PROJECT
 from tests.interop import conftest as interop
 from tests.interop.jvm import JavaPaimon
 from tests.support.canonical import assert_same_rows, rows_of
+from tests.support.spark_cluster import SHORT_LIVED
 
 java = interop.java  # the fixture: real Java Paimon, or a skip that says what is missing
 
@@ -37,6 +38,7 @@ def shown(folder: Path) -> str:
             "HOME": str(folder),
             "TMPDIR": str(folder),
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "SPARK_SUBMIT_OPTS": SHORT_LIVED,
         },
         capture_output=True,
         text=True,

@@ -112,5 +112,5 @@ def test_every_member_of_a_plan_is_known_to_the_rule() -> None:
     """Who adds one to plans has to see to it that Spark's own scan does what it says, or is not taken."""
     assert {member.name for member in fields(ScanPlan)} == {
         *("table", "schema", "columns", "filter", "sections", "snapshot", "merge", "limit", "steps", "fallback"),
-        *("file_fields", "file_options", "root", "branch", "of_changes"),
+        *("file_fields", "file_options", "root", "roots", "branch", "of_changes"),
     }

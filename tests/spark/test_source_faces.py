@@ -20,7 +20,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.spark.source import register
-from morrow.spark.source.faces import REGISTERED
+from morrow.spark.source.takeover import REGISTERED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -181,6 +181,30 @@ def test_a_table_is_made_by_both_ways(session: SparkSession, by_source: SparkSes
 
 
 @pytest.mark.parametrize(
+    ("mode", "expected"), [("dynamic", {"save": [2, 9], "write": [2, 9]}), ("STATIC", {"save": [9], "write": [9]})]
+)
+def test_the_setting_of_the_session_says_what_an_overwrite_replaces(
+    mode: str, expected: dict[str, list[int]], session: SparkSession, tmp_path: Path
+) -> None:
+    setting, found = "spark.sql.sources.partitionOverwriteMode", {}
+    session.conf.set(setting, mode)
+    try:
+        for way in expected:
+            table = morrow.Catalog(tmp_path).create_table(
+                f"db.{way}", schema=ORDERS, primary_keys=["id", "day"], partition_keys=["day"], options={"bucket": 1}
+            )
+            table.append({"id": [1, 2], "item": ["a", "b"], "day": DAYS})
+            if way == "save":
+                frame(session, 9).write.format("morrow").mode("overwrite").save(table.path)
+            else:
+                morrow.spark.write(frame(session, 9), table.path, "overwrite")
+            found[way] = ids(table.path)
+    finally:
+        session.conf.unset(setting)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     ("options", "expected"),
     [
         ({}, [9]),
@@ -260,6 +284,8 @@ WRONG_WRITES: list[tuple[dict[str, object], type[MorrowError], str]] = [
     ({"bucket": 2}, InvalidArgument, "the option 'bucket' is '1' for this table, not '2'"),
     ({"buckets": 2}, InvalidArgument, "the option 'buckets' is None for this table"),
     ({"partitionOverwriteMode": "some"}, InvalidArgument, "it is static or dynamic"),
+    ({"partition-overwrite": "dynamic"}, InvalidArgument, r"'partitionOverwriteMode' belongs to \.mode\('overwrite'\)"),
+    ({"sink.parallelism": 2}, InvalidArgument, r"the option 'sink\.parallelism' is None for this table, not '2'"),
     ({"commit-identifier": 1}, InvalidArgument, "numbers the commits of a 'commit-user'"),
     ({"kinds": "nothing"}, MorrowError, "nothing"),
     ({"write.merge-schema": True}, Unsupported, "the option 'write.merge-schema'"),

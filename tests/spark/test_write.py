@@ -144,6 +144,27 @@ def test_deletes_by_keys_and_by_condition(spark: SparkSession, tmp_path: Path, k
     assert len(rows_of(ours)) == 47
 
 
+def test_deletes_are_of_the_newest_rows_of_this_branch(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever the table's options say of reads."""
+    options = {"bucket": 1, "merge-engine": "partial-update", "partial-update.remove-record-on-delete": True}
+    keyed = new_table(tmp_path, "id BIGINT, v INT NOT NULL", keys=["id"], options=options)
+    keyed.append({"id": [1, 2], "v": [1, 2]})
+    keyed.append({"id": [3, 4], "v": [3, 4]})
+    keyed.alter.set_options({"scan.snapshot-id": "1"})
+    delete("id = 3", keyed.path, spark=spark)
+    delete(spark.createDataFrame([(4,)], "id BIGINT"), keyed.path)
+    assert rows_of(morrow.open(keyed.path), snapshot=keyed.snapshots()[-1].id) == [(1, 1), (2, 2)]
+
+    main = new_table(tmp_path, "id BIGINT, p INT", keys=["id", "p"], by=["p"], options={"bucket": 1}, name="main")
+    main.branches.create("b")
+    main.on_branch("b").append({"id": [5, 6], "p": [1, 1]})
+    main.alter.set_options({"scan.fallback-branch": "b"})
+    for which in ("id = 5", spark.createDataFrame([(5, 1)], "id BIGINT, p INT")):
+        with pytest.raises(Unsupported, match="read from the branch 'b'"):
+            delete(which, main.path, spark=spark)
+    assert rows_of(main) == [(5, 1), (6, 1)]
+
+
 def test_deletes_that_a_table_does_not_take(spark: SparkSession, tmp_path: Path) -> None:
     append = new_table(tmp_path, SCHEMA)
     first = new_table(tmp_path, SCHEMA, name="first", **TABLES["first-row"])
@@ -169,8 +190,10 @@ def test_an_upsert_that_is_refused_makes_no_table(spark: SparkSession, tmp_path:
 
 
 def test_tasks_are_counted_by_numbers(spark: SparkSession, tmp_path: Path) -> None:
-    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2, "sink.parallelism": "many"})
-    with pytest.raises(InvalidArgument, match=r"'sink\.parallelism' is 'many'"):
+    with pytest.raises(InvalidArgument, match=r"'sink\.parallelism' has the value 'many'"):
+        new_table(tmp_path, SCHEMA, keys=["id"], options={"sink.parallelism": "many"})
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2, "sink.parallelism": "0"})
+    with pytest.raises(InvalidArgument, match=r"'sink\.parallelism' has the value '0'; it is a number of tasks"):
         write(frame(spark, FIRST), table.path)
 
 
@@ -414,10 +437,21 @@ def test_commits_tag_and_expire_as_the_table_says(spark: SparkSession, tmp_path:
 
 
 def test_postponed_rows_wait_for_compaction(spark: SparkSession, tmp_path: Path) -> None:
-    table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": -2})
+    options = {"bucket": -2, "postpone.batch-write-fixed-bucket": False}
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options=options)
     write(frame(spark, FIRST), table.path)
     assert rows_of(table) == []
     table.compact()
+    assert rows_of(table) == FIRST
+
+
+def test_a_batch_goes_to_the_buckets_of_its_partition_and_a_stream_waits(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"bucket": -2, "postpone.default-bucket-num": 3}
+    table = new_table(tmp_path, SCHEMA, keys=["id"], options=options)
+    write(frame(spark, FIRST), table.path)
+    assert rows_of(table) == FIRST
+    assert set(table.system("files").to_polars()["bucket"]) <= {0, 1, 2}
+    write(frame(spark, SECOND), table.path, commit_user="stream", commit_identifier=1)
     assert rows_of(table) == FIRST
 
 

@@ -14,7 +14,7 @@ import pytest
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.rows import incoming
 from morrow.writers.spark.bucket_sql import bucket_sql
-from morrow.writers.spark.placing import tokens
+from morrow.writers.spark.partitioning import tokens
 from morrow.writers.target import WriteTarget
 from tests.support.written import new_table
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from msgspec import structs
 
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, DeletionRange, IndexFileMeta
@@ -23,6 +25,7 @@ from morrow.writers.target import WriteTarget
 from tests.support.schema_file import schema_json
 
 P, K, V = DataField(0, "p", VarCharType(False, 5)), DataField(1, "k", IntType(False)), DataField(2, "v", IntType())
+_NUMBERS = count(0, 1000)
 
 
 def table(
@@ -83,6 +86,11 @@ def data_file(
     return DataFileMeta(**given | members)
 
 
+def _numbered(file: DataFileMeta) -> DataFileMeta:
+    first = next(_NUMBERS)
+    return structs.replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)
+
+
 def vectors(name: str, *data_files: str) -> IndexFileMeta:
     """An index file with a deletion vector for each of these data files."""
     ranges = tuple(DeletionRange(file, 1 + 30 * i, 22, 3) for i, file in enumerate(data_files))
@@ -94,6 +102,8 @@ def vectors(name: str, *data_files: str) -> IndexFileMeta:
 def message(
     *new_files: DataFileMeta, place: bytes = EMPTY_ROW, bucket: int = 0, total: int = 1, **parts: Any
 ) -> CommitMessage:
+    if total > 0:  # rows of buckets are newer than all before them, as a writer has it
+        new_files = tuple(_numbered(file) for file in new_files)
     return CommitMessage(partition=place, bucket=bucket, total_buckets=total, new_files=new_files, **parts)
 
 

@@ -79,16 +79,16 @@ class FaultyStore:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._counted = 0
-
-    @property
-    def counted(self) -> int:
-        """How many operations the fault might have come at until now."""
-        return self._counted
+        self.counted: list[str] = []
+        """Those of `asked` that the fault might have come at until now."""
 
     @property
     def is_local(self) -> bool:
         return self.inner.is_local
+
+    @property
+    def checks_pages(self) -> bool:
+        return self.inner.checks_pages
 
     @property
     def storage_options(self) -> Mapping[str, str]:
@@ -204,8 +204,8 @@ class FaultyStore:
             fault = self.fault
             if fault is None or not _counts(fault.kind, what):
                 return None
-            number = self._counted
-            self._counted += 1
+            number = len(self.counted)
+            self.counted.append(asked)
             if number < fault.at or (number > fault.at and not fault.lasting):
                 return None
             if fault.lasting and fault.kind is FaultKind.NO_SPACE and what not in NEED_ROOM:

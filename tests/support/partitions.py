@@ -33,7 +33,7 @@ class Partitions:
 
     def folder(self, partition: Partition) -> str:
         """``dt=19723/region=eu``; empty for a table without partitions."""
-        return "/".join(f"{f.name}={self._text(v)}" for f, v in zip(self.fields, partition, strict=True))
+        return "/".join(f"{escaped(f.name)}={self._text(v)}" for f, v in zip(self.fields, partition, strict=True))
 
     def rows(self, partitions: Sequence[Partition]) -> list[bytes]:
         """Each partition as a BinaryRow."""
@@ -54,4 +54,9 @@ class Partitions:
         if isinstance(value, dt.date):
             value = value.toordinal() - EPOCH_DAY  # the legacy name, still the default: days since 1970
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in text)
+        return escaped(text)
+
+
+def escaped(text: str) -> str:
+    """A name or a value as folders are called."""
+    return "".join(f"%{ord(c):02X}" if c in ESCAPED else c for c in text)

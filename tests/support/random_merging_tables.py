@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from tests.support.merging_columns import ANY, FUNCTIONS, GENERAL, Column, columns
-from tests.support.random_tables import KINDS, PARTITION_TYPES, SEQUENCE_TYPES, Content, RandomTable, filled
+from tests.support.random_tables import (
+    KINDS,
+    PARTITION_TYPES,
+    SEQUENCE_TYPES,
+    Content,
+    RandomTable,
+    filled,
+    with_hostile_names,
+)
 from tests.support.value_pools import POOLS
 
 INSERTS = ("+I", "+I", "+U")
@@ -56,7 +64,7 @@ def random_merging_tables(draw: st.DrawFn) -> RandomTable:
     pools = {name: column.pool for name, column in draft.columns.items() if column.pool is not None}
     pools |= {f"k{i}": POOLS[kind][:FEW_KEYS] for i, kind in enumerate(keys)}
     table = RandomTable(fields, primary_keys, partition_keys, options, ())
-    return draw(filled(table, Content(pools, draft.kinds, least_runs=2)))
+    return draw(with_hostile_names(draw(filled(table, Content(pools, draft.kinds, least_runs=2)))))
 
 
 @st.composite

@@ -2,6 +2,8 @@
 
 Values come from small pools, so that keys collide and sequence fields tie. Not among them: fractions of seconds in ORC
 files, which Java and others read differently before 1970.
+
+Tables are drawn with plain names, and `with_hostile_names` gives a finished one others.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
+from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options
 from tests.support.table_factory import DataFile, TableFactory
 from tests.support.unordered import set_columns
 from tests.support.value_pools import NESTED, POOLS, values
@@ -104,6 +107,16 @@ class RandomTable:
         """Columns whose arrays compare as sets."""
         return set_columns((f.name for f in self.fields), self.options)
 
+    def renamed(self, names: Mapping[str, str]) -> RandomTable:
+        """The same table whose columns have other names; records know none."""
+        return replace(
+            self,
+            fields=tuple(replace(f, name=names[f.name]) for f in self.fields),
+            primary_keys=tuple(names[name] for name in self.primary_keys),
+            partition_keys=tuple(names[name] for name in self.partition_keys),
+            options=renamed_options(self.options, names.__getitem__),
+        )
+
     def arrow(self, rows: Sequence[Row]) -> pa.Table:
         columns = [pa.array([row[i] for row in rows], f.type.arrow()) for i, f in enumerate(self.fields)]
         return pa.table(columns, schema=t.arrow_schema(self.fields))
@@ -130,7 +143,18 @@ def random_tables(draw: st.DrawFn) -> RandomTable:
     partition_keys = ("pt",) if partition else ()
     options = draw(_options([f"v{i}" for i, kind in enumerate(others) if kind in SEQUENCE_TYPES]))
     primary_keys = (*partition_keys, *(f"k{i}" for i in range(len(keys))))
-    return draw(filled(RandomTable(fields, primary_keys, partition_keys, options, ()), Content()))
+    table = draw(filled(RandomTable(fields, primary_keys, partition_keys, options, ()), Content()))
+    return draw(with_hostile_names(table))
+
+
+@st.composite
+def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
+    """The table with names that are a nuisance; those that options cannot say are for columns that no option names."""
+    names: dict[str, str] = {}
+    for column in table.fields:
+        usable = in_options if column.name in named_in(table.options) else bool
+        names[column.name] = draw(hostile_names().filter(lambda n, ok=usable: ok(n) and n not in names.values()))
+    return table.renamed(names)
 
 
 @st.composite

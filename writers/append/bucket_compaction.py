@@ -1,10 +1,10 @@
-"""Compaction inside one fixed bucket of an append table: neighbours in the order of sequence numbers become one file.
+"""Compaction inside one fixed bucket of an append table: files adjacent in sequence numbers become one file.
 
-Which files are taken is Paimon's choice, step by step:
+Files are picked exactly as Paimon does:
 
-* on every flush the window of neighbours that has ``compaction.min.file-num`` files while it stays below twice the
-  target size: a file that makes it larger pushes the first one out, for good;
-* on request all files but the large ones the bucket begins with, if more of them are small than large.
+* on every flush, the window of adjacent files that has ``compaction.min.file-num`` files while it stays below twice
+  the target size: a file that makes it larger pushes the first one out, for good;
+* on request, all files but the large ones at the start of the bucket, if more of them are small than large.
 
 Files are small below 70 % of the target size. With deletion vectors a requested compaction always happens.
 """
@@ -25,20 +25,20 @@ LEAST_FULL_FILES = 3
 
 
 def small_size(options: WriteOptions) -> int:
-    """Files below this many bytes take part in compaction: what was compacted may be a little below the target size."""
-    return options.target_file_size // 10 * 7
+    """Returns the bytes below which files are compacted: a compacted file may be a little below the target size."""
+    return int(options.target_file_size * options.small_file_ratio)
 
 
 @dataclass(frozen=True)
 class Picked:
-    """Files to compact (none: nothing to do), and those that wait for the next time."""
+    """Files to compact (none: nothing to do), and files left for the next time."""
 
     files: tuple[DataFileMeta, ...]
     waiting: tuple[DataFileMeta, ...]
 
 
 def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> Picked:
-    """The first window of neighbours that is worth it. `waiting` are in the order of their sequence numbers."""
+    """Returns the first window of adjacent files to compact. `waiting` is in the order of sequence numbers."""
     window: list[DataFileMeta] = []
     size = 0
     for taken, file in enumerate(waiting, start=1):
@@ -54,7 +54,7 @@ def pick_window(waiting: Sequence[DataFileMeta], options: WriteOptions) -> Picke
 def pick_full(
     waiting: Sequence[DataFileMeta], options: WriteOptions, vectors: DeletionMaintainer | None
 ) -> tuple[DataFileMeta, ...]:
-    """The files of a requested compaction; none when it is not worth it. `waiting` are as in `pick_window`."""
+    """Returns the files of a requested compaction; none when it is not worthwhile. `waiting` is as in `pick_window`."""
     files = list(waiting)
     if options.force_rewrite_all:
         return tuple(files)
@@ -71,7 +71,7 @@ def pick_full(
 
 @dataclass(frozen=True)
 class Compacted:
-    """What compactions since the last time did, together."""
+    """The combined result of the compactions since the last `take`."""
 
     before: tuple[DataFileMeta, ...] = ()
     after: tuple[DataFileMeta, ...] = ()
@@ -83,8 +83,8 @@ class BucketCompaction:
     """Compacts a bucket while it is written.
 
     Args:
-        files: those that the bucket holds.
-        vectors: its deletion vectors, where the table has such.
+        files: the files of the bucket.
+        vectors: its deletion vectors, if the table has any.
     """
 
     def __init__(
@@ -100,24 +100,24 @@ class BucketCompaction:
         self._after: list[DataFileMeta] = []
 
     def add(self, files: Sequence[DataFileMeta]) -> None:
-        """The bucket holds these files too."""
+        """Adds new files of the bucket."""
         self._waiting += files
 
     def step(self) -> None:
-        """One compaction of a window, if there is one that is worth it."""
+        """Compacts one window of files, if there is one to compact."""
         picked = pick_window(self._in_order(), self._target.write)
         self._waiting = list(picked.waiting)
         self._compact(picked.files)
 
     def full(self) -> None:
-        """Compact all that is worth it."""
+        """Compacts all files of a requested compaction."""
         picked = pick_full(self._in_order(), self._target.write, self._vectors)
         if picked or len(self._waiting) >= LEAST_FULL_FILES:
             self._waiting = []
         self._compact(picked)
 
     def take(self) -> Compacted:
-        """What was done since the last time; index files are written now."""
+        """Returns the result since the last call; writes the index files."""
         changes = self._vectors.write() if self._vectors is not None else None
         done = Compacted(
             tuple(self._before),
@@ -129,7 +129,7 @@ class BucketCompaction:
         return done
 
     def close(self) -> None:
-        """Remove the files that nobody took."""
+        """Removes the files that were not taken."""
         delete_files(self._target, self._place, self._after)
         self._before, self._after = [], []
 
@@ -146,6 +146,6 @@ class BucketCompaction:
         own = [file for file in files if file in self._after]
         self._before += [file for file in files if file not in own]
         self._after = [file for file in self._after if file not in own] + written
-        delete_files(self._target, self._place, own)  # no snapshot will ever know them
+        delete_files(self._target, self._place, own)  # no snapshot will ever name them
         if written and written[-1].file_size < small_size(self._target.write):
             self._waiting.append(written[-1])

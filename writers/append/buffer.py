@@ -1,9 +1,9 @@
-"""Rows of one bucket on their way into data files: in memory, on local disk, or straight on to the files."""
+"""The buffer of one append bucket: rows wait in memory or on local disk, or stream into data files."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -11,22 +11,27 @@ from threading import BoundedSemaphore
 import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.io.system_errors import system_errors
 from morrow.writers.append.stream import FrameStream
 from morrow.writers.files import Placement, write_files
+from morrow.writers.files.kind import Described, FileKind
+from morrow.writers.files.write import write_blocks
 from morrow.writers.target import WriteTarget
 
 STREAM_BYTES = 32 << 20
-"""Buffered rows from which on a bucket writes its files while rows still come."""
+"""The size of buffered rows from which a bucket writes its files while rows still arrive."""
 MOST_STREAMS = 4
-"""Buckets of this process that do so at once: each holds blocks of a file and an encoder."""
+"""The most buckets of this process that do so at once: each holds blocks of a file and an encoder."""
+FEW_ROWS = 1000
+"""Fewer rows than this are described together with those of other buckets."""
 _STREAMS = BoundedSemaphore(MOST_STREAMS)
 
 
 class RowBuffer:
-    """Takes the rows of a bucket in their order.
+    """Buffers the rows of a bucket in their order.
 
-    Few rows wait in memory. Many go straight into files as long as few buckets do so; of other buckets `spill` puts
-    them into temporary files. Not safe for use by several threads at once.
+    Few rows wait in memory. Many rows go straight into files as long as few buckets do so; those of other buckets are
+    put into temporary files by `spill`. Not safe for use by several threads at once.
     """
 
     def __init__(self, target: WriteTarget, place: Placement) -> None:
@@ -38,6 +43,7 @@ class RowBuffer:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._spilled: list[Path] = []
         self._numbers = count()
+        self._prepared: tuple[FileKind, Callable[[], Described]] | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -45,17 +51,18 @@ class RowBuffer:
         return self._waiting_bytes
 
     def begin(self, first_sequence: int) -> None:
-        """The sequence number of the next row that comes after a `flush`."""
+        """Sets the sequence number of the first row after a `flush`."""
         self._first_sequence = first_sequence
 
     def put(self, rows: pl.DataFrame) -> None:
-        """Take rows.
+        """Takes rows.
 
         Raises:
-            StorageError, InvalidArgument, Unsupported: they, or earlier ones, could not be written.
+            StorageError, InvalidArgument, Unsupported: these or earlier rows could not be written.
         """
         if not rows.height:
             return
+        self._prepared = None
         if self._stream is not None:
             self._stream.put(rows)
             return
@@ -66,30 +73,47 @@ class RowBuffer:
             self._hand_over(self._stream)
 
     def spill(self) -> None:
-        """Put the rows in memory into a temporary file."""
+        """Moves the rows in memory into a temporary file."""
         if not self._waiting:
             return
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="morrow-append-")
         path = Path(self._folder.name) / f"{next(self._numbers)}.arrow"
-        pl.concat(self._waiting).write_ipc(path, compression="lz4")
+        with system_errors(self._folder.name, pl.exceptions.PolarsError):
+            pl.concat(self._waiting).write_ipc(path, compression="lz4")
         self._spilled.append(path)
         self._forget()
 
-    def flush(self) -> list[DataFileMeta]:
-        """Data files of all rows since the last flush, durable; none when there were none.
+    def few_rows(self) -> pl.DataFrame | None:
+        """Returns the rows of the next flush if they are few and in memory; None otherwise or without rows."""
+        if not self._waiting or self._stream is not None or self._spilled:
+            return None
+        if sum(rows.height for rows in self._waiting) >= FEW_ROWS:
+            return None
+        return pl.concat(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
 
-        Raises: as `put`; the rows are lost then, and no file of them stays.
+    def prepare(self, kind: FileKind, described: Callable[[], Described]) -> None:
+        """Sets how `few_rows` are flushed, unless more rows arrive."""
+        self._prepared = kind, described
+
+    def flush(self) -> list[DataFileMeta]:
+        """Writes all rows since the last flush to durable data files; returns none when there were no rows.
+
+        Raises: as `put`; the rows are lost then, and none of their files stays.
         """
         try:
             if self._stream is not None:
                 return self._stream.finish()
+            if self._prepared is not None:
+                kind, described = self._prepared
+                blocks = (make() for make in (described,))
+                return write_blocks(self._target, self._place, kind, blocks, FileSource.APPEND, self._first_sequence)
             return self._write(self._kept()) if self._waiting or self._spilled else []
         finally:
             self._reset()
 
     def close(self) -> None:
-        """Drop all rows; files that were begun are removed."""
+        """Drops all rows, and removes unfinished files."""
         if self._stream is not None:
             self._stream.abandon()
         self._reset()
@@ -120,7 +144,7 @@ class RowBuffer:
         yield from self._waiting
 
     def _forget(self) -> None:
-        self._waiting, self._waiting_bytes = [], 0
+        self._waiting, self._waiting_bytes, self._prepared = [], 0, None
 
     def _reset(self) -> None:
         self._forget()

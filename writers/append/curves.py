@@ -1,13 +1,13 @@
-"""Space-filling curves: the place of each row on a line that keeps rows close which are close in all of some columns.
+"""Space-filling curves: map rows to positions on a line that keeps rows close which are close in several columns.
 
 Every column becomes bytes that compare as its values do, the most significant first, nulls least. Numbers, times and
-BOOLEAN take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A place is
+BOOLEAN take 8 bytes, text and binary their first ``zorder.var-length-contribution`` (Hilbert: 8). A position is
 
 * z-order: the bits of the columns in turns; columns of fewer bytes drop out when theirs are used up
 * Hilbert: the same after Skilling's transform (J. Skilling, "Programming the Hilbert curve", 2004)
 
-Paimon does likewise, but for DECIMAL (its bytes do not compare), the last bits of FLOAT and DOUBLE, and the sign of
-numbers on the Hilbert curve, where this here is closer.
+Paimon does the same except for DECIMAL (its bytes do not compare), the last bits of FLOAT and DOUBLE, and the sign of
+numbers on the Hilbert curve; there Morrow keeps rows closer.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ WORD_BYTES = 8
 WORD_BITS = 64
 SIGN = np.uint64(1 << 63)
 TEXT_BYTES = 8
-"""Default of ``zorder.var-length-contribution``."""
+"""The default of ``zorder.var-length-contribution``."""
 CHUNK_ROWS = 1 << 13
-"""Rows whose bits are taken apart at once: every bit takes a byte then, and all should stay in the cache."""
+"""Rows whose bits are unpacked at once: every bit takes a byte then, and all should stay in the cache."""
 
 
 def check_sortable(fields: Sequence[t.DataField], where: str) -> None:
-    """Refuse columns whose values have no order. Raises `Unsupported`."""
+    """Refuses columns whose values have no order. Raises `Unsupported`."""
     for field in fields:
         if type(field.type) not in KINDS:
             raise Unsupported(f"sorting by the column {field.name!r} of type {field.type}", where=where)
 
 
 def z_order(columns: Sequence[pl.Series], types: Sequence[t.DataType], text_bytes: int = TEXT_BYTES) -> pl.Series:
-    """The place of each row on the z-order curve, as Binary that compares byte by byte."""
+    """Returns the position of each row on the z-order curve, as Binary that compares byte by byte."""
     return _chunked(lambda parts: interleaved([_bytes(p, k, text_bytes) for p, k in zip(parts, types)]), columns)
 
 
 def hilbert(columns: Sequence[pl.Series], types: Sequence[t.DataType]) -> pl.Series:
-    """The place of each row on the Hilbert curve, as Binary that compares byte by byte."""
+    """Returns the position of each row on the Hilbert curve, as Binary that compares byte by byte."""
 
     def places(parts: Sequence[pl.Series]) -> U8:
         words = [_bytes(part, kind, WORD_BYTES).view(">u8")[:, 0].astype(np.uint64) for part, kind in zip(parts, types)]
@@ -66,7 +66,7 @@ CURVES: Mapping[str, Callable[[Sequence[pl.Series], Sequence[t.DataType], int], 
 
 
 def interleaved(columns: Sequence[U8]) -> U8:
-    """The bits of matrices with a row of bytes each: first all first bits, then all second bits and so on."""
+    """Interleaves the bits of matrices with a row of bytes each: all first bits, then all second bits and so on."""
     unpacked = [np.unpackbits(column, axis=1) for column in columns]
     if len({column.shape[1] for column in columns}) == 1:
         return np.packbits(np.stack(unpacked, axis=2).reshape(len(columns[0]), -1), axis=1)
@@ -78,8 +78,7 @@ def interleaved(columns: Sequence[U8]) -> U8:
 
 
 def transposed(axes: Sequence[U64]) -> list[U64]:
-    """Skilling's transform of coordinates to the index of the Hilbert curve, whose bits are then those of the results
-    in turns."""
+    """Returns Skilling's transform of coordinates: the bits of the Hilbert index are those of the results in turns."""
     x = [axis.copy() for axis in axes]
     for bit in range(WORD_BITS - 1, 0, -1):
         x[0] ^= _below(x[0], bit)
@@ -97,7 +96,7 @@ def transposed(axes: Sequence[U64]) -> list[U64]:
 
 
 def _below(words: U64, bit: int) -> U64:
-    """All bits below `bit` where it is set in a word, else none."""
+    """Returns all bits below `bit` where it is set in a word, else none."""
     is_set = words >> np.uint64(bit) & np.uint64(1)
     mask: U64 = (np.uint64(0) - is_set) & np.uint64((1 << bit) - 1)
     return mask
@@ -118,7 +117,7 @@ def _as_binary(matrix: U8) -> pl.Series:
 
 
 def _bytes(column: pl.Series, kind: t.DataType, text_bytes: int) -> U8:
-    """The values as a row of bytes each."""
+    """Returns the values as a row of bytes each."""
     if isinstance(kind, t.DecimalType) and kind.precision > MAX_LONG_DECIMAL:
         column, kind = column.cast(pl.Float64), t.DoubleType()
     keys = column_keys(column, kind)

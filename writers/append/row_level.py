@@ -1,7 +1,7 @@
-"""Deletes and updates of single rows of append tables.
+"""Row-level deletes and updates of append tables.
 
-With ``deletion-vectors.enabled`` a row is deleted by its position: the data file stays, a deletion vector grows.
-Without, a file that holds such a row is replaced by one that holds the others. An update is a delete and new rows.
+With ``deletion-vectors.enabled`` a row is deleted by its position: the data file stays and its deletion vector grows.
+Without it, a file with deleted rows is replaced by one with the other rows. An update is a delete and new rows.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.blame import reading_files
 from morrow.readers.execute import BATCH_ROWS
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.file_frames import POSITION, constant_of, file_frame
+from morrow.readers.file_errors import reading_files
+from morrow.readers.file_frames import file_frame
 from morrow.readers.masks import Mask, live_masks
 from morrow.readers.section_frames import filtered
+from morrow.readers.streaming import batches
 from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets import router_for
-from morrow.writers.buckets.router import partition_rows
 from morrow.writers.commit import TableCommit
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.deletion_vectors.maintainer import IndexChanges
@@ -43,17 +44,17 @@ from morrow.writers.restored import BucketState, restored, restored_partitions
 from morrow.writers.target import WriteTarget
 
 AT_ONCE_ROWS, AT_ONCE_FILES = 1 << 20, 64
-"""Files that are looked through at once: with so many rows together, and so many files."""
+"""The most rows, and the most files, of the files that are searched at once."""
 
 Positions = npt.NDArray[np.int64]
 Assign = Callable[[pl.DataFrame], pl.DataFrame]
-"""Makes new rows of old ones: frames of the table's columns, checked, the same number of rows."""
+"""Returns new rows for old ones: frames of the table's columns, checked, with the same number of rows."""
 
 
 def delete_where(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) -> list[CommitMessage]:
-    """Delete the rows for which the filter is true.
+    """Deletes the rows for which the filter is true.
 
-    Returns: messages to commit, none when there is no such row. All new files are durable.
+    Returns: messages to commit, none when no row matches. All new files are durable.
 
     Raises:
         Unsupported: a table whose rows have ids.
@@ -66,7 +67,7 @@ def delete_where(target: WriteTarget, snapshot: Snapshot | None, filter: Filter)
 
 
 def update_where(target: WriteTarget, snapshot: Snapshot | None, assign: Assign, filter: Filter) -> list[CommitMessage]:
-    """Replace the rows for which the filter is true by what `assign` makes of them; otherwise as `delete_where`."""
+    """Replaces the rows for which the filter is true by the result of `assign`; otherwise as `delete_where`."""
     with RowChanges(target, snapshot) as changes:
         for found in changes.matching(filter, tuple(target.schema.by_name)):
             changes.delete(found)
@@ -76,31 +77,31 @@ def update_where(target: WriteTarget, snapshot: Snapshot | None, assign: Assign,
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Some live rows of a data file that match: the columns asked for, then their `POSITION` in the file (Int64)."""
+    """Matching live rows of a data file: the columns asked for, then their `POSITION` in the file (Int64)."""
 
     place: Placement
     file: DataFileMeta
     rows: pl.DataFrame
 
     def where(self, chosen: pl.Series | pl.Expr) -> Found:
-        """Those of the rows for which a boolean is true."""
+        """Returns the rows for which a boolean is true."""
         return replace(self, rows=self.rows.filter(chosen))
 
     @property
     def positions(self) -> Positions:
-        """The places of the rows in their file."""
+        """The positions of the rows in their file."""
         return self.rows[POSITION].cast(pl.Int64).to_numpy()
 
 
 class RowChanges:
     """Changes to single rows of one snapshot: find rows, delete and append some, take the messages.
 
-    A context manager: what no message names is removed at its end. Not safe for use by several threads at once.
+    A context manager that removes, on exit, files that no message names. Not safe for use by several threads at once.
     """
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
         check_rewritable(target)
-        # Compaction would take files that these very changes replace.
+        # Compaction could pick files that these changes replace.
         self._target = replace(target, write=replace(target.write, write_only=True))
         self._snapshot = snapshot
         self._router = router_for(self._target, snapshot)
@@ -117,11 +118,11 @@ class RowChanges:
 
     @property
     def deleted_rows(self) -> int:
-        """Rows that were deleted so far."""
+        """The number of rows deleted so far."""
         return sum(len(part) for files in self._dead.values() for parts in files.values() for part in parts)
 
     def matching(self, filter: Filter, columns: Sequence[str] = ()) -> Iterator[Found]:
-        """The live rows for which the filter is true, file by file in batches; files that cannot match are not read."""
+        """Yields the live rows for which the filter is true, file by file in batches; skips files without a match."""
         target = self._target
         request = ScanRequest(target.schema, target.options, self._snapshot, tuple(columns), filter)
         plan = make_plan(target.metadata, request)
@@ -132,19 +133,19 @@ class RowChanges:
                 yield Found(*known[_name(file)], rows)
 
     def delete(self, rows: Found) -> None:
-        """Delete these rows. A row may be deleted once."""
+        """Deletes these rows. A row may be deleted once."""
         if rows.rows.height:
             self._dead[rows.place].setdefault(rows.file.file_name, []).append(rows.positions)
 
     def append(self, rows: pl.DataFrame) -> None:
-        """Add rows: frames of the table's columns, as `writers.rows.incoming` gives them."""
+        """Adds rows: frames of the table's columns, as `writers.rows.incoming` returns them."""
         for place, part in self._router.route(rows):
             self._check_buckets(place)
             self._writer(place).write(part)
         self._bound_memory()
 
     def messages(self) -> list[CommitMessage]:
-        """What was done, durable; nothing may follow but `close`."""
+        """Returns the changes as messages, durable; only `close` may follow."""
         dead = {place: files for place, files in self._dead.items() if files}
         if not self._target.write.deletion_vectors:
             for place, files in dead.items():
@@ -161,20 +162,17 @@ class RowChanges:
         return messages
 
     def close(self) -> None:
-        """Drop what no message names."""
+        """Removes files that no message names."""
         for writer in self._writers.values():
-            with suppress(MorrowError):  # what cannot be deleted is an orphan, the error at hand counts more
+            with suppress(MorrowError):  # an undeletable file becomes an orphan, the error at hand counts more
                 writer.close()
         TableCommit(self._target).abort(list(self._prepared.values()))
         self._writers.clear()
         self._prepared.clear()
 
     def _restored(self, plan: ScanPlan) -> dict[str, tuple[Placement, DataFileMeta]]:
-        """The metadata of the files of a plan by their name."""
-        partitions = dict.fromkeys(section.partition for section in plan.sections)
-        fields = self._target.partition_fields
-        rows = [pl.select(*map(constant_of, values, fields)) for values in partitions]
-        stored = partition_rows(rows, fields) if rows else []
+        """Returns the metadata of the files of a plan by their name."""
+        stored = list(dict.fromkeys(section.partition_row for section in plan.sections))
         self._states |= restored_partitions(self._target, self._snapshot, stored)
         return {file.file_name: (place, file) for place, state in self._states.items() for file in state.files}
 
@@ -184,7 +182,7 @@ class RowChanges:
         return self._writers[place]
 
     def _check_buckets(self, place: Placement) -> None:
-        """Rows cannot be routed into a partition that has another number of buckets."""
+        """Checks that the partition has the table's number of buckets: rows cannot be routed otherwise."""
         known, wanted = self._state(place).total_buckets, self._target.options.bucket
         if known not in (None, wanted):
             raise InvalidArgument(
@@ -205,7 +203,7 @@ class RowChanges:
             max(self._writers.values(), key=lambda writer: writer.buffered_bytes).spill()
 
     def _keep_others(self, place: Placement, dead: dict[str, list[Positions]]) -> None:
-        """Write the rows of these files that live on to new files."""
+        """Writes the surviving rows of these files to new files."""
         files = tuple(file for file in self._state(place).files if file.file_name in dead)
         gone = DeletionMaintainer(self._target, place.partition, place.bucket)
         for name, positions in dead.items():
@@ -239,7 +237,7 @@ def _name(file: DataFile) -> str:
 def _matching(
     plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore
 ) -> Iterator[tuple[DataFile, pl.DataFrame]]:
-    """The live rows that match, file by file: the columns of the plan, then `POSITION`."""
+    """Yields the live rows that match, file by file: the columns of the plan, then `POSITION`."""
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frames = [_matching_frame(plan, section, file, mask, read, store) for file, mask in zip(section.files, masks)]
     with reading_files(plan, [section], read, store):
@@ -254,15 +252,15 @@ def _matching_frame(
 ) -> pl.LazyFrame:
     # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
     frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
-    for residual in plan.filter.residuals:
-        frame = expressions.residual(residual, read)(frame)
     if mask is not None:
         frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
-    return frame.select(*plan.columns, POSITION)
+    # Residuals may fail on a row: they are evaluated on live rows only.
+    frame = expressions.having(plan.filter.residuals, read, frame)
+    return frame.select(*cols(plan.columns), POSITION)
 
 
 def _groups(files: Sequence[DataFile]) -> Iterator[list[int]]:
-    """The numbers of neighbours: small files that are read at once, and large ones alone."""
+    """Yields the indexes of neighbouring files: small files are read together, large ones alone."""
     group: list[int] = []
     rows = 0
     for number, file in enumerate(files):
@@ -278,12 +276,9 @@ def _groups(files: Sequence[DataFile]) -> Iterator[list[int]]:
 def _collected(
     group: Sequence[int], frames: Sequence[pl.LazyFrame], files: Sequence[DataFile]
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of these files; those of a large one in batches."""
+    """Yields the rows of these files; those of a large file in batches."""
     if len(group) > 1 or files[group[0]].row_count <= AT_ONCE_ROWS:
         yield from zip(group, pl.collect_all([frames[number] for number in group]))
         return
     for number in group:
-        batches = frames[number].collect_batches(
-            chunk_size=BATCH_ROWS, maintain_order=True, lazy=True, engine="streaming"
-        )
-        yield from ((number, rows) for rows in batches)
+        yield from ((number, rows) for rows in batches(frames[number], BATCH_ROWS))

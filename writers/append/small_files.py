@@ -1,10 +1,10 @@
-"""Compaction of append tables on request: which files become one, and the messages that say so.
+"""Compaction of append tables on request: picks the files to compact and makes the messages.
 
-Tables without buckets: files below 70 % of the target size, and such with more dead rows than
-``compaction.delete-ratio-threshold``, are packed partition by partition, the smallest first. A pack is done when it
-holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more); what is left
-makes a pack of its own if it has ``compaction.min.file-num`` files. Files whose deletion vectors lie in one index file
-go into one pack, which is always worth it.
+Tables without buckets: files below 70 % of the target size, and files with more dead rows than
+``compaction.delete-ratio-threshold``, are packed partition by partition, the smallest first. A pack is complete when it
+holds two files and twice the target size (each file counts for ``source.split.open-file-cost`` more); the remaining
+files make a pack of their own if there are ``compaction.min.file-num`` of them. Files whose deletion vectors lie in one
+index file go into one pack, which is always compacted.
 
 Fixed buckets: see `bucket_compaction`.
 """
@@ -20,7 +20,6 @@ from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import WriteOptions
-from morrow.engine.options.parsing import memory
 from morrow.writers.append.bucket_compaction import small_size
 from morrow.writers.append.stored import check_rewritable, rewrite
 from morrow.writers.append.writer import UNAWARE, AppendWriter
@@ -32,22 +31,21 @@ from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState, restored_partitions
 from morrow.writers.target import WriteTarget
 
-OPEN_FILE_COST = 4 << 20
 LEAST_FILES = 2
 
 
 def compact_append(
     target: WriteTarget, snapshot: Snapshot | None, *, full: bool = False, partitions: Sequence[bytes] | None = None
 ) -> list[CommitMessage]:
-    """Compact the small files of an append table, whatever ``write-only`` says.
+    """Compacts the small files of an append table, whatever ``write-only`` says.
 
     Args:
         snapshot: the state to compact.
-        full: tables without buckets: every small file and every file with dead rows, however few they are, and with
+        full: tables without buckets: every small file and every file with dead rows, however few, and with
             ``compaction.force-rewrite-all-files`` all files. Fixed buckets: a requested compaction in each.
         partitions: compact only these (BinaryRows); None: all.
 
-    Returns: one message for each rewrite; none when nothing is worth it. All new files are durable.
+    Returns: one message for each rewrite; none when no rewrite is worthwhile. All new files are durable.
 
     Raises:
         Unsupported: a table whose rows have ids, or that is clustered incrementally.
@@ -59,7 +57,7 @@ def compact_append(
     messages: list[CommitMessage] = []
     try:
         for message in tasks(target, states.items(), full):
-            messages.append(message)  # noqa: PERF402  # an error half way has to know the ones before it
+            messages.append(message)  # noqa: PERF402  # the error path needs the messages made so far
     except BaseException:
         TableCommit(target).abort(messages)
         raise
@@ -67,7 +65,7 @@ def compact_append(
 
 
 def compactable(target: WriteTarget) -> WriteTarget:
-    """The table as one that compacts, whatever ``write-only`` says. Raises `Unsupported` as `compact_append`."""
+    """Returns the table as if not ``write-only``, for compaction. Raises `Unsupported` as `compact_append`."""
     check_rewritable(target)
     if target.write.incremental_clustering:
         raise Unsupported("compaction of an incrementally clustered table", where=target.where)
@@ -77,7 +75,7 @@ def compactable(target: WriteTarget) -> WriteTarget:
 def compact_append_buckets(
     target: WriteTarget, states: Iterable[tuple[Placement, BucketState]], full: bool
 ) -> Iterator[CommitMessage]:
-    """A requested compaction in each of these fixed buckets; `target` as `compactable` gives it."""
+    """Runs a requested compaction in each of these fixed buckets; `target` as `compactable` returns it."""
     for place, state in states:
         writer = AppendWriter(target, place, state)
         try:
@@ -101,7 +99,7 @@ def _unaware_tasks(
 def vectors_of(
     target: WriteTarget, place: Placement, index_files: Iterable[IndexFileMeta]
 ) -> DeletionMaintainer | None:
-    """The deletion vectors of a partition of a table without buckets, where the table has such."""
+    """Returns the deletion vectors of a partition of a table without buckets, None where the table has none."""
     if not target.write.deletion_vectors:
         return None
     return DeletionMaintainer(target, place.partition, place.bucket, index_files, rolling=True)
@@ -110,7 +108,7 @@ def vectors_of(
 def compact_pack(
     target: WriteTarget, place: Placement, files: Sequence[DataFileMeta], vectors: DeletionMaintainer | None
 ) -> CommitMessage:
-    """One rewrite. `vectors` has those of these files at least, and all others of the index files that hold them."""
+    """Rewrites one pack. `vectors` has those of these files, and all others of the index files that hold them."""
     written = rewrite(target, place, files, vectors)
     changes = IndexChanges()
     try:
@@ -137,7 +135,7 @@ def compact_pack(
 
 @dataclass
 class _Bin:
-    """Files that become one, or a few."""
+    """A pack of files that are rewritten into one file, or a few."""
 
     options: WriteOptions
     open_file_cost: int
@@ -161,9 +159,9 @@ class _Bin:
 def packs(
     target: WriteTarget, state: BucketState, vectors: DeletionMaintainer | None, full: bool
 ) -> list[tuple[DataFileMeta, ...]]:
-    """The files of each rewrite of one partition of a table without buckets; no two share an index file."""
+    """Returns the files of each rewrite of one partition of a table without buckets; no two share an index file."""
     options = target.write
-    cost = memory(options.raw, "source.split.open-file-cost", OPEN_FILE_COST, target.where) or 0
+    cost = options.open_file_cost
     everything = full and options.force_rewrite_all
     files = [file for file in state.files if everything or _is_worth_it(file, options, vectors, full)]
     holders = _index_file_of(state.index_files) if vectors is not None else {}
@@ -183,7 +181,7 @@ def _is_worth_it(file: DataFileMeta, options: WriteOptions, vectors: DeletionMai
 
 
 def _index_file_of(index_files: Iterable[IndexFileMeta]) -> dict[str, str]:
-    """The index file that holds the deletion vector of each data file that has one."""
+    """Returns the index file that holds the deletion vector of each data file that has one."""
     vectors = (file for file in index_files if file.index_type == INDEX_TYPE)
     return {entry.data_file: file.file_name for file in vectors for entry in file.deletion_ranges or ()}
 

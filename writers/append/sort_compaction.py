@@ -1,12 +1,12 @@
-"""Sort compaction: the rows of whole partitions written anew in an order that keeps what is read together together.
+"""Sort compaction: rewrites the rows of whole partitions in a clustering order.
 
-A partition that fits into memory is sorted there. Of a larger one a sample of rows tells ranges of the sort key that
-each fit (of about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``); one pass puts every row into
-the temporary file of its range, and range after range is sorted and written.
+A partition that fits into memory is sorted there. A larger one is split, by a sample of its rows, into ranges of the
+sort key that each fit (about equal numbers of rows or of bytes, ``sort-compaction.range-strategy``); one pass puts
+every row into the temporary file of its range, then the ranges are sorted and written one after another.
 
 The messages delete the files that were read and add the sorted ones, which makes an OVERWRITE snapshot as Paimon's own
-sort compaction does. Unlike there, rows that others add or change meanwhile are not overwritten: added files stay, and
-a file that was changed is a conflict.
+sort compaction does. Unlike Paimon's, rows added or changed concurrently are not overwritten: added files stay, and a
+changed file is a conflict.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.options.parsing import choice, integer
-from morrow.writers.append.curves import CURVES, TEXT_BYTES, check_sortable
+from morrow.engine.io.system_errors import system_errors
+from morrow.engine.names import CURVE, col, cols, unnamed
+from morrow.engine.options.declared.compaction import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
+from morrow.writers.append.curves import CURVES, check_sortable
 from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.commit import TableCommit
@@ -38,17 +40,16 @@ from morrow.writers.target import WriteTarget
 
 ORDER = "order"
 STRATEGIES = (ORDER, *CURVES)
-CURVE = "__morrow_curve"
 LEAST_CURVE_COLUMNS = {"zorder": 1, "hilbert": 2}
 SIZE, QUANTITY = "size", "quantity"
 SAMPLES = 16
-"""Places of a partition that are looked at before it is sorted in ranges: each costs the decoding of a row group."""
+"""Positions sampled in a partition before it is sorted in ranges: each costs the decoding of a row group."""
 SAMPLES_AT_ONCE = 2
-"""Row groups that are in memory then."""
+"""Row groups held in memory while sampling."""
 SAMPLE_ROWS = 4096
-"""Rows that are taken from each."""
+"""Rows taken from each sampled row group."""
 SHARE = 4
-"""A range is this part of the write buffer: sorting and encoding it takes as much again, and more."""
+"""A range is one part in this many of the write buffer: sorting and encoding take as much memory again, and more."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -61,7 +62,7 @@ def sort_compact(
     *,
     partitions: Sequence[bytes] | None = None,
 ) -> list[CommitMessage]:
-    """Sort the rows of whole partitions.
+    """Sorts the rows of whole partitions.
 
     Args:
         order_by: columns, none of them a partition key.
@@ -72,7 +73,7 @@ def sort_compact(
     Returns: one message for each partition. All new files are durable.
 
     Raises:
-        InvalidArgument: a strategy or columns that do not go together. ColumnNotFound.
+        InvalidArgument: an unknown strategy, or one that does not suit the columns. ColumnNotFound.
         Unsupported: tables with keys, with fixed buckets, or whose rows have ids; columns without order.
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
@@ -90,7 +91,7 @@ def sort_compact(
 
 @dataclass(frozen=True)
 class Sorter:
-    """How rows are ordered: `key` makes the columns that are compared, nulls first."""
+    """The order of rows: `key` makes the columns that are compared, nulls first."""
 
     fields: tuple[DataField, ...]
     strategy: str
@@ -119,39 +120,39 @@ class Sorter:
                 raise InvalidArgument(f"{where}: sorting by the partition key {name!r} has no effect; leave it out")
         fields = tuple(schema.by_name[name] for name in columns)
         check_sortable(fields, where)
-        raw = target.write.raw
-        text_bytes = integer(raw, "zorder.var-length-contribution", TEXT_BYTES, where)
-        ranges = choice(raw, "sort-compaction.range-strategy", SIZE, (SIZE, QUANTITY), where)
-        return cls(fields, strategy, max(text_bytes, 1), ranges == SIZE)
+        text_bytes = target.write.given.get(ZORDER_VAR_LENGTH_CONTRIBUTION)
+        by_size = target.write.given.get(SORT_COMPACTION_RANGE_STRATEGY) == SIZE
+        return cls(fields, strategy, max(text_bytes, 1), by_size)
 
     def key(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The columns that rows are compared by."""
+        """Returns the columns that rows are compared by."""
         columns = [rows[field.name] for field in self.fields]
         if self.strategy == ORDER:
             return pl.DataFrame(columns)
+        columns = list(map(unnamed, columns))
         places = CURVES[self.strategy](columns, [field.type for field in self.fields], self.text_bytes)
         return places.rename(CURVE).to_frame()
 
     def sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows in order, equal ones as they come."""
+        """Returns the rows sorted, stably."""
         order = pl.Series(_order(self.key(rows)))
         return rows.select(pl.all().gather(order))
 
 
 def _order(key: pl.DataFrame) -> Numbers:
-    """The rows in the order of their keys, equal ones as they come."""
-    order = key.select(pl.arg_sort_by(key.columns, maintain_order=True)).to_series()
+    """Returns the row numbers in the order of the keys; the sort is stable."""
+    order = key.select(pl.arg_sort_by(cols(key.columns), maintain_order=True)).to_series()
     return order.cast(pl.Int64).to_numpy()
 
 
 def sort_partition(target: WriteTarget, place: Placement, state: BucketState, sorter: Sorter) -> CommitMessage:
-    """The rows of one partition, sorted. Raises as `sort_compact`."""
+    """Sorts the rows of one partition. Raises as `sort_compact`."""
     stored = stored_rows(target, place, state)
     return sorted_message(target, place, state, write_sorted(target, place, _in_order(stored, sorter)))
 
 
 def stored_rows(target: WriteTarget, place: Placement, state: BucketState) -> AppendFiles:
-    """What a partition holds."""
+    """Returns a reader of the rows of a partition."""
     vectors = None
     if target.write.deletion_vectors:
         vectors = DeletionMaintainer(target, place.partition, place.bucket, state.index_files, rolling=True)
@@ -159,14 +160,14 @@ def stored_rows(target: WriteTarget, place: Placement, state: BucketState) -> Ap
 
 
 def write_sorted(target: WriteTarget, place: Placement, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Files of these rows, which come in their order."""
+    """Writes files of these rows, which arrive sorted."""
     return write_files(target, place, frames, level=0, source=FileSource.APPEND, first_sequence=0)
 
 
 def sorted_message(
     target: WriteTarget, place: Placement, state: BucketState, written: Iterable[DataFileMeta]
 ) -> CommitMessage:
-    """That these files take the place of all that the partition held."""
+    """Returns the message that replaces all files of the partition by these."""
     dead = tuple(file for file in state.index_files if file.index_type == INDEX_TYPE)
     return CommitMessage(
         partition=place.partition,
@@ -179,7 +180,7 @@ def sorted_message(
 
 
 def _in_order(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
-    """All live rows, sorted, in frames that are sorted one after another."""
+    """Yields all live rows, sorted, in frames that are sorted one after another."""
     bounds = range_bounds(stored, sorter)
     if bounds is None:
         frames = list(stored.frames())
@@ -190,7 +191,7 @@ def _in_order(stored: AppendFiles, sorter: Sorter) -> Iterator[pl.DataFrame]:
 
 
 def range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
-    """The keys at which one range ends and the next begins, so that each fits into memory; None: all rows do."""
+    """Returns the keys between adjacent ranges, each of which fits into memory; None: all rows fit."""
     rows = sum(file.row_count for file in stored.files)
     sample = _sample(stored)
     bytes_per_row = max(sample.estimated_size() / max(sample.height, 1), 1)
@@ -200,7 +201,7 @@ def range_bounds(stored: AppendFiles, sorter: Sorter) -> pl.DataFrame | None:
 
 
 def _sample(stored: AppendFiles) -> pl.DataFrame:
-    """Rows from places all over the files."""
+    """Returns rows from positions spread over the files."""
     total = sum(file.row_count for file in stored.files)
     step = max(-(-total // SAMPLES), SAMPLE_ROWS)
     frames = []
@@ -214,7 +215,7 @@ def _sample(stored: AppendFiles) -> pl.DataFrame:
 
 
 def _bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
-    """The keys at which a range ends and the next begins, ascending: one less than there are ranges."""
+    """Returns the keys between adjacent ranges, ascending: one less than there are ranges."""
     key = sorter.key(sample)
     order = _order(key)
     weights = _row_bytes(sample) if sorter.by_size else np.ones(sample.height)
@@ -225,13 +226,13 @@ def _bounds(sample: pl.DataFrame, sorter: Sorter, ranges: int) -> pl.DataFrame:
 
 
 def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
-    """The size of each row, about: texts by their length."""
+    """Returns the approximate size of each row in bytes: texts by their length."""
     texts = [name for name, dtype in rows.schema.items() if dtype in (pl.String, pl.Binary)]
     others = 8 * (rows.width - len(texts)) + 1
     if not texts:
         return np.full(rows.height, float(others))
     sizes = [
-        (pl.col(name).str.len_bytes() if rows.schema[name] == pl.String else pl.col(name).bin.size())
+        (col(name).str.len_bytes() if rows.schema[name] == pl.String else col(name).bin.size())
         .cast(pl.Int64)
         .fill_null(0)
         for name in texts
@@ -240,14 +241,15 @@ def _row_bytes(rows: pl.DataFrame) -> npt.NDArray[np.float64]:
 
 
 def _by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows range by range, each sorted, by way of temporary files."""
+    """Yields the rows range by range, each sorted, by way of temporary files."""
     with tempfile.TemporaryDirectory(prefix="morrow-sort-") as name:
         folder = Path(name)
         files: list[list[Path]] = [[] for _ in range(bounds.height + 1)]
         for number, rows in enumerate(stored.frames()):
             for chosen, part in ranges_apart(rows, sorter, bounds):
                 path = folder / f"{chosen}-{number}.arrow"
-                part.write_ipc(path, compression="lz4")
+                with system_errors(name, pl.exceptions.PolarsError):
+                    part.write_ipc(path, compression="lz4")
                 files[chosen].append(path)
         for paths in files:
             if paths:
@@ -257,11 +259,11 @@ def _by_range(stored: AppendFiles, sorter: Sorter, bounds: pl.DataFrame) -> Iter
 
 
 def ranges_apart(rows: pl.DataFrame, sorter: Sorter, bounds: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The rows of each range: those up to the first bound, those after it up to the second, and so on."""
+    """Yields the rows of each range: those up to the first bound, those after it up to the second, and so on."""
     if not rows.height:
         return
     key = sorter.key(rows)
-    # Rows come before the bound that they equal, so a row lies in the range of as many bounds as are sorted before it.
+    # Rows sort before an equal bound, so the number of a row's range is the number of bounds sorted before it.
     order = _order(pl.concat([key, bounds]))
     is_bound = order >= rows.height
     range_of = np.empty(rows.height, np.int64)

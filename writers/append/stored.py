@@ -1,4 +1,4 @@
-"""Data files of one bucket of an append table, read back to be rewritten."""
+"""Reads back the data files of one append bucket to rewrite them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from morrow.writers.merge_tree.stored_runs import SLICEABLE, StoredFiles
 from morrow.writers.target import WriteTarget
 
 BATCH_ROWS = 1 << 18
-"""Rows that are read at once."""
+"""Rows read at once."""
 
 
 class AppendFiles(StoredFiles):
-    """Reads data files in the table's columns; rows that are dead are left out."""
+    """Reads data files in the table's columns, without dead rows."""
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
         return self.target.schema.fields
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """The live rows of all files in their order, a batch in memory at a time.
+        """Yields the live rows of all files in their order, with one batch in memory at a time.
 
         Raises:
             CorruptFile: a file does not hold as many rows as its entry says: a rewrite would lose rows for good.
@@ -51,7 +51,7 @@ def rewrite(
     files: Sequence[DataFileMeta],
     vectors: DeletionMaintainer | None = None,
 ) -> list[DataFileMeta]:
-    """The live rows of these files in new files; their sequence numbers begin with those of the first file.
+    """Writes the live rows of these files to new files; their sequence numbers begin with those of the first file.
 
     Raises:
         CorruptFile, FileMissing: a file that cannot be read. StorageError: nothing new stays.
@@ -64,7 +64,7 @@ def rewrite(
 
 
 def check_rewritable(target: WriteTarget) -> None:
-    """Refuse tables whose rows have ids, which rewritten files would have to carry along.
+    """Refuses tables whose rows have ids, which rewritten files would have to carry along.
 
     Raises:
         Unsupported: ``row-tracking.enabled`` or ``data-evolution.enabled``.

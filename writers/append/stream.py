@@ -1,4 +1,4 @@
-"""Rows handed over one frame at a time to a writer that takes them from an iterator."""
+"""A bridge that feeds frames, one at a time, to a writer that consumes an iterator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 FRAMES_AHEAD = 2
 PATIENCE = 0.05
-"""Seconds between looks at whether the other side is still there."""
+"""Seconds between checks whether the other side is still alive."""
 
 
 class _Abandoned(Exception):
@@ -24,8 +24,8 @@ class _Abandoned(Exception):
 class FrameStream(Generic[Result]):
     """Runs ``write(frames)`` in a thread of its own and feeds it.
 
-    A few frames wait at most: `put` blocks until the writer has taken others. What the writer raises is raised by the
-    next call here.
+    At most a few frames wait: `put` blocks until the writer has taken others. Errors of the writer are raised by the
+    next call.
     """
 
     def __init__(self, write: Callable[[Iterator[pl.DataFrame]], Result]) -> None:
@@ -38,7 +38,7 @@ class FrameStream(Generic[Result]):
         self._thread.start()
 
     def put(self, frame: pl.DataFrame | None) -> None:
-        """Hand over the next rows."""
+        """Hands over the next rows."""
         while self._thread.is_alive():
             with suppress(Full):
                 self._frames.put(frame, timeout=PATIENCE)
@@ -46,7 +46,7 @@ class FrameStream(Generic[Result]):
         self._raise()
 
     def finish(self) -> Result:
-        """What the writer made of all rows."""
+        """Returns the writer's result for all rows."""
         with suppress(_Abandoned):
             self.put(None)
         self._thread.join()
@@ -54,7 +54,7 @@ class FrameStream(Generic[Result]):
         return self._result[0]
 
     def abandon(self) -> None:
-        """Make the writer fail, and wait for it."""
+        """Makes the writer fail, and waits for it."""
         self._abandoned.set()
         self._thread.join()
 

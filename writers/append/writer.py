@@ -1,6 +1,8 @@
-"""Writes the rows of one bucket of an append table."""
+"""The writer of one bucket of an append table."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import polars as pl
 
@@ -9,22 +11,23 @@ from morrow.writers.append.bucket_compaction import BucketCompaction, Compacted
 from morrow.writers.append.buffer import RowBuffer
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, delete_files
+from morrow.writers.files.kind import Described, FileKind
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1
-"""The option ``bucket`` of tables without buckets."""
+"""The value of the option ``bucket`` of tables without buckets."""
 
 
 class AppendWriter:
     """A `BucketWriter` of append tables.
 
-    Tables without buckets know no order of rows: sequence numbers begin with 0 in every writer, and small files are
-    compacted apart from writing. In fixed buckets numbers go on from those that are there, and each flush may compact.
+    Tables without buckets do not order rows: sequence numbers begin with 0 in every writer, and small files are
+    compacted apart from writing. In fixed buckets numbers continue from the existing ones, and each flush may compact.
 
     Args:
-        state: what the bucket holds when writing begins; empty when it is overwritten.
+        state: the state of the bucket when writing begins; empty when it is overwritten.
     """
 
     def __init__(self, target: WriteTarget, place: Placement, state: BucketState) -> None:
@@ -40,8 +43,12 @@ class AppendWriter:
         """Memory held by rows that are not in files yet."""
         return self._buffer.waiting_bytes
 
+    @property
+    def partition(self) -> bytes:
+        return self._place.partition
+
     def write(self, rows: pl.DataFrame) -> None:
-        """Take rows of the table's columns, in their order.
+        """Takes rows of the table's columns, in their order.
 
         Raises:
             StorageError, InvalidArgument, Unsupported: rows taken so far could not be written.
@@ -49,17 +56,25 @@ class AppendWriter:
         self._buffer.put(rows)
 
     def spill(self) -> None:
-        """Give back the memory of the buffer."""
+        """Frees the memory of the buffer."""
         self._buffer.spill()
 
+    def few_rows(self) -> pl.DataFrame | None:
+        """Returns the few rows of the next flush, see `RowBuffer.few_rows`."""
+        return self._buffer.few_rows()
+
+    def prepare(self, kind: FileKind, described: Callable[[], Described]) -> None:
+        """Sets how few rows are flushed, see `RowBuffer.prepare`."""
+        self._buffer.prepare(kind, described)
+
     def compact(self, full: bool) -> None:
-        """Write what is buffered and compact: all that is worth it, or one step. Tables without buckets do nothing."""
+        """Writes buffered rows and compacts: all that is worthwhile, or one step. Without buckets, does nothing."""
         self._flush()
         if self._compaction is not None:
             self._compaction.full() if full else self._compaction.step()
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002  # compaction runs here
-        """What was written and compacted since the last call."""
+        """Returns the files written and compacted since the last call."""
         self._flush()
         if self._compaction is not None:
             self._compaction.step()
@@ -78,7 +93,7 @@ class AppendWriter:
         return message
 
     def close(self) -> None:
-        """Drop what is buffered, and remove the files that no message names."""
+        """Drops buffered rows, and removes the files that no message names."""
         self._buffer.close()
         delete_files(self._target, self._place, self._new)
         self._new = []
@@ -95,7 +110,7 @@ class AppendWriter:
 
 
 def _is_numbered(target: WriteTarget) -> bool:
-    """Whether sequence numbers go on from those in the bucket."""
+    """Returns whether sequence numbers continue from those in the bucket."""
     if target.options.bucket == UNAWARE:
         return False
     return target.write.bucket_append_ordered or not target.write.write_only

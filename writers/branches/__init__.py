@@ -1,1 +1,1 @@
-"""Branches of a table: made, removed, renamed, and made what main is."""
+"""Branches of a table: creation, removal, renames and fast-forward."""

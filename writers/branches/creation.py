@@ -1,12 +1,12 @@
-"""New branches: copies of schemas, of a tag and of a snapshot. Data, manifests and indexes are shared, not copied.
+"""Creation of branches: copies of schemas, of a tag and of a snapshot. Data, manifests and indexes are shared.
 
-On a local disk the branch is built aside (``branch/creating-<32 hex>``) and moved to its name, so it is there as a
-whole or not at all. An object store moves no folders: there the oldest schema is created first, and only where none
-is, so that of several callers one makes the branch; then come the other schemas, the tag, and the snapshot. Who is
-killed before the snapshot leaves a branch without rows, to be deleted and made again.
+On a local disk the branch is built under another name (``branch/creating-<32 hex>``) and then renamed, so its creation
+is atomic. An object store cannot move folders: there the oldest schema is created first, and only if none exists, so
+that one of several callers creates the branch; then follow the other schemas, the tag, and the snapshot. A run killed
+before the snapshot leaves a branch without rows, to be deleted and created again.
 
-Then the source is looked at once more. Expiry, rollback and tag deletion first make what they remove invisible and then
-ask what the branches need: either they see the branch, or it sees that they were faster, and goes.
+Then the creator re-checks the source. Expiry, rollback and tag deletion first hide the states that they remove and then
+read what the branches need: either they find the branch, or its creator finds that they were faster, and removes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from morrow.engine.format.paths import TablePaths
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.branches.names import branch_folder, check_new_name
-from morrow.writers.rollback.retired import CREATING, finish_retired
+from morrow.writers.rollback.tombstones import CREATING, finish_removals
 from morrow.writers.tags.creation import is_kept, taggable, without_lost_changelog
 
 
@@ -31,18 +31,18 @@ def create_branch(
     snapshot: int | Snapshot | None = None,
     ignore_if_exists: bool = False,
 ) -> None:
-    """Make a branch of the branch that `metadata` is on.
+    """Creates a branch of the branch that `metadata` is on.
 
     Args:
         tag: the branch begins with the state of this tag, and has the tag too.
-        snapshot: the branch begins with this snapshot (it, or its id), which is alive or kept by a tag. Neither: it
-            begins empty.
+        snapshot: the branch begins with this snapshot (or its id), which is alive or kept by a tag. Without tag and
+            snapshot it begins empty.
         ignore_if_exists: do nothing when there is a branch of this name.
 
     Raises:
-        InvalidArgument: no name for a branch (``main``, blank, only digits), or both a tag and a snapshot.
+        InvalidArgument: an invalid name for a branch (``main``, blank, only digits), or both a tag and a snapshot.
         AlreadyExists: there is a branch of this name.
-        TagNotFound, SnapshotNotFound, SnapshotExpired: there is nothing to begin with; no branch was made.
+        TagNotFound, SnapshotNotFound, SnapshotExpired: there is no such tag or snapshot; no branch was created.
     """
     folder = branch_folder(metadata, name)
     if ignore_if_exists and metadata.store.is_dir(folder):
@@ -52,7 +52,7 @@ def create_branch(
         raise InvalidArgument("a branch begins with a tag or with a snapshot; give one of them")
     if metadata.store.is_dir(folder):
         raise AlreadyExists(f"{metadata.where}: there is a branch {name!r} already")
-    finish_retired(metadata)
+    finish_removals(metadata)
     begin = None if tag is None and snapshot is None else _source(metadata, tag, snapshot)
     if not _made(metadata, name, _contents(metadata, tag, begin)) and not ignore_if_exists:
         raise AlreadyExists(f"{metadata.where}: there is a branch {name!r} already")
@@ -60,7 +60,7 @@ def create_branch(
         metadata.store.delete_folder(folder)
         raise SnapshotExpired(f"{metadata.where}: snapshot {begin.id} was removed while a branch was made of it")
     if begin is not None and (without := without_lost_changelog(metadata, begin)) != begin:
-        # Looked at now: what was still alive when the branch was begun may have expired before expiry could see it.
+        # Checked now: a snapshot alive at the start may have expired before expiry could find the branch.
         path = TablePaths(metadata.root, name).snapshot(begin.id)
         metadata.store.write(path, snapshot_json(without))
 
@@ -70,7 +70,7 @@ def _source(metadata: TableMetadata, tag: str | None, snapshot: int | Snapshot |
 
 
 def _contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | None) -> Mapping[str, bytes]:
-    """The files of the branch by their path in it, in the order in which they are written."""
+    """Returns the files of the branch by their path in it, in the order in which to write them."""
     last = metadata.latest_schema().id if begin is None else begin.schema_id
     files = {
         f"schema/schema-{i}": metadata.store.read(metadata.paths.schema(i)) for i in metadata.schema_ids() if i <= last
@@ -83,7 +83,7 @@ def _contents(metadata: TableMetadata, tag: str | None, begin: Snapshot | None) 
 
 
 def _made(metadata: TableMetadata, name: str, files: Mapping[str, bytes]) -> bool:
-    """Write the branch; False when another made one of this name meanwhile."""
+    """Writes the branch; returns False when another process created one of this name meanwhile."""
     store, folder = metadata.store, TablePaths(metadata.root, name).branch_root
     if not store.is_local:
         first, *others = files

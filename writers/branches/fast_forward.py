@@ -1,21 +1,21 @@
-"""Fast-forward: main (or the branch that one is on) becomes what a branch is.
+"""Fast-forward: main (or the current branch) takes over the state of a branch.
 
-From the first snapshot of the branch on, its snapshots, tags and schemas take the place of those of main, as in Java.
-Snapshots that main has before that stay when they lead there: most often that first snapshot is one of main, which
-the branch was made of. Otherwise, as when older snapshots of the branch have expired, they go. (Java keeps them; but
-whoever expires snapshots takes each for the successor of the one before.) Then the files go that nothing needs.
+From the first snapshot of the branch on, its snapshots, tags and schemas replace those of main, as in Java. Earlier
+snapshots of main stay when that first snapshot was committed on top of them: most often it is one of main, which the
+branch was created from. Otherwise, as when older snapshots of the branch have expired, they are removed. (Java keeps
+them; but expiry takes each snapshot for the successor of the one before.) Then files that nothing needs are removed.
 
-Each moment shows a state of main, then one of the branch, or an error:
+At every moment readers see a state of main, then one of the branch, or an error:
 
-    1. `rewind` to the first snapshot of the branch: most often one of main, which the branch was made of
-    2. schemas of main that differ are retired, the newest first, and those of the branch copied, the oldest first
-    3. its later snapshots are copied, the oldest first, then its tags; the hint LATEST is set
+    1. `rewind` to the first snapshot of the branch: most often one of main, which the branch was created from
+    2. retire the schemas of main that differ, the newest first, and copy those of the branch, the oldest first
+    3. copy the later snapshots of the branch, the oldest first, then its tags; set the hint LATEST
 
 The first snapshot of a branch whose older ones have expired may use a schema that differs. Main's differing schemas are
-then retired before step 1: what uses them cannot be read until step 2 is done, rather than be read with wrong columns.
-The branch is only read, so doing it again completes what was killed.
+then retired before step 1: states that use them cannot be read until step 2 is done, and are not read with wrong
+columns. The branch is only read, so another call completes a killed run.
 
-What expires in the branch while it is copied is given up in main, as in the branch.
+Snapshots that expire in the branch while it is copied are retired in main too.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from morrow.engine.plan.entries import manifest_entries, resolved
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import KEY, Root, RootKind, live_names, named, read_lists
 from morrow.writers.branches.names import existing_folder
-from morrow.writers.commit.turns import turn
-from morrow.writers.rollback.retired import finish_retired, retire
+from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.rollback.rewinding import EARLIEST, LATEST, retire_changelogs, rewind, write_hint
+from morrow.writers.rollback.tombstones import finish_removals, retire
 from morrow.writers.tags.creation import is_alive
 
 
 def fast_forward(metadata: TableMetadata, name: str) -> None:
-    """Replace what `metadata` is on by the branch `name`, which stays.
+    """Replaces the branch that `metadata` is on by the branch `name`, which stays.
 
     Raises:
         BranchNotFound: there is no such branch.
-        InvalidArgument: it has no snapshot or no schema in common, is the main branch, or the one that one is on.
-        CommitConflict: another committed meanwhile. StorageError: it was done in part. Call again.
+        InvalidArgument: it has no snapshot or no schema in common, is the main branch, or the current branch.
+        CommitConflict: another process committed meanwhile. StorageError: it was done in part. Call again.
     """
     existing_folder(metadata, name)
     if name == metadata.branch:
@@ -51,21 +51,21 @@ def fast_forward(metadata: TableMetadata, name: str) -> None:
     snapshots = list(branch.snapshots())
     if not snapshots:
         raise InvalidArgument(f"{branch.where}: the branch has no snapshot, so there is nothing to go forward to")
-    finish_retired(metadata)
-    with turn(metadata):
+    finish_removals(metadata)
+    with commit_locked(metadata):
         _go_back(metadata, branch, snapshots[0])
-        finish_retired(metadata)  # before ids come again: what was retired follows upon what is there
+        finish_removals(metadata)  # before ids are used again: retired snapshots still follow the existing ones
         _copy_schemas(metadata, branch)
         for snapshot in snapshots[1:]:
             _put(metadata, metadata.paths.snapshot(snapshot.id), snapshot_json(snapshot))
         _copy_tags(metadata, branch)
         write_hint(metadata, LATEST, snapshots[-1].id)
         _give_up_expired(metadata, branch, snapshots[0])
-    finish_retired(metadata)
+    finish_removals(metadata)
 
 
 def _go_back(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) -> None:
-    """Make the first snapshot of the branch the newest one, and retire schemas that differ."""
+    """Makes the first snapshot of the branch the newest one, and retires schemas that differ."""
     common = min(_differing_schemas(metadata, branch), default=None)
     if common is not None and common <= min(branch.schema_ids()):
         raise InvalidArgument(f"{branch.where}: the branch has no schema in common with {metadata.where}")
@@ -89,7 +89,7 @@ def _go_back(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) ->
 
 
 def _leads_to(metadata: TableMetadata, earlier: Sequence[int], snapshot: Snapshot) -> bool:
-    """Whether the last of these snapshots holds the files on top of which `snapshot` was committed."""
+    """Returns whether the last of these snapshots has the live files on top of which `snapshot` was committed."""
     before = metadata.snapshot_or_none(earlier[-1]) if earlier and earlier[-1] == snapshot.id - 1 else None
     if before is None:
         return False
@@ -101,7 +101,7 @@ def _leads_to(metadata: TableMetadata, earlier: Sequence[int], snapshot: Snapsho
 
 
 def _differing_schemas(metadata: TableMetadata, branch: TableMetadata) -> list[int]:
-    """Ids of schemas that only one of the two has, or that are not the same in both; ascending."""
+    """Returns the ids of schemas that only one of the two has, or that differ between them; ascending."""
     ours, theirs = set(metadata.schema_ids()), set(branch.schema_ids())
     return sorted((ours ^ theirs) | {i for i in ours & theirs if metadata.schema(i) != branch.schema(i)})
 
@@ -117,7 +117,7 @@ def _copy_schemas(metadata: TableMetadata, branch: TableMetadata) -> None:
 
 
 def _copy_tags(metadata: TableMetadata, branch: TableMetadata) -> None:
-    """Copy the tags of the branch, in place of others of their names."""
+    """Copies the tags of the branch, replacing others of their names."""
     ours = {tag.name: tag for tag in metadata.tags()}
     for tag in branch.tags():
         path = metadata.paths.tag(tag.name)
@@ -135,7 +135,7 @@ def _put(metadata: TableMetadata, path: str, data: bytes) -> None:
 
 
 def _give_up_expired(metadata: TableMetadata, branch: TableMetadata, first: Snapshot) -> None:
-    """Retire what was copied before the oldest snapshot that the branch has now: its files may be gone."""
+    """Retires copies of snapshots before the oldest one that the branch has now: their files may be gone."""
     earliest = branch.earliest_snapshot_id()
     if earliest is None:
         raise CommitConflict(f"{branch.where}: the branch was removed while it was copied")

@@ -1,15 +1,16 @@
-"""What a branch may be called, and which branches options rely on."""
+"""Checks of branch names, and of branches that options refer to."""
 
 from __future__ import annotations
 
 from morrow.engine.errors import BranchNotFound, InvalidArgument
 from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
+from morrow.engine.options import Options
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import OTHER_BRANCHES
 
 
 def check_new_name(name: str) -> None:
-    """Refuse what Java refuses as the name of a branch, and what is no name of one folder.
+    """Checks the name of a new branch: refuses names that Java refuses, and those that are no name of one folder.
 
     Raises:
         InvalidArgument
@@ -22,10 +23,10 @@ def check_new_name(name: str) -> None:
 
 
 def branch_folder(metadata: TableMetadata, name: str) -> str:
-    """Where the branch lies that `name` is, or would be, the name of.
+    """Returns the folder of the branch `name`, whether it exists or not.
 
     Raises:
-        InvalidArgument: the main branch, or no name of a branch.
+        InvalidArgument: the main branch, or an invalid name of a branch.
     """
     _check_segment(name)
     if name == MAIN_BRANCH:
@@ -36,7 +37,7 @@ def branch_folder(metadata: TableMetadata, name: str) -> str:
 
 
 def existing_folder(metadata: TableMetadata, name: str) -> str:
-    """Where a branch lies. Raises `BranchNotFound`, `InvalidArgument`."""
+    """Returns the folder of an existing branch. Raises `BranchNotFound`, `InvalidArgument`."""
     folder = branch_folder(metadata, name)
     if not metadata.store.is_dir(folder):
         known = ", ".join([MAIN_BRANCH, *metadata.branch_names()])
@@ -45,13 +46,13 @@ def existing_folder(metadata: TableMetadata, name: str) -> str:
 
 
 def check_unused(metadata: TableMetadata, name: str, verb: str) -> None:
-    """Refuse to touch a branch that options of this table rely on. Raises `InvalidArgument`."""
+    """Raises `InvalidArgument` for a branch that options of this table refer to."""
     main = metadata.on_branch(MAIN_BRANCH)
     for options in (main.latest_schema().options, metadata.latest_schema().options):
         for key in OTHER_BRANCHES:
-            if options.get(key) == name:
+            if Options(options).text(key) == name:
                 raise InvalidArgument(
-                    f"{metadata.where}: the branch {name!r} cannot be {verb}, since the option {key!r} names it; "
+                    f"{metadata.where}: the branch {name!r} cannot be {verb}, since the option {key} names it; "
                     "remove the option first"
                 )
 

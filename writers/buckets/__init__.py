@@ -1,4 +1,4 @@
-"""Which partition and bucket each incoming row belongs to: a router for each mode of buckets."""
+"""Routers of incoming rows to partitions and buckets, one for each bucket mode."""
 
 from morrow.writers.buckets.modes import BucketMode, bucket_mode, router_for
 from morrow.writers.buckets.router import Routed, Router

@@ -1,8 +1,9 @@
 """Cross-partition upsert: the primary key lacks a partition key, so a key may turn up in another partition.
 
-A key is in one partition only. What happens when a row brings it with another one is up to the merge engine:
-deduplicate deletes the old row and inserts the new one, engines that fold write into the old partition, first-row keeps
-the old row. Where every key is has to be read from the whole table when writing begins.
+A key is in one partition only. When a row has a known key but another partition, the merge engine decides: where the
+newest version wins, the old row is deleted and the new one inserted; where versions are folded, the new one goes into
+the old partition; where the first version wins, the old row stays. The place of every key is read from the whole table
+when writing begins.
 """
 
 from __future__ import annotations
@@ -14,29 +15,27 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.merge.spec import Rule
+from morrow.engine.names import KEY_NUMBER, ORDER, cols
 from morrow.readers.row_kinds import DELETE
 from morrow.writers.buckets.key_places import KeyPlaces
 from morrow.writers.buckets.router import Routed, split
 from morrow.writers.files import Placement
 from morrow.writers.target import WriteTarget
 
-ORDER = "__order"
 Codes = npt.NDArray[np.int64]
 NOWHERE = -1
 
 
 class CrossPartitionRouter:
-    """Routes by where each key is already."""
+    """Routes by the present place of each key."""
 
     def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
         assert target.merge is not None
-        if target.merge.engine not in _RULES:
-            raise Unsupported(f"cross-partition upsert with the merge engine {target.merge.engine}", where=target.where)
-        self._rule = _RULES[target.merge.engine]
+        self._move = _MOVES[target.merge.rule]
         self._fields = target.partition_fields
         self._places = KeyPlaces(target, snapshot)
 
@@ -46,7 +45,7 @@ class CrossPartitionRouter:
         for place, part in split(numbered, self._fields, 0):
             partition[part[ORDER].to_numpy()] = self._places.partition_code(place.partition, part)
         ids, unique = _key_ids(rows, self._places.key_names)
-        moves = self._rule(_Batch(rows, partition, ids, unique, *self._places.find(unique)), self._places)
+        moves = self._move(_Batch(rows, partition, ids, unique, *self._places.find(unique)), self._places)
         yield from split(moves.rows, self._fields, moves.buckets)
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
@@ -54,16 +53,16 @@ class CrossPartitionRouter:
 
 
 def _key_ids(rows: pl.DataFrame, names: list[str]) -> tuple[Codes, pl.DataFrame]:
-    """The number of each row's key, and the keys by number."""
-    unique = rows.select(names).unique(maintain_order=True)
-    numbered = unique.with_row_index("__id")
-    ids = rows.select(names).join(numbered, on=names, how="left", maintain_order="left")["__id"]
+    """Returns the number of each row's key, and the keys by number."""
+    unique = rows.select(cols(names)).unique(maintain_order=True)
+    numbered = unique.with_row_index(KEY_NUMBER)
+    ids = rows.select(cols(names)).join(numbered, on=cols(names), how="left", maintain_order="left")[KEY_NUMBER]
     return ids.to_numpy().astype(np.int64), unique
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Incoming rows: the partition code and key number of each, and by key number the keys and where they are."""
+    """Incoming rows: the partition code and key number of each, and by key number the keys and their places."""
 
     rows: pl.DataFrame
     partition: Codes
@@ -82,14 +81,14 @@ class _Moved:
 
 
 def _delete_and_insert(batch: _Batch, places: KeyPlaces) -> _Moved:
-    """A row whose key was elsewhere is preceded by a ``-D`` there: the new row with the old partition's columns."""
+    """Puts a ``-D`` before each row whose key was elsewhere: the new row with the old partition's columns."""
     order = np.argsort(batch.ids, kind="stable")
     ids, partition = batch.ids[order], batch.partition[order]
     first = np.concatenate([np.ones(1, bool), ids[1:] != ids[:-1]])
     before = np.where(first, batch.old_partition[ids], np.concatenate([partition[:1], partition[:-1]]))
     moves = before != partition
     bucket = batch.old_bucket[ids]
-    moving = order[moves]  # in order of keys: buckets are given out in order of rows
+    moving = order[moves]  # in order of keys: buckets are assigned in order of rows
     given = np.full(len(order), NOWHERE)
     given[np.sort(moving)] = places.take_room(batch.partition[np.sort(moving)])
     bucket[moves] = given[moving]
@@ -110,7 +109,7 @@ def _delete_and_insert(batch: _Batch, places: KeyPlaces) -> _Moved:
 
 
 def _settled(batch: _Batch, places: KeyPlaces) -> tuple[Codes, Codes]:
-    """Partition and bucket of each key: where it was, else where its first row is now."""
+    """Returns partition and bucket of each key: the known place, else that of its first row."""
     _, first = np.unique(batch.ids, return_index=True)
     new = batch.old_partition == NOWHERE
     partition = np.where(new, batch.partition[first], batch.old_partition)
@@ -135,9 +134,9 @@ def _keep_old(batch: _Batch, places: KeyPlaces) -> _Moved:
     return _Moved(batch.rows[kept], bucket[batch.ids[kept]].astype(np.int32))
 
 
-_RULES: dict[str, Callable[[_Batch, KeyPlaces], _Moved]] = {
-    "deduplicate": _delete_and_insert,
-    "partial-update": _write_into_old,
-    "aggregation": _write_into_old,
-    "first-row": _keep_old,
+_MOVES: Mapping[Rule, Callable[[_Batch, KeyPlaces], _Moved]] = {
+    Rule.NEWEST: _delete_and_insert,
+    Rule.UPDATE: _write_into_old,
+    Rule.AGGREGATE: _write_into_old,
+    Rule.FIRST: _keep_old,
 }

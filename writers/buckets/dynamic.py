@@ -1,4 +1,4 @@
-"""Dynamic buckets: keys fill bucket after bucket, and HASH index files remember which key is where."""
+"""Dynamic buckets: keys fill bucket after bucket, and HASH index files record the bucket of each key."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.entry_frames import index_entries_of
 from morrow.engine.format.hash_index import INDEX_TYPE, HashCodes, decode_hash_index, encode_hash_index
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import BUCKET, HASH, series
 from morrow.engine.plan.entries import index_entries
 from morrow.writers.buckets.hash_codes import HashCodeBuckets
-from morrow.writers.buckets.router import BUCKET, Routed, split
+from morrow.writers.buckets.router import Routed, split
 from morrow.writers.deletion_vectors.index_files import IndexFiles
 from morrow.writers.files import Placement
 from morrow.writers.target import WriteTarget
-
-HASH = "__hash"
 
 
 class DynamicRouter:
     """Routes by the hash codes of primary keys, partition by partition.
 
-    With ``dynamic-bucket.initial-buckets`` keys are spread over so many assigners, each with buckets of its own, as
+    With ``dynamic-bucket.initial-buckets`` keys are spread over that many assigners, each with buckets of its own, as
     engines that write in parallel do; else there is one.
     """
 
@@ -41,7 +40,7 @@ class DynamicRouter:
         self._partitions: dict[bytes, _Partition] = {}
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
-        hashes = hash_rows([rows[f.name] for f in self._keys], [f.type for f in self._keys])
+        hashes = hash_rows([series(rows, f.name) for f in self._keys], [f.type for f in self._keys])
         hashed = rows.with_columns(pl.Series(HASH, hashes))
         for place, part in split(hashed, self._target.partition_fields, 0):
             buckets = self._partition(place.partition).assign(part[HASH].to_numpy())
@@ -50,7 +49,7 @@ class DynamicRouter:
                 yield Placement(place.partition, one[BUCKET][0]), one.drop(HASH, BUCKET)
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
-        """New index files of the buckets that got new keys. They hold all keys of their bucket."""
+        """Writes and returns new index files of the buckets that got new keys. They hold all keys of their bucket."""
         made: dict[Placement, tuple[IndexFileMeta, IndexFileMeta | None]] = {}
         try:
             for partition, codes in self._partitions.items():
@@ -113,12 +112,12 @@ class _Partition:
         return {bucket: np.concatenate([codes.codes_of(bucket) for codes in self._codes]) for bucket in changed}
 
     def _owner(self, hashes: HashCodes) -> npt.NDArray[np.int64]:
-        """The assigner of each hash code, by Java's rule."""
+        """Returns the assigner of each hash code, by Java's rule."""
         return (self._start + np.abs(np.fmod(hashes.astype(np.int64), self._assigners))) % self._assigners
 
 
 def _row_hash(row: bytes) -> int:
-    """Paimon's hash code of one row as metadata stores it."""
+    """Returns Paimon's hash code of one row as metadata stores it."""
     words = np.frombuffer(row[ARITY_WIDTH:], "<i8")
     return int(EncodedRows(words, np.array([0, len(words)])).hash_codes()[0])
 

@@ -1,4 +1,4 @@
-"""A fixed number of buckets: the bucket function of the bucket key decides."""
+"""A fixed number of buckets, chosen by the bucket function of the bucket key."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.bucket import bucket_of
+from morrow.engine.names import series
 from morrow.writers.buckets.router import Buckets, StatelessRouter
 from morrow.writers.target import WriteTarget
 
@@ -13,7 +14,7 @@ from morrow.writers.target import WriteTarget
 class FixedRouter(StatelessRouter):
     """Routes by ``bucket-function.type`` over ``bucket-key``, else over the primary key without partition keys.
 
-    `count` buckets of a partition, the `function`, and the `keys` it is of.
+    `count` is the number of buckets of a partition, `keys` are the arguments of `function`.
     """
 
     def __init__(self, target: WriteTarget) -> None:
@@ -30,5 +31,5 @@ class FixedRouter(StatelessRouter):
     def buckets(self, rows: pl.DataFrame) -> Buckets | int:
         if self.count == 1:
             return 0
-        columns = [rows[f.name] for f in self.keys]
+        columns = [series(rows, f.name) for f in self.keys]
         return bucket_of(columns, [f.type for f in self.keys], self.count, self.function)

@@ -1,7 +1,7 @@
-"""The hash codes of one partition's keys and the buckets they were given, and how new ones are given theirs.
+"""The hash codes of one partition's keys with their buckets, and the assignment of buckets to new ones.
 
-Which bucket a key belongs to must never change, or its versions would not meet: what was assigned once is kept, in the
-HASH index files of the buckets. New keys fill the buckets that have room, in order of their number, then new buckets.
+The bucket of a key must never change, or its versions would not be merged: assignments are kept in the HASH index files
+of the buckets. New keys fill the buckets that have room, in order of their number, then new buckets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HashCodeBuckets:
 
     Args:
         room: rows per bucket (``dynamic-bucket.target-row-num``).
-        most: buckets of a partition at most, -1 for no limit (``dynamic-bucket.max-buckets``).
+        most: the most buckets of a partition, -1 for no limit (``dynamic-bucket.max-buckets``).
         step: buckets are numbered `first`, `first` + `step`, ...: several assigners share a partition.
     """
 
@@ -36,13 +36,13 @@ class HashCodeBuckets:
         self._changed: set[int] = set()
 
     def restore(self, bucket: int, hashes: HashCodes, mine: npt.NDArray[np.bool_]) -> None:
-        """Take the codes of an index file; `mine` tells those that this assigner answers for."""
+        """Takes the codes of an index file; `mine` marks those that this assigner owns."""
         if bucket % self._step == self._first % self._step and len(hashes):
             self._count(bucket, len(hashes))
         self._add(hashes[mine], np.full(int(mine.sum()), bucket, np.int16))
 
     def assign(self, hashes: HashCodes) -> Assigned:
-        """The bucket of each code."""
+        """Returns the bucket of each code, assigning one to new codes."""
         # Each code once and in order: looking up a million codes at random misses the processor's cache each time.
         codes, first, row = np.unique(hashes, return_index=True, return_inverse=True)
         at = np.searchsorted(self._hashes, codes)
@@ -61,12 +61,12 @@ class HashCodeBuckets:
         return given
 
     def take_changed(self) -> dict[int, HashCodes]:
-        """All codes of each bucket that got new ones since the last call."""
+        """Returns all codes of each bucket that got new ones since the last call."""
         changed, self._changed = sorted(self._changed), set()
         return {bucket: self._hashes[self._buckets == bucket] for bucket in changed}
 
     def codes_of(self, bucket: int) -> HashCodes:
-        """All codes of one bucket."""
+        """Returns all codes of one bucket."""
         codes: HashCodes = self._hashes[self._buckets == bucket]
         return codes
 
@@ -77,7 +77,7 @@ class HashCodeBuckets:
         self._buckets = np.concatenate([self._buckets, buckets])[order]
 
     def _given(self, codes: HashCodes) -> Assigned:
-        """Buckets for new codes, in their order."""
+        """Returns buckets for new codes, in their order."""
         count = len(codes)
         parts: list[Assigned] = []
         for bucket in sorted(self._counts):
@@ -88,8 +88,8 @@ class HashCodeBuckets:
         while count:
             made = self._new_bucket()
             if made is None:
-                # Every bucket is full and no more are allowed: anyone will do. Java draws lots; by the code, two
-                # writers that do not know of each other at least agree.
+                # Every bucket is full and no more are allowed, so any will do. Java picks at random; picking by the
+                # code makes independent writers agree.
                 full = np.array(sorted(self._counts), np.int16)
                 parts.append(full[codes[-count:] % len(full)])
                 break

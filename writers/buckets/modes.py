@@ -1,4 +1,4 @@
-"""The modes of buckets, from the option ``bucket`` and the keys of the table."""
+"""The bucket modes, determined by the option ``bucket`` and the keys of the table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets.cross_partition import CrossPartitionRouter
 from morrow.writers.buckets.dynamic import DynamicRouter
 from morrow.writers.buckets.fixed import FixedRouter
+from morrow.writers.buckets.postponed import PartitionBucketsRouter
 from morrow.writers.buckets.router import Router
 from morrow.writers.buckets.single import SingleRouter
 from morrow.writers.target import WriteTarget
@@ -17,33 +18,35 @@ from morrow.writers.target import WriteTarget
 DYNAMIC_BUCKET = -1
 POSTPONE_BUCKET = -2
 UNAWARE_BUCKET = 0
-"""All files of a table without buckets lie in bucket 0."""
+"""The bucket of all files of a table without buckets."""
 
 
 class BucketMode(StrEnum):
-    """How rows of a table find their bucket."""
+    """The way in which a table assigns rows to buckets."""
 
     UNAWARE = "unaware"
     """Append tables with ``bucket`` = -1: there are no buckets."""
     FIXED = "fixed"
-    """``bucket`` > 0: by the hash of the bucket key."""
+    """``bucket`` > 0: the hash of the bucket key."""
     DYNAMIC = "dynamic"
-    """Keyed tables with ``bucket`` = -1: buckets fill up one after the other, hash indexes remember who is where."""
+    """Keyed tables with ``bucket`` = -1: buckets fill up in turn, hash indexes record the bucket of each key."""
     CROSS_PARTITION = "cross-partition"
-    """The same where the primary key lacks a partition key: a key may have to move between partitions."""
+    """The same where the primary key lacks a partition key: keys may move between partitions."""
     POSTPONE = "postpone"
-    """``bucket`` = -2: rows wait in bucket -2 until compaction gives them one."""
+    """``bucket`` = -2: rows wait in bucket -2 until compaction assigns one."""
+    PARTITION_BUCKETS = "partition-buckets"
+    """The same in batch writes, unless ``postpone.batch-write-fixed-bucket`` is false: rows go to a bucket at once."""
 
 
 def bucket_mode(target: WriteTarget) -> BucketMode:
-    """The mode of a table.
+    """Returns the mode of a table.
 
     Raises:
-        InvalidArgument: an option ``bucket`` that no mode has.
+        InvalidArgument: a value of the option ``bucket`` that no mode has.
     """
     bucket = target.options.bucket
     if bucket == POSTPONE_BUCKET and target.keyed:
-        return BucketMode.POSTPONE
+        return BucketMode.PARTITION_BUCKETS if target.write.postpone_fixed else BucketMode.POSTPONE
     if bucket == DYNAMIC_BUCKET:
         if not target.keyed:
             return BucketMode.UNAWARE
@@ -55,13 +58,16 @@ def bucket_mode(target: WriteTarget) -> BucketMode:
 
 
 def router_for(target: WriteTarget, snapshot: Snapshot | None, *, overwrite: bool = False) -> Router:
-    """The router of a table.
+    """Returns the router of a table.
 
     Args:
         snapshot: the state that rows are added to, whose keys may already have buckets.
-        overwrite: the state does not count.
+        overwrite: ignore the state.
     """
-    return _ROUTERS[bucket_mode(target)](target, None if overwrite else snapshot)
+    mode = bucket_mode(target)
+    if mode is BucketMode.PARTITION_BUCKETS:
+        return PartitionBucketsRouter(target, snapshot, overwrite=overwrite)
+    return _ROUTERS[mode](target, None if overwrite else snapshot)
 
 
 _ROUTERS: dict[BucketMode, Callable[[WriteTarget, Snapshot | None], Router]] = {

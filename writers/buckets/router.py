@@ -1,4 +1,4 @@
-"""What routes rows, and the split of a frame by partition and bucket that all routers share."""
+"""The protocol of routers, and the split of a frame by partition and bucket that all routers share."""
 
 from __future__ import annotations
 
@@ -14,34 +14,33 @@ from morrow.engine.format.binary_row import fixed_width
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.types import DataField
+from morrow.engine.names import BUCKET, series
 from morrow.writers.files import Placement
-
-BUCKET = "__bucket"
 
 Routed: TypeAlias = tuple[Placement, pl.DataFrame]
 Buckets: TypeAlias = npt.NDArray[np.int32]
 
 
 class Router(Protocol):
-    """Tells incoming rows apart by partition and bucket. Frames are those of `writers.rows.incoming`."""
+    """Splits incoming rows by partition and bucket. Frames are those of `writers.rows.incoming`."""
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
-        """The rows of each bucket, in their order."""
+        """Yields the rows of each bucket, in their order."""
         ...
 
     def index_files(self) -> Mapping[Placement, tuple[IndexFileMeta, IndexFileMeta | None]]:
-        """New index files since the last call, written now, each with the one it replaces."""
+        """Writes and returns new index files since the last call, each with the one it replaces."""
         ...
 
 
 class StatelessRouter:
-    """A router whose answer depends on the row alone. Subclasses say `buckets`."""
+    """A router that depends on the row alone. Subclasses define `buckets`."""
 
     def __init__(self, partition_fields: Sequence[DataField]) -> None:
         self._partition_fields = tuple(partition_fields)
 
     def buckets(self, rows: pl.DataFrame) -> Buckets | int:
-        """The bucket of each row, or that of all."""
+        """Returns the bucket of each row, or one bucket for all."""
         raise NotImplementedError
 
     def route(self, rows: pl.DataFrame) -> Iterator[Routed]:
@@ -52,39 +51,57 @@ class StatelessRouter:
 
 
 def split(rows: pl.DataFrame, partition_fields: Sequence[DataField], buckets: Buckets | int) -> Iterator[Routed]:
-    """The rows of each partition and bucket, in their order, the buckets in order of their first row."""
-    names = [f.name for f in partition_fields]
+    """Yields the rows of each partition and bucket, in their order, the buckets in order of their first row."""
     if isinstance(buckets, int):
-        if not names:
+        if not partition_fields:
             yield Placement(partition_row(rows[:1], ()), buckets), rows
             return
-        parts = rows.partition_by(names, maintain_order=True)
-        for partition, part in zip(partition_rows([part[:1] for part in parts], partition_fields), parts):
+        parts = _parts(rows, partition_fields, None)
+        for partition, part in zip(_partitions(parts, partition_fields), parts):
             yield Placement(partition, buckets), part
         return
-    numbered = rows.with_columns(pl.Series(BUCKET, buckets))
-    parts = numbered.partition_by([*names, BUCKET], maintain_order=True)
-    for partition, part in zip(partition_rows([part[:1] for part in parts], partition_fields), parts):
-        yield Placement(partition, part[BUCKET][0]), part.drop(BUCKET)
+    parts = _parts(rows.with_columns(pl.Series(BUCKET, buckets)), partition_fields, BUCKET)
+    for partition, part in zip(_partitions(parts, partition_fields), parts):
+        yield Placement(partition, part.drop_in_place(BUCKET)[0]), part
 
 
-def partition_rows(firsts: Sequence[pl.DataFrame], partition_fields: Sequence[DataField]) -> list[bytes]:
-    """The partitions of frames of one row each, as metadata stores them (BinaryRow, arity first)."""
-    if not partition_fields or not firsts:
-        return [partition_row(first, ()) for first in firsts]
-    names = [f.name for f in partition_fields]
-    return encoded_rows(pl.concat([first.select(names) for first in firsts]), partition_fields)
+def _parts(rows: pl.DataFrame, partition_fields: Sequence[DataField], bucket: str | None) -> list[pl.DataFrame]:
+    """Splits rows by the bytes of their partition, and by a column of buckets."""
+    names = [*(f.name for f in partition_fields), *([] if bucket is None else [bucket])]
+    if not any(rows.schema[name].is_float() for name in names):
+        return rows.partition_by(names, maintain_order=True)
+    # Polars groups 0.0 with -0.0, and NaNs of any bits, but these are separate partitions.
+    keys = pl.DataFrame([_bits(series(rows, name)).alias(str(i)) for i, name in enumerate(names)])
+    groups = keys.with_row_index("row").group_by(keys.columns, maintain_order=True).agg("row")["row"]
+    return [rows[numbers] for numbers in groups]
+
+
+def _bits(column: pl.Series) -> pl.Series:
+    """Returns floats as integers of the same bits, null for null; other columns as they are."""
+    if not column.dtype.is_float():
+        return column
+    values = column.fill_null(0.0).to_numpy()
+    bits = pl.Series(values.view(np.dtype(f"u{values.itemsize}")))
+    return bits.zip_with(column.is_not_null(), pl.Series([None], dtype=bits.dtype))
+
+
+def _partitions(parts: Sequence[pl.DataFrame], partition_fields: Sequence[DataField]) -> list[bytes]:
+    """Returns the partition of each of these frames, as metadata stores them (BinaryRow, arity first)."""
+    if not partition_fields or not parts:
+        return [partition_row(part[:1], ()) for part in parts]
+    firsts = pl.concat([part[:1] for part in parts])
+    return encoded_rows(firsts, partition_fields)
 
 
 def partition_row(first: pl.DataFrame, partition_fields: Sequence[DataField]) -> bytes:
-    """The partition of a frame of one row."""
+    """Returns the partition of a frame of one row."""
     if not partition_fields:
         return struct.pack(">i", 0) + bytes(fixed_width(0))
     return encoded_rows(first, partition_fields)[0]
 
 
 def encoded_rows(rows: pl.DataFrame, fields: Sequence[DataField]) -> list[bytes]:
-    """BinaryRows (arity first) of a few rows."""
-    encoded = encode_columns([rows[f.name] for f in fields], [f.type for f in fields])
+    """Returns the BinaryRows (arity first) of a few rows."""
+    encoded = encode_columns([series(rows, f.name) for f in fields], [f.type for f in fields])
     arity = struct.pack(">i", len(fields))
     return [arity + encoded.row(i) for i in range(rows.height)]

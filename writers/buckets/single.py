@@ -1,4 +1,4 @@
-"""All rows of a partition in one bucket: append tables without buckets, and postponed rows."""
+"""Routing of all rows of a partition to one bucket: append tables without buckets, and postponed rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What puts the folder of a table in order: orphan files, hints, and a table emptied with its history."""
+"""Cleaning of a table's folder: removal of orphan files, repair of hints, and purging a table with its history."""

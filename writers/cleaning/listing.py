@@ -1,6 +1,6 @@
-"""What lies in a table's folders and is old enough to be an orphan: names as hashes, 8 bytes a file.
+"""Listings of the files in a table's folders that are old enough to be orphans: names as hashes, 8 bytes per file.
 
-`FolderListing` walks the folders here; the tasks of `morrow.writers.spark.listing` do it elsewhere.
+`FolderListing` walks the folders in this process; the tasks of `morrow.writers.spark.listing` do it elsewhere.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class Listed:
 
 
 class Listing(Protocol):
-    """Where files are looked for, and which are old."""
+    """A listing of the old files in some places."""
 
     def listed(self) -> Listed:
-        """All there is. Raises `StorageError`."""
+        """Returns the old files, strays and empty folders. Raises `StorageError`."""
 
     def paths(self, hashes: pl.Series) -> pl.DataFrame:
-        """The old files whose names have these hashes, columns `FOUND`. Raises `StorageError`."""
+        """Returns the old files whose names have these hashes, columns `FOUND`. Raises `StorageError`."""
 
 
 @dataclass(frozen=True)
 class FolderListing:
-    """Walks the folders of these places in this process."""
+    """A listing that walks the folders of its places in this process."""
 
     store: FileStore
     places: Sequence[Place]
@@ -59,7 +59,7 @@ class FolderListing:
 
 
 def listed_in(place: Place, pieces: Iterable[pl.DataFrame], before_millis: int) -> Listed:
-    """What these pieces of a walk have. A folder is empty when none of the pieces has anything in it."""
+    """Collects the old files in the pieces of a walk. A folder is empty when none of the pieces has an entry in it."""
     hashes, strays, folders = [pl.Series(dtype=pl.UInt64)], [pl.DataFrame(schema=FOUND)], []
     parents = pl.Series(dtype=pl.String)
     for piece in pieces:
@@ -76,7 +76,7 @@ def listed_in(place: Place, pieces: Iterable[pl.DataFrame], before_millis: int) 
 
 
 def together(parts: Iterable[Listed]) -> Listed:
-    """What several parts of the folders hold."""
+    """Combines the listings of several parts of the folders."""
     found = list(parts)
     hashes = [pl.Series(dtype=pl.UInt64), *(part.hashes for part in found)]
     strays = [pl.DataFrame(schema=FOUND), *(part.strays for part in found)]
@@ -84,6 +84,6 @@ def together(parts: Iterable[Listed]) -> Listed:
 
 
 def files_of(place: Place, piece: pl.DataFrame, hashes: pl.Series) -> pl.DataFrame:
-    """The old files in a piece of a walk whose names have these hashes, columns `FOUND`."""
+    """Returns the old files in a piece of a walk whose names have these hashes, columns `FOUND`."""
     old = piece.filter("old", place.is_file)
     return old.filter(pl.col(NAME).hash().is_in(hashes.implode())).select(FOUND.keys())

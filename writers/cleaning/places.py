@@ -1,17 +1,16 @@
-"""Where files of a table lie that may be left over, and which of them nobody has to ask about.
+"""The folders of a table that may contain orphan files, and the files that are orphans there.
 
-    manifest/*  index/*  statistics/*                             whatever no root names
+    manifest/*  index/*  statistics/*                             files that no root names
     [<data dir>/][k=v/...]bucket-<n>/*  in the table, and below the external paths: the same
-    [branch/branch-*/]snapshot/*  changelog/*                     what is neither a snapshot or changelog nor a hint
-    [branch/branch-*/]schema/*  tag/*  consumer/*                 hidden temporaries of writers that were killed
+    [branch/branch-*/]snapshot/*  changelog/*                     files other than snapshots, changelogs and hints
+    [branch/branch-*/]schema/*  tag/*  consumer/*                 hidden temporary files of killed writers
 
-Everything else is not looked at, whoever has put it there; `LocalOrphanFilesClean` of Paimon takes the same places but
-the last. Partition folders count only with the partition keys of the table in their order.
+All other files are left alone; `LocalOrphanFilesClean` of Paimon cleans the same places except the last. Partition
+folders count only with the partition keys of the table in their order.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,9 +18,11 @@ import polars as pl
 
 from morrow.engine.errors import TableNotFound
 from morrow.engine.format.partition_path import escape_path_name
-from morrow.engine.format.paths import MAIN_BRANCH, normalised
+from morrow.engine.format.paths import MAIN_BRANCH, in_store
+from morrow.engine.io.confined import is_inside
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.telling import logger
 
 NAMED = r"(?:manifest|index|statistics)/[^/]+"
 BRANCH = "(?:branch/branch-[^/]+/)?"
@@ -31,22 +32,22 @@ STRAYS = (
     rf"{BRANCH}(?:schema|tag|consumer)/\.[^/]+\.[0-9a-f]{{32}}\.tmp",
 )
 NO_STRAY = r"/(?:snapshot/snapshot-|changelog/changelog-|(?:snapshot|changelog)/(?:(?:EARLIEST|LATEST)$|retired-))"
-"""Roots, hints, and what a maintenance that was killed will look for."""
+"""Matches roots, hints, and retired files, by which maintenance completes killed runs."""
 FILE = "[^/]+"
 BUCKET = r"bucket-(?:[0-9]+|postpone)"
 
 PATH, NAME, SIZE, MODIFIED, IS_FOLDER = "path", "name", "size", "modified", "folder"
 _SCHEMA = {PATH: pl.String, NAME: pl.String, SIZE: pl.Int64, MODIFIED: pl.Int64, IS_FOLDER: pl.Boolean}
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder that is walked, and what is looked at in it: patterns of whole paths.
+    """A folder to walk, and patterns of whole paths for the entries to examine in it.
 
-    `files` have names that roots may have given them, `strays` do not; `folders` are those of buckets and partitions,
-    which go when nothing is in them.
+    `files` have names that roots may contain, `strays` do not; `folders` are those of buckets and partitions, which are
+    removed when empty.
     """
 
     root: str
@@ -55,7 +56,7 @@ class Place:
     folders: str | None
 
     def walk(self, store: FileStore, before_millis: int, below: str | None = None) -> Iterator[pl.DataFrame]:
-        """All that lies here, or below a folder of it, in pieces as `piece_of` makes them."""
+        """Yields all entries of this folder, or of the folder `below`, in pieces as `piece_of` returns them."""
         for piece in store.walk(self.root if below is None else below):
             yield piece_of(piece, before_millis)
 
@@ -75,19 +76,21 @@ class Place:
 
 
 def piece_of(found: Iterable[tuple[str, FileStatus]], before_millis: int) -> pl.DataFrame:
-    """Paths with what is there: columns path, name, size, modified, folder, and old (last changed before)."""
+    """Returns entries as a frame: columns path, name, size, modified, folder, and old (last changed before)."""
     rows = [(path, status.name, status.size, status.modified_millis, status.is_dir) for path, status in found]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(old=pl.col(MODIFIED) < before_millis)
 
 
-def places(tables: Iterable[TableMetadata]) -> list[Place]:
-    """The table's own folder and the external paths that the options of its branches name, within its store.
+def places(tables: Iterable[TableMetadata]) -> tuple[list[Place], list[str]]:
+    """Returns the table's own folder, and the external paths in options of its branches that the caller named as well.
+
+    Returns: the places, and the external paths that are not examined: they may belong to others, or to another store.
 
     Raises:
         CorruptFile, Unsupported, InvalidArgument: a schema or option that cannot be read.
     """
     found = list(tables)
-    data, folders, external = set[str](), set[str](), dict[str, set[str]]()
+    data, folders, external, left = set[str](), set[str](), dict[str, set[str]](), set[str]()
     for table in found:
         try:
             schema = table.latest_schema()
@@ -102,21 +105,25 @@ def places(tables: Iterable[TableMetadata]) -> list[Place]:
         data.add("/".join([*inside, bucket, FILE]))
         folders |= {"/".join([*inside, *levels[:depth]]) for depth in range(1, len(levels) + 1)}
         folders.add("/".join([*inside, bucket]))
-        for path in options.external_roots:
-            if (root := _in_store(table, path)) is not None:
+        for path in filter(None, options.external_roots):
+            if (root := _named_by_caller(table, path)) is not None:
                 external.setdefault(root, set()).add(f"{bucket}/{FILE}")
+            else:
+                left.add(path)
     root = found[0].root
     own = Place(root, _below(root, [NAMED, *data]), _below(root, STRAYS), _below(root, folders))
-    return [own, *(Place(path, _below(path, kinds), None, None) for path, kinds in sorted(external.items()))]
+    others = (Place(path, _below(path, kinds), None, None) for path, kinds in sorted(external.items()))
+    return [own, *others], sorted(left)
 
 
 def _below(root: str, patterns: Iterable[str]) -> str:
     return f"^{pl.escape_regex(root.rstrip('/'))}/(?:{'|'.join(sorted(patterns))})$"
 
 
-def _in_store(table: TableMetadata, path: str) -> str | None:
-    location, base = normalised(path), table.store.url("")
-    if location.startswith(base) and ".." not in location.split("/"):
-        return location.removeprefix(base).rstrip("/") or None
-    log.warning("%s: orphan files below %s are not looked for: it is in another store", table.where, path)
-    return None
+def _named_by_caller(table: TableMetadata, path: str) -> str | None:
+    """Returns an external path within the table's store, None unless it is below a root that the caller named."""
+    root = in_store(table.store, path)
+    if root is None or not is_inside(table.store, f"{root}/.", table.removable_roots):
+        log.warning("%s: orphan files below %s are not looked for: it is not below allowed_roots", table.where, path)
+        return None
+    return root

@@ -1,7 +1,7 @@
-"""A table emptied with all of its history: the last step before it is filled anew, or a way to give up its data.
+"""Purge: removal of all rows of a table with all of its history, for good or before it is filled anew.
 
-Java's ``purge_files`` does this and then removes every file that the empty table does not name, files included that a
-running writer has not committed. Here those are left until they are as old as orphan files have to be.
+Java's ``purge_files`` does this and then removes every file that the empty table does not name, including uncommitted
+files of running writers. Here those are kept until they reach the age of orphan files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from morrow.writers.cleaning.orphans import OrphanFiles, oldest_kept_millis, rem
 from morrow.writers.cleaning.repair import EARLIEST, LATEST
 from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.snapshots import expire_snapshots
-from morrow.writers.rollback.retired import finish_retired, retire
+from morrow.writers.rollback.tombstones import finish_removals, retire
 from morrow.writers.tags.deletion import delete_tags
 from morrow.writers.target import WriteTarget
 
@@ -31,8 +31,8 @@ ALL = 2**31 - 1
 
 @dataclass(frozen=True)
 class Purged:
-    """What went: names of branches, tags and consumers, numbers of snapshots and changelogs (that
-    some of them have become), orphan files."""
+    """The result of a purge: names of removed branches, tags and consumers, numbers of removed snapshots and of
+    changelogs (including those made of these snapshots), orphan files."""
 
     branches: tuple[str, ...]
     tags: tuple[str, ...]
@@ -43,22 +43,22 @@ class Purged:
 
 
 def purge(metadata: TableMetadata, *, older_than_millis: int | None = None) -> Purged:
-    """Remove all rows and their history: branches, tags, consumers, changelogs, all snapshots but a new, empty one.
+    """Removes all rows and their history: branches, tags, consumers, changelogs, all snapshots but a new, empty one.
 
-    Schemas and options stay. A call that was interrupted is completed by the next. Nothing brings the rows back.
+    Schemas and options stay. The next call completes an interrupted one. The rows cannot be restored.
 
     Args:
-        older_than_millis: which orphan files go as well, as in `remove_orphan_files`; None: those older than a day.
+        older_than_millis: orphan files older than this go too, as in `remove_orphan_files`; None: older than a day.
 
     Raises:
         InvalidArgument: `metadata` is of another branch than main, an option of the table names one of its branches or
             has a wrong value, or a moment that is not past; nothing was removed.
         Unsupported: a table that Morrow does not write; nothing was removed.
-        CommitConflict: others commit all the time. StorageError: a file could not be removed; call again.
+        CommitConflict: other commits were faster each time. StorageError: a file could not be removed; call again.
     """
     branches = metadata.branch_names()
     target = _checked(metadata, branches, older_than_millis)
-    finish_retired(metadata)
+    finish_removals(metadata)
     for branch in branches:
         delete_branch(metadata, branch)
     tags = delete_tags(metadata, metadata.tag_names())
@@ -68,13 +68,13 @@ def purge(metadata: TableMetadata, *, older_than_millis: int | None = None) -> P
         TableCommit(target).truncate()
     now = time.time_ns() // 1_000_000
     snapshots = expire_snapshots(metadata, retain_max=1, retain_min=1, older_than_millis=now, max_deletes=ALL)
-    changelogs = _remove_changelogs(metadata)  # those as well that expiry has made of snapshots
+    changelogs = _remove_changelogs(metadata)  # including those that expiry made of snapshots
     orphans = remove_orphan_files(metadata, older_than_millis=older_than_millis, dry_run=False)
     return Purged(tuple(branches), tuple(tags), tuple(consumers), changelogs, snapshots, orphans)
 
 
 def _checked(metadata: TableMetadata, branches: Sequence[str], older_than_millis: int | None) -> WriteTarget:
-    """What the table is emptied through. Raises what could end a purge half way, before anything is removed."""
+    """Returns the target through which to empty the table. Raises errors that would interrupt a purge beforehand."""
     if metadata.branch != MAIN_BRANCH:
         raise InvalidArgument(f"{metadata.where}: a purge removes all branches; call it on the main branch")
     for branch in branches:
@@ -88,7 +88,7 @@ def _remove_changelogs(metadata: TableMetadata) -> int:
     ids = changelog_ids(metadata)
     for changelog_id in ids:
         retire(metadata, changelog_path(metadata, changelog_id))
-    finish_retired(metadata)
+    finish_removals(metadata)
     for hint in (EARLIEST, LATEST):
         metadata.store.delete(f"{changelog_folder(metadata)}/{hint}")
     return len(ids)

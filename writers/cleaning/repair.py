@@ -1,7 +1,7 @@
-"""The hints of a table written anew from what is there: LATEST and EARLIEST of snapshots and changelogs.
+"""Repair of a table's hints from the existing files: LATEST and EARLIEST of snapshots and changelogs.
 
-LATEST becomes the newest file. EARLIEST stays as it is when its file is there, even if older ones are too: expiry
-announces with it that those are going, and the next `expire_snapshots` removes them. Otherwise it becomes the oldest
+LATEST is set to the newest file. EARLIEST stays when its file exists, even if older ones exist too: expiry announces
+with it that those are being removed, and the next `expire_snapshots` removes them. Otherwise it is set to the oldest
 file. Hints of an empty folder are removed.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from morrow.engine.errors import FileMissing
-from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.plan.metadata import HINT_DIGITS, TableMetadata
+from morrow.engine.format.paths import MAIN_BRANCH, file_id, numbered
+from morrow.engine.plan.metadata import TableMetadata
 
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"
@@ -22,7 +22,7 @@ FOLDERS = ("snapshot", "changelog")
 class RepairedHint:
     """A hint that was changed: `folder` is snapshot or changelog, `name` is LATEST or EARLIEST.
 
-    `before` is the text that stood in it (None: there was no file), `after` the id that stands in it (None: removed).
+    `before` is its former text (None: there was no file), `after` the id that it has now (None: removed).
     """
 
     branch: str
@@ -33,11 +33,11 @@ class RepairedHint:
 
 
 def repair(metadata: TableMetadata) -> list[RepairedHint]:
-    """Write the hints of the branch anew where they are wrong; on the main branch, those of all branches.
+    """Rewrites wrong hints of the branch; on the main branch, those of all branches.
 
-    Call it while nobody expires snapshots: an EARLIEST that expiry sets at the same moment may be lost.
+    Do not call it during expiry of snapshots: an EARLIEST that expiry sets at the same moment may be lost.
 
-    Returns: what was changed.
+    Returns: the changed hints.
 
     Raises:
         StorageError: a hint could not be written.
@@ -51,11 +51,10 @@ def repair(metadata: TableMetadata) -> list[RepairedHint]:
 def _repaired(metadata: TableMetadata, folder: str) -> list[RepairedHint]:
     place = f"{metadata.paths.branch_root}/{folder}"
     listed = {status.name for status in metadata.store.list(place) if not status.is_dir}
-    suffixes = (name.removeprefix(f"{folder}-") for name in listed if name.startswith(f"{folder}-"))
-    ids = {int(suffix) for suffix in suffixes if suffix.isascii() and suffix.isdigit()}
-    # As late as possible: writers and expiry write hints too.
+    ids = {number for name in listed if (number := numbered(name, f"{folder}-")) is not None}
+    # Read as late as possible: writers and expiry write hints too.
     texts = {name: _text(metadata, f"{place}/{name}") if name in listed else None for name in (EARLIEST, LATEST)}
-    announced = _number(texts[EARLIEST])
+    announced = file_id((texts[EARLIEST] or "").strip())
     wanted = {EARLIEST: announced if announced in ids else min(ids, default=None), LATEST: max(ids, default=None)}
     changed = [
         RepairedHint(metadata.branch, folder, name, texts[name], right)
@@ -75,8 +74,3 @@ def _text(metadata: TableMetadata, path: str) -> str | None:
         return metadata.store.read(path).decode(errors="replace")
     except FileMissing:
         return None
-
-
-def _number(text: str | None) -> int | None:
-    digits = (text or "").strip()
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < HINT_DIGITS else None

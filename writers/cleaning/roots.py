@@ -1,34 +1,28 @@
-"""The files that say which other files are needed: snapshots, tags and changelogs of all branches.
+"""Roots: the files that name all other files needed, which are the snapshots, tags and changelogs of all branches.
 
-A root that is being given up (expiry has set EARLIEST beyond it and was killed, or is at work) is still read for what
-it names, but what it names may be gone. What a living one names must be there: otherwise nobody can tell what is
-needed, and nothing may be removed.
+A root that is being removed (expiry has set EARLIEST beyond it and was killed, or is running) is still read for the
+names in it, but the files may be gone. The files that any other root names must exist: otherwise it is unknown which
+files are needed, and nothing may be removed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.paths import MAIN_BRANCH, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
 from morrow.engine.plan.entries import Stored
-from morrow.engine.plan.metadata import HINT_DIGITS, TableMetadata
+from morrow.engine.plan.metadata import TableMetadata, read_hint
 from morrow.engine.plan.references import Root, RootKind, changelog_lists, data_lists
 
-ROOT_NAMES = {
-    RootKind.SNAPSHOT: re.compile("snapshot-[0-9]+"),
-    RootKind.TAG: re.compile("tag-.*", re.DOTALL),
-    RootKind.CHANGELOG: re.compile("changelog-[0-9]+"),
-}
 WITH_HINTS = (RootKind.SNAPSHOT, RootKind.CHANGELOG)
 
 
 @dataclass(frozen=True)
 class RootFile:
-    """A root as its folder lists it: another size or time means that it was written anew (epoch milliseconds)."""
+    """A root as its folder lists it: another size or time (epoch milliseconds) means that it was rewritten."""
 
     branch: str
     kind: RootKind
@@ -39,7 +33,7 @@ class RootFile:
 
 @dataclass(frozen=True)
 class Named:
-    """The names and sizes of the manifest lists of a root: those that it needs, and those that it may still have."""
+    """The names and sizes of the manifest lists of a root: those that must exist, and those that may be gone."""
 
     snapshot: Snapshot
     needed: tuple[Stored, ...]
@@ -48,10 +42,10 @@ class Named:
 
 
 def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
-    """The main branch and all others, by name.
+    """Returns the main branch and all others, by name.
 
     Raises:
-        CorruptFile: a branch without schema, of which nobody knows where its files lie.
+        CorruptFile: a branch without schema, so that the places of its files are unknown.
     """
     main = TableMetadata(metadata.store, metadata.root, MAIN_BRANCH, metadata.allowed_roots)
     found = {MAIN_BRANCH: main}
@@ -59,7 +53,7 @@ def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
         branch = TableMetadata(metadata.store, metadata.root, name, metadata.allowed_roots)
         if branch.schema_ids():
             found[name] = branch
-        elif name in main.branch_names():  # or else it was deleted after it was listed
+        elif name in main.branch_names():  # otherwise it was deleted after it was listed
             raise CorruptFile(
                 branch.paths.branch_root,
                 "the branch has no schema, so what it needs is not known, and nothing was removed",
@@ -70,19 +64,19 @@ def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
 
 @dataclass(frozen=True)
 class Roots:
-    """All roots of a table, as they are listed, and the ids below which those of a branch and kind are given up."""
+    """All roots of a table, as listed, and the ids below which those of a branch and kind are being removed."""
 
     tables: Mapping[str, TableMetadata]
     files: frozenset[RootFile]
     earliest: Mapping[tuple[str, RootKind], int]
 
     def besides(self, seen: frozenset[RootFile]) -> Roots:
-        """Those that were not seen."""
+        """Returns the roots that are not in `seen`."""
         return replace(self, files=self.files - seen)
 
 
 def roots_of(metadata: TableMetadata) -> Roots:
-    """The roots that are there now. Raises as `branches`."""
+    """Returns the current roots. Raises as `branches`."""
     tables = branches(metadata)
     files = frozenset(
         RootFile(table.branch, kind, f"{folder}/{status.name}", status.size, status.modified_millis)
@@ -90,14 +84,18 @@ def roots_of(metadata: TableMetadata) -> Roots:
         for kind in RootKind
         for folder in (f"{table.paths.branch_root}/{kind}",)
         for status in table.store.list(folder)
-        if ROOT_NAMES[kind].fullmatch(status.name) and not status.is_dir
+        if _is_root(kind, status.name) and not status.is_dir
     )
     earliest = {(name, kind): _earliest(table, kind) for name, table in tables.items() for kind in WITH_HINTS}
     return Roots(tables, files, earliest)
 
 
+def _is_root(kind: RootKind, name: str) -> bool:
+    return name.startswith("tag-") if kind == RootKind.TAG else numbered(name, f"{kind}-") is not None
+
+
 def named(roots: Roots) -> Iterator[Named]:
-    """What these roots name. Those that are gone meanwhile are left out.
+    """Yields the names in these roots. Roots that are gone meanwhile are left out.
 
     Raises:
         CorruptFile, Unsupported: a root that cannot be read.
@@ -110,8 +108,8 @@ def named(roots: Roots) -> Iterator[Named]:
             continue
         is_going = snapshot.id < roots.earliest.get((file.branch, file.kind), 0)
         root = Root(table, file.kind, snapshot)
-        # A changelog without a list of its own may have lost its data lists: whether it had nothing to tell (with a
-        # changelog producer) or is told by its data depends on options of the time.
+        # A changelog without a list of its own may have lost its data lists: whether it had no changes (with a
+        # changelog producer) or its data files are the changelog depends on the options at that time.
         data = () if file.kind == RootKind.CHANGELOG else data_lists(root)
         needed = () if is_going else (*data, *changelog_lists(root))
         optional = tuple(one for one in _lists(snapshot) if one not in needed)
@@ -126,11 +124,7 @@ def _lists(snapshot: Snapshot) -> Iterator[Stored]:
 
 
 def _earliest(table: TableMetadata, kind: RootKind) -> int:
-    """The id below which roots of a branch are being given up."""
+    """Returns the id below which roots of a branch are being removed."""
     folder = f"{table.paths.branch_root}/{kind}"
-    try:
-        text = table.store.read(f"{folder}/EARLIEST").strip()
-    except FileMissing:
-        return 0
-    hint = int(text) if text.isascii() and text.isdigit() and len(text) < HINT_DIGITS else 0
+    hint = read_hint(table.store, f"{folder}/EARLIEST") or 0
     return hint if table.store.exists(f"{folder}/{kind}-{hint}") else 0

@@ -1,7 +1,7 @@
 """The names of all files that roots need: lists, manifests, index and statistics files, data files with extra files.
 
-Names are random, so that a file is told by its name alone, wherever it lies: of two files of one name, both are kept.
-Entries that delete a file name it too, as they do in Java: it may be read by what streams the changes.
+Names are random, so that a file is identified by its name alone, in any folder: two files of one name are both kept.
+Entries that delete a file count as well, as in Java: streaming reads of the changes may read the file.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from morrow.engine.format.manifest import (
     decode_manifest_lists,
     decode_manifests,
 )
+from morrow.engine.names import NEEDED
 from morrow.engine.plan.entries import Decode, Stored, decoded_files, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.cleaning.roots import Named, Roots, named
@@ -24,11 +25,10 @@ from morrow.writers.cleaning.roots import Named, Roots, named
 FILES_AT_ONCE = 256
 MANIFEST_BYTES_AT_ONCE = 32 << 20
 MANIFEST_COLUMNS = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
-NEEDED = "__needed"
 
 
 def used_names(roots: Roots) -> Iterator[pl.Series]:
-    """Names of the files that these roots need, in pieces (String), some of them several times.
+    """Yields the names of the files that these roots need, in pieces (String), some of them several times.
 
     Memory holds the names of all manifests, and the entries of some at a time.
 
@@ -69,7 +69,7 @@ def _decode_indexes(files: Sequence[tuple[bytes, str]]) -> list[pl.DataFrame]:
 
 
 def _manifests(table: TableMetadata, found: Sequence[Named]) -> pl.DataFrame:
-    """All manifests once, columns `MANIFEST_COLUMNS` and __needed: whether some root needs them."""
+    """Returns all manifests once, columns `MANIFEST_COLUMNS` and __needed: whether some root needs them."""
     needed = {stored for one in found for stored in one.needed}
     others = {stored for one in found for stored in one.optional} - needed
     known = pl.DataFrame(
@@ -92,7 +92,7 @@ def _entries(table: TableMetadata, piece: pl.DataFrame) -> Iterable[pl.DataFrame
 def _read(
     table: TableMetadata, names: Set[Stored], decode: Decode, *, missing_ok: bool
 ) -> Iterator[Sequence[pl.DataFrame]]:
-    """The frames of files of the folder ``manifest``, up to `FILES_AT_ONCE` of them at a time."""
+    """Yields the frames of files of the folder ``manifest``, up to `FILES_AT_ONCE` of them at a time."""
     files = [(table.paths.manifest(name), size) for name, size in names]
     for start in range(0, len(files), FILES_AT_ONCE):
         found = decoded_files(table, files[start : start + FILES_AT_ONCE], decode, missing_ok=missing_ok)

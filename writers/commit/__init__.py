@@ -1,4 +1,4 @@
-"""Commits: changes of writers become manifests and snapshots, or nothing at all."""
+"""Atomic commits: the changes of writers become manifests and a snapshot, or nothing at all."""
 
 from morrow.writers.commit.table_commit import TableCommit
 

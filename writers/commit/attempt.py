@@ -1,18 +1,21 @@
-"""Tries to create a snapshot on top of the newest one, again when others were faster; leaves nothing when it fails."""
+"""Creation of a snapshot on top of the newest one: retried when others were faster, cleaned up on failure."""
 
 from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 
 from morrow.engine.errors import CommitConflict, FileMissing, MorrowError, SnapshotExpired, UnclearOutcome
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.changes import Changes
+from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.commit.manifests import ManifestWriter
+from morrow.writers.commit.numbering import Numbered
 from morrow.writers.commit.preparing import Delta, Preparer, SnapshotRequest
+from morrow.writers.commit.routes import Routes
 from morrow.writers.commit.snapshots import SnapshotLog
-from morrow.writers.commit.turns import turn
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.target import WriteTarget
 
@@ -20,7 +23,7 @@ RETRY_JITTER = 0.2
 
 
 class Committer:
-    """Creates snapshots of one table, one after the other; what it knows of the table is kept between them."""
+    """A creator of snapshots of one table, one after the other, which keeps what it read between them."""
 
     def __init__(self, target: WriteTarget) -> None:
         self.target = target
@@ -28,13 +31,17 @@ class Committer:
         self.manifests = ManifestWriter(target)
         self.base = BaseEntries(target.metadata, target.schema)
         self.preparer = Preparer(target, self.manifests, self.base)
+        self.routes = Routes(target)
+        self.found = False
 
     def create(self, request: SnapshotRequest) -> Snapshot:
-        """Create the snapshot, with as many tries as ``commit.max-retries`` and ``commit.timeout`` allow.
+        """Creates the snapshot, with as many tries as ``commit.max-retries`` and ``commit.timeout`` allow.
+
+        Afterwards `found` is true if another process had already made the same commit.
 
         Raises:
-            CommitConflict: it cannot follow what is there, or others were faster each time; nothing of it stays.
-            UnclearOutcome: the store does not tell whether it is there; its manifests stay.
+            CommitConflict: it cannot follow the newest snapshot, or others were faster each time; no file stays.
+            UnclearOutcome: the store does not tell whether it exists; its manifests stay.
         """
         tries = _Tries(self, request)
         try:
@@ -42,6 +49,7 @@ class Committer:
         except BaseException:
             tries.discard()
             raise
+        self.found = tries.found
         self.log.hint(created)
         return created
 
@@ -49,7 +57,8 @@ class Committer:
         write = self.target.write
         deadline = None if write.commit_timeout is None else time.monotonic() + write.commit_timeout.total_seconds()
         for retry in range(write.commit_retries + 1):
-            with turn(self.target.metadata):
+            tries.ahead()
+            with commit_locked(self.target.metadata):
                 created = tries.once()
             if created is not None:
                 return created
@@ -69,24 +78,31 @@ class Committer:
 
 
 class _Tries:
-    """The tries at one snapshot, and the metadata files that they have written."""
+    """The tries to create one snapshot, and the metadata files that they have written."""
 
     def __init__(self, committer: Committer, request: SnapshotRequest) -> None:
         self._committer = committer
         self._request = request
         self._delta: Delta | None = None
         self._lasting: list[str] = []
-        self._before: Snapshot | None = None
-        self._number = 0
+        self._before = request.known
+        self._looks_back = request.recognised
+        self.found = False
+
+    def ahead(self) -> None:
+        """Does the slow work that depends little on which snapshot is the newest."""
+        if isinstance(self._request.changes, Numbered):
+            with suppress(FileMissing, SnapshotExpired):  # a try meets them again, and can handle them
+                self._request.changes.ahead(self._committer.log.latest())
 
     def once(self) -> Snapshot | None:
-        """One try on top of the newest snapshot; None when another committer took the next id."""
+        """Makes one try on top of the newest snapshot; returns None when another committer took the next id."""
         latest = self._committer.log.latest()
-        self._number += 1
-        if self._number > 1 and latest is not None and (done := self._done_by_other(latest)) is not None:
+        if self._looks_back and latest is not None and (done := self._done_by_other(latest)) is not None:
+            self.found = True
             self.discard()
             return done
-        self._before = latest
+        self._before, self._looks_back = latest, True
         written: list[str] = []
         try:
             delta = self._written_delta(latest, written)
@@ -94,7 +110,7 @@ class _Tries:
         except BaseException as error:
             self._committer.manifests.discard(written)
             if isinstance(error, (FileMissing, SnapshotExpired)) and self._committer.log.latest() != latest:
-                return None  # what was newest has expired while it was read
+                return None  # the newest snapshot has expired while it was read
             raise
         if not self._added(snapshot, written):
             return None
@@ -102,7 +118,7 @@ class _Tries:
         return snapshot
 
     def discard(self) -> None:
-        """Remove what was written for all tries."""
+        """Removes the files written for all tries."""
         self._committer.manifests.discard(self._lasting)
         self._lasting = []
 
@@ -111,14 +127,15 @@ class _Tries:
         known = changes if isinstance(changes, Changes) else changes(latest)
         preparer = self._committer.preparer
         preparer.check(self._request, known, latest)
-        if not preparer.lasting(self._request):
+        if not preparer.lasting:
             return preparer.delta(known, latest, written)
-        if self._delta is None:
+        if self._delta is None or self._delta.changes is not known:
+            self.discard()
             self._delta = preparer.delta(known, latest, self._lasting)
         return self._delta
 
     def _added(self, snapshot: Snapshot, written: list[str]) -> bool:
-        """Create the snapshot. What it names is removed only when it is known that it is not there."""
+        """Creates the snapshot. Its metadata files are removed only when it certainly does not exist."""
         lasting, self._lasting = self._lasting, []
         try:
             added = self._committer.log.add(snapshot)
@@ -133,7 +150,7 @@ class _Tries:
         return added
 
     def _done_by_other(self, latest: Snapshot) -> Snapshot | None:
-        """The snapshot of the same user, identifier and kind: the same commit, repeated by another process."""
+        """Returns the snapshot of the same user, identifier and kind: the same commit, made by another process."""
         if self._request.identifier == BATCH_COMMIT_IDENTIFIER:  # no identity: every batch commit has it
             return None
         own = (self._committer.target.commit_user, self._request.identifier, self._request.kind)

@@ -1,8 +1,8 @@
-"""What a snapshot holds, as a commit needs it: live entries of some partitions, carried on from snapshot to snapshot.
+"""The live entries of the partitions that a commit changes, updated from snapshot to snapshot.
 
-A commit that checks for conflicts asks for the live files of the partitions it changes. Reading all manifests for that
-each time would make the thousandth commit slower than the first, so the answer is kept and brought up to date with the
-changes (delta manifests) of the snapshots that came since; most of these are one's own and need not be read at all.
+A commit that checks for conflicts needs the live files of the partitions it changes. Reading all manifests each time
+would make the thousandth commit slower than the first, so the entries are kept and updated with the changes (delta
+manifests) of later snapshots; most of these are the committer's own and need not be read at all.
 """
 
 from __future__ import annotations
@@ -17,37 +17,40 @@ from morrow.engine.format.binary_row import decode_rows
 from morrow.engine.format.manifest import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import GONE, ROW
 from morrow.engine.plan.entries import delta_manifests_of, manifest_entries, manifests_of, partitions_overlap
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, Value
 
 IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME", "_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")
-"""What makes two entries speak of the same file at the same level."""
+"""The columns that identify a file at a level."""
 
-SIMPLE_COLUMNS = ("_KIND", "_TOTAL_BUCKETS", "_MIN_KEY", "_MAX_KEY", "_ROW_COUNT", "_FIRST_ROW_ID", *IDENTITY)
-"""What checks for conflicts look at: no statistics, which are most of an entry."""
+SIMPLE_COLUMNS = (
+    *("_KIND", "_TOTAL_BUCKETS", "_MIN_KEY", "_MAX_KEY", "_ROW_COUNT", "_FIRST_ROW_ID"),
+    *("_MAX_SEQUENCE_NUMBER", "_CREATION_TIME"),
+    *IDENTITY,
+)
+"""The columns that conflict checks read: no statistics, which are most of an entry."""
 
 MOST_PARTITIONS = 64
-"""Manifests are not picked by more partitions than these: testing each would take longer than reading them."""
+"""Manifests are not pruned by more partitions than this: testing each would take longer than reading them."""
 
 MOST_STEPS = 64
-"""Snapshots since the known one whose changes are read one by one rather than everything anew."""
+"""Snapshots since the known one up to which their changes are read one by one, rather than all manifests anew."""
 
 SMALL_MANIFEST = 1000
-"""Entries of a manifest that is not worth a filter of its own."""
+"""Entries below which a manifest is not worth a filter of its own."""
 
 MOST_CHUNKS = 32
-"""Parts of a frame that are joined when there are more."""
+"""Polars chunks of a frame above which it is rechunked."""
 
-ROW = "__row"
-GONE = "__gone"
 _DTYPES = {**ENTRY_COLUMNS, **FILE_COLUMNS}
 
 
 def live_in_partitions(
     metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema, partitions: Set[bytes] | None
 ) -> pl.DataFrame:
-    """Entries of the live files in these partitions (BinaryRows; None: in all), columns of `decode_manifest`.
+    """Returns the entries of live files in these partitions (BinaryRows; None: all), columns of `decode_manifest`.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
@@ -59,13 +62,13 @@ def live_in_partitions(
     frames = manifest_entries(metadata, listed)
     if not frames:
         return pl.DataFrame(schema=_DTYPES)
-    # Small manifests, of which there are many, are filtered as one; of a large one, only what is left is copied.
+    # Small manifests, of which there are many, are filtered as one; large ones before the copy of the concatenation.
     parts = [frame if frame.height < SMALL_MANIFEST else _of_partitions(frame, wanted) for frame in frames]
     return cancelled(_of_partitions(pl.concat(parts), wanted))
 
 
 def cancelled(entries: pl.DataFrame) -> pl.DataFrame:
-    """Entries in the order of commits, without those that add a file and delete it again.
+    """Drops pairs of entries that add a file and delete it again; the entries are in the order of commits.
 
     A DELETE whose ADD is not among them stays.
     """
@@ -87,7 +90,7 @@ def _of_partitions(entries: pl.DataFrame, partitions: Set[bytes] | None) -> pl.D
 
 
 def may_hold(metadata: TableMetadata, listed: pl.DataFrame, schema: TableSchema, partitions: Set[bytes]) -> pl.Series:
-    """Which manifests may hold entries of these partitions, by their statistics."""
+    """Returns for each manifest whether it may hold entries of these partitions, by its statistics."""
     if not schema.partition_keys or len(partitions) > MOST_PARTITIONS or not listed.height:
         return pl.repeat(True, listed.height, eager=True)
     return partitions_overlap(listed, schema, _any_of(schema, partitions, metadata.where), metadata.where)
@@ -109,7 +112,7 @@ def _any_of(schema: TableSchema, partitions: Iterable[bytes], where: str) -> Pre
 
 
 class BaseEntries:
-    """The live entries (`SIMPLE_COLUMNS`) of partitions asked for so far, as of the newest snapshot asked about."""
+    """The live entries (`SIMPLE_COLUMNS`) of the partitions requested so far, in the snapshot last requested."""
 
     def __init__(self, metadata: TableMetadata, schema: TableSchema) -> None:
         self._metadata = metadata
@@ -119,7 +122,7 @@ class BaseEntries:
         self._entries = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMNS})
 
     def at(self, snapshot: Snapshot, partitions: Set[bytes]) -> pl.DataFrame:
-        """Live entries of these partitions in this snapshot.
+        """Returns the live entries of these partitions in this snapshot.
 
         Raises:
             CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
@@ -133,7 +136,7 @@ class BaseEntries:
         return _of_partitions(self._entries, partitions)
 
     def committed(self, snapshot: Snapshot, before: Snapshot | None, delta: pl.DataFrame) -> None:
-        """Note that `snapshot` followed `before` with these changes, so that they need not be read again."""
+        """Applies the changes by which `snapshot` followed `before`, so that they need not be read again."""
         if self._partitions and self._snapshot == before:
             self._apply(snapshot, delta)
 
@@ -153,7 +156,7 @@ class BaseEntries:
         self._snapshot = snapshot
 
     def _steps(self, snapshot: Snapshot) -> list[tuple[Snapshot, pl.DataFrame]] | None:
-        """The snapshots after the known one with their changes, None when they do not lead to `snapshot`."""
+        """Returns the snapshots after the known one with their changes, None when they do not lead to `snapshot`."""
         known = self._snapshot
         if known is None or not self._partitions or known.id >= snapshot.id:
             return None

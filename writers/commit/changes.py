@@ -1,4 +1,4 @@
-"""What one commit changes: the messages of bucket writers as manifest entries, of writing and of compaction."""
+"""The changes of one commit: messages of bucket writers as manifest entries, of writes and of compactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from morrow.writers.messages import CommitMessage
 
 @dataclass(frozen=True)
 class LookedAt:
-    """The files above level 0 of a bucket, by name, that a compaction looked keys up in, and what it made of them."""
+    """The files above level 0 of a bucket, by name, in which a compaction looked up keys, and its results."""
 
     partition: bytes
     bucket: int
@@ -26,7 +26,7 @@ class LookedAt:
 
     @classmethod
     def by(cls, message: CommitMessage) -> LookedAt | None:
-        """None: the compaction of this message looked nothing up."""
+        """Returns the lookup of a message's compaction, None if it looked up nothing."""
         if message.compact_seen is None:
             return None
         removed = frozenset(file.file_name for file in message.compact_before)
@@ -35,17 +35,27 @@ class LookedAt:
 
 
 @dataclass(frozen=True)
+class NumberedFrom:
+    """The least sequence number that a compaction assigned to rows of a bucket."""
+
+    partition: bytes
+    bucket: int
+    number: int
+
+
+@dataclass(frozen=True)
 class Changes:
-    """The entries of one snapshot, and what they rely on."""
+    """The entries of one snapshot, and the state of the table that they rely on."""
 
     files: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
     index: tuple[IndexEntry, ...] = ()
     looked_at: tuple[LookedAt, ...] = ()
+    numbered_from: tuple[NumberedFrom, ...] = ()
 
     @cached_property
     def entries(self) -> pl.DataFrame:
-        """The entries of `files` as a frame, columns as `decode_manifest` gives them."""
+        """The entries of `files` as a frame, columns of `decode_manifest`."""
         return entries_frame(self.files)
 
     @property
@@ -60,14 +70,14 @@ class Changes:
 
     @property
     def replaces_rows(self) -> bool:
-        """Whether rows are taken away, by deleting files or by deletion vectors: more than an append."""
+        """Whether rows are removed, by deleted files or by deletion vectors, so that it is more than an append."""
         return any(entry.kind == EntryKind.DELETE for entry in self.files) or any(
             entry.file.index_type == DELETION_VECTORS_INDEX for entry in self.index
         )
 
 
 def appended(messages: Iterable[CommitMessage]) -> Changes:
-    """What was written: files and changelog of the APPEND snapshot."""
+    """Returns the written files and changelog, for the APPEND snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
@@ -81,7 +91,7 @@ def appended(messages: Iterable[CommitMessage]) -> Changes:
 
 
 def compacted(messages: Sequence[CommitMessage]) -> Changes:
-    """What was compacted: files and changelog of the COMPACT snapshot."""
+    """Returns the compacted files and changelog, for the COMPACT snapshot."""
     files: list[ManifestEntry] = []
     changelog: list[ManifestEntry] = []
     index: list[IndexEntry] = []
@@ -93,7 +103,35 @@ def compacted(messages: Sequence[CommitMessage]) -> Changes:
         index += _index(EntryKind.ADD, message, message.compact_new_index_files)
     looked_at = (LookedAt.by(message) for message in messages)
     relied_on = tuple(each for each in looked_at if each is not None)
-    return Changes(tuple(files), tuple(changelog), tuple(index), relied_on)
+    numbered = tuple(
+        NumberedFrom(m.partition, m.bucket, m.compact_numbered_from)
+        for m in messages
+        if m.compact_numbered_from is not None
+    )
+    return Changes(tuple(files), tuple(changelog), tuple(index), relied_on, numbered)
+
+
+def at_once(written: Changes, compaction: Changes) -> Changes:
+    """Combines written files and their compaction into the entries of one snapshot, without changelogs."""
+    replaced = {_place(entry) for entry in compaction.files if entry.kind == EntryKind.DELETE}
+    replaced_indexes = {entry.file.file_name for entry in compaction.index if entry.kind == EntryKind.DELETE}
+    new = {_place(entry) for entry in written.files}
+    new_indexes = {entry.file.file_name for entry in written.index}
+    return Changes(
+        (
+            *(entry for entry in written.files if _place(entry) not in replaced),
+            *(entry for entry in compaction.files if entry.kind == EntryKind.ADD or _place(entry) not in new),
+        ),
+        (),
+        (
+            *(entry for entry in written.index if entry.file.file_name not in replaced_indexes),
+            *(e for e in compaction.index if e.kind == EntryKind.ADD or e.file.file_name not in new_indexes),
+        ),
+    )
+
+
+def _place(entry: ManifestEntry) -> tuple[bytes, int, str]:
+    return entry.partition, entry.bucket, entry.file.file_name
 
 
 def _entries(kind: EntryKind, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[ManifestEntry]:

@@ -1,11 +1,12 @@
-"""What forbids a commit on top of what others committed meanwhile: the checks of Java's ConflictDetection.
+"""Checks of a commit for conflicts with concurrent commits, as in Java's ConflictDetection.
 
 * a file that is deleted (or gets a deletion vector) must still be there, one that is added must be new;
 * above level 0 the key ranges of a bucket's files must not overlap;
 * the number of buckets of a partition changes only by overwriting;
-* what a compaction looked keys up in must still be all there is above level 0. (This is not among Java's checks.)
+* the files in which a compaction looked up keys must still be all files above level 0, and the rows that it moves from
+  bucket -2 must be newer than all rows of their bucket. (Java has neither check.)
 
-All of it is asked of frames, of the changed partitions only.
+All checks work on frames, of the changed partitions only.
 """
 
 from __future__ import annotations
@@ -16,21 +17,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from morrow.engine.errors import CommitConflict
+from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest import ADD, DELETE
+from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
 from morrow.engine.plan.sections import bucket_numbers, key_ranks
 from morrow.writers.commit.base_entries import IDENTITY
-from morrow.writers.commit.changes import LookedAt
+from morrow.writers.commit.changes import LookedAt, NumberedFrom
 from morrow.writers.commit.index_files import vector_files
 from morrow.writers.target import WriteTarget
 
-VECTOR = "__vector"
-"""The index file that holds the deletion vector of an entry's file, null for none."""
-
-ADDS, DELETES, BASE = "__adds", "__deletes", "__base"
 ADVICE = "somebody else committed to the same files first: read the table again and retry"
 LEVEL = ["_PARTITION", "_BUCKET", "_LEVEL"]
+
+
+class AlreadyCommitted(InvalidArgument):
+    """The error for messages that were committed before: their files belong to the table, and must not be removed."""
+
+    def __init__(self, where: str, file: str) -> None:
+        super().__init__(
+            f"{where}: the file {file} of these messages is in the table: they were committed before. Commit with an "
+            "identifier, and a commit that is repeated is recognised"
+        )
 
 
 def check_conflicts(
@@ -42,12 +50,12 @@ def check_conflicts(
     base_index: pl.DataFrame | None,
     delta_index: pl.DataFrame | None,
 ) -> None:
-    """Raise `CommitConflict` when `delta` cannot follow `base`.
+    """Raises `CommitConflict` when `delta` cannot follow `base`, `AlreadyCommitted` when `base` contains it.
 
     Args:
         base: live entries (`SIMPLE_COLUMNS`) of the changed partitions in the newest snapshot.
         delta: the entries to commit, the same columns.
-        overwrite: whether it is an OVERWRITE snapshot, which may change the number of buckets.
+        overwrite: whether to commit an OVERWRITE snapshot, which may change the number of buckets.
         base_index, delta_index: index entries before, and changed ones (columns of `decode_index_manifest`); given for
             tables without buckets that have deletion vectors, where vectors of a file must not be lost either.
     """
@@ -57,19 +65,19 @@ def check_conflicts(
     else:
         base, delta = (frame.with_columns(pl.lit(None, pl.String).alias(VECTOR)) for frame in (base, delta))
     if not overwrite:
-        _check_buckets(target, base, delta)
+        check_buckets(target, base, delta)
     _check_files(target, base, delta)
     if target.keyed:
         _check_key_ranges(target, base, delta)
 
 
 def check_looked_at(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence[LookedAt]) -> None:
-    """Keys were looked up in all files above level 0 that there are.
+    """Checks that the compaction looked up keys in all current files above level 0.
 
-    Else a key may be in a file that nobody looked into: it would be read twice, or its change told wrongly.
+    Otherwise a key may be in a file that the lookup missed: it would be read twice, or its changelog would be wrong.
 
     Raises:
-        CommitConflict: somebody else compacted a bucket meanwhile.
+        CommitConflict: another commit compacted a bucket meanwhile.
     """
     if not looked_at:
         return
@@ -84,7 +92,22 @@ def check_looked_at(target: WriteTarget, base: pl.DataFrame, looked_at: Sequence
         files |= each.added
 
 
-def _check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
+def check_numbers(target: WriteTarget, base: pl.DataFrame, numbered_from: Sequence[NumberedFrom]) -> None:
+    """Checks that postponed rows, numbered by a compaction, are newer than all rows in their bucket.
+
+    Raises:
+        CommitConflict: another commit wrote to the bucket meanwhile.
+    """
+    for each in numbered_from:
+        there = base.filter(pl.col("_PARTITION") == pl.lit(each.partition), pl.col("_BUCKET") == each.bucket)
+        newest = there["_MAX_SEQUENCE_NUMBER"].max()
+        if isinstance(newest, int) and newest >= each.number:
+            where = f"{_place(target, each.partition)}: bucket {each.bucket}"
+            raise CommitConflict(f"{where} was written to while rows that wait were brought there; {ADVICE}")
+
+
+def check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
+    """Raises `CommitConflict` when a partition would have files with different numbers of buckets."""
     columns = ["_PARTITION", "_TOTAL_BUCKETS"]
     totals = pl.concat([frame.select(columns).unique(maintain_order=True) for frame in (base, delta)])
     totals = totals.filter(totals["_TOTAL_BUCKETS"] > 0).unique(maintain_order=True)
@@ -98,12 +121,12 @@ def _check_buckets(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame)
 
 
 def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """No file is deleted that is not there, none added that is."""
+    """Checks that deleted files are in the base and added files are not."""
     identity = [*IDENTITY, VECTOR]
     changes = delta.group_by(identity, maintain_order=True).agg(
         (pl.col("_KIND") == ADD).sum().cast(pl.Int32).alias(ADDS),
         (pl.col("_KIND") == DELETE).sum().cast(pl.Int32).alias(DELETES),
-        (pl.col("_KIND").first() == DELETE).alias("__deleted_first"),
+        (pl.col("_KIND").first() == DELETE).alias(DELETED_FIRST),
     )
     known = base.filter(base["_FILE_NAME"].is_in(delta["_FILE_NAME"].implode())).select(identity)
     counted = changes.join(
@@ -113,7 +136,13 @@ def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -
         nulls_equal=True,
         maintain_order="left",
     ).with_columns(pl.col(BASE).fill_null(0))
-    both = (pl.col(ADDS) > 0) & (pl.col(DELETES) > 0) & pl.col("__deleted_first")
+    both = (pl.col(ADDS) > 0) & (pl.col(DELETES) > 0) & pl.col(DELETED_FIRST)
+    # A file that two compactions move to the same level is in the base as well: that is a conflict.
+    lifted = delta["_FILE_NAME"].filter(delta["_KIND"] == DELETE)
+    added = (pl.col(BASE) > 0) & (pl.col(ADDS) == 1) & (pl.col(DELETES) == 0)
+    there = counted.filter(added & ~pl.col("_FILE_NAME").is_in(lifted.implode()))
+    if there.height:
+        raise AlreadyCommitted(target.where, there["_FILE_NAME"][0])
     for problem, broken in (
         ("is added or deleted twice by one commit", (pl.col(ADDS) > 1) | (pl.col(DELETES) > 1) | both),
         ("is to be added and is already there", (pl.col(BASE) + pl.col(ADDS)) > 1),
@@ -128,7 +157,7 @@ def _check_files(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -
 
 
 def _check_key_ranges(target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame) -> None:
-    """Files of a level above 0 do not overlap; only levels that get a file can have come to."""
+    """Checks that files of a level above 0 do not overlap; only levels that get a file need a check."""
     columns = [*LEVEL, "_FILE_NAME", "_MIN_KEY", "_MAX_KEY"]
     added = delta.filter((delta["_KIND"] == ADD) & (delta["_LEVEL"] > 0)).select(columns)
     if not added.height:
@@ -164,7 +193,7 @@ def _overlapping(target: WriteTarget, living: pl.DataFrame) -> tuple[dict[str, A
 
 
 def _with_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFrame:
-    """Each live file with the index file that holds its vector."""
+    """Returns the live files, each with the index file that holds its vector."""
     if index is None:
         return base.with_columns(pl.lit(None, pl.String).alias(VECTOR))
     vectors = vector_files(index).select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
@@ -174,10 +203,10 @@ def _with_vectors(base: pl.DataFrame, index: pl.DataFrame | None) -> pl.DataFram
 def _delta_with_vectors(
     target: WriteTarget, base: pl.DataFrame, delta: pl.DataFrame, index: pl.DataFrame
 ) -> pl.DataFrame:
-    """The changes of files together with their vectors.
+    """Returns the changes of files together with their vectors.
 
-    A file that is deleted loses its vector with it. One that stays changes its vector: the pair of the file and its
-    old vector (or none) is deleted, that of the file and the new one added, so that both must still be as they were.
+    A deleted file loses its vector with it. For a file that stays and gets another vector, the pair of the file and its
+    old vector (or none) is deleted and that of the file and the new one added, so that both must be unchanged.
     """
     vectors = vector_files(index)
     named = vectors.select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
@@ -192,12 +221,12 @@ def _delta_with_vectors(
 
 
 def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:
-    """Entries for files that stay, whose vectors change."""
+    """Returns the entries for files that stay and whose vectors change."""
     changes = vectors.select(
         pl.col("data_file").alias("_FILE_NAME"),
-        pl.col("index_file").alias("__changed"),
-        pl.col("kind").alias("__kind"),
-        (pl.len().over("data_file") == 1).alias("__alone"),
+        pl.col("index_file").alias(CHANGED),
+        pl.col("kind").alias(KIND),
+        (pl.len().over("data_file") == 1).alias(ALONE),
     )
     gone = changes.join(base.select("_FILE_NAME"), on="_FILE_NAME", how="anti")
     if gone.height:
@@ -206,8 +235,8 @@ def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFr
         )
     joined = changes.join(base, on="_FILE_NAME", how="left", maintain_order="left")
     columns = base.columns
-    changed = joined.with_columns(pl.col("__kind").alias("_KIND"), pl.col("__changed").alias(VECTOR)).select(columns)
-    first = joined.filter(pl.col("__alone") & (pl.col("__kind") == ADD)).with_columns(
+    changed = joined.with_columns(pl.col(KIND).alias("_KIND"), pl.col(CHANGED).alias(VECTOR)).select(columns)
+    first = joined.filter(pl.col(ALONE) & (pl.col(KIND) == ADD)).with_columns(
         pl.lit(DELETE, pl.Int32).alias("_KIND"), pl.lit(None, pl.String).alias(VECTOR)
     )
     return pl.concat([changed, first.select(columns)])

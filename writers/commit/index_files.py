@@ -1,9 +1,9 @@
-"""Which index files a table holds after a commit: the rules of Java's IndexManifestFileHandler.
+"""The index files of a table after a commit, by the rules of Java's IndexManifestFileHandler.
 
 ==========================================  ==================================================================
 index                                       new files replace
 ==========================================  ==================================================================
-HASH; DELETION_VECTORS with buckets         whatever its bucket had of that index: one file a bucket
+HASH; DELETION_VECTORS with buckets         all files of that index in the bucket: there is one file per bucket
 DELETION_VECTORS of tables without buckets  the files that the commit deletes by name; a data file has one vector
 any other (global indexes)                  the files that the commit deletes by name
 ==========================================  ==================================================================
@@ -19,21 +19,22 @@ from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.data_file_meta import IndexEntry
 from morrow.engine.format.entry_frames import index_frame
 from morrow.engine.format.manifest import ADD, DELETION_VECTORS_INDEX, HASH_INDEX
+from morrow.writers.commit.routes import Misplaced
 
 BUCKET = ["_PARTITION", "_BUCKET", "_INDEX_TYPE"]
 NAME = ["_INDEX_TYPE", "_FILE_NAME"]
 
 
 def combined(previous: pl.DataFrame | None, changes: Sequence[IndexEntry], *, unaware: bool) -> pl.DataFrame:
-    """The index files after these changes, columns of `decode_index_manifest`.
+    """Returns the index files after these changes, columns of `decode_index_manifest`.
 
     Args:
-        previous: those before, None for none.
+        previous: the index files before, None for none.
         unaware: whether the table has no buckets (an append table with ``bucket = -1``).
 
     Raises:
         CommitConflict: an index file to delete is gone, a data file would get a second deletion vector, or a bucket
-            has an index file that the commit does not name: somebody else's, made of what this one has not seen.
+            has an index file that the commit does not name: another commit wrote it, from changes not seen here.
         InvalidArgument: two index files for one bucket, of which Java would keep one.
     """
     changed = index_frame(changes)
@@ -66,7 +67,8 @@ def _check_single(added: pl.DataFrame) -> None:
 def _check_replaced(replaced: pl.DataFrame, removed: pl.DataFrame) -> None:
     unseen = replaced.join(removed.select(NAME), on=NAME, how="anti", maintain_order="left")
     if unseen.height:
-        raise CommitConflict(
+        conflict = Misplaced if unseen["_INDEX_TYPE"][0] == HASH_INDEX else CommitConflict
+        raise conflict(
             f"the index file {unseen['_FILE_NAME'][0]} was written by somebody else meanwhile; read again and retry"
         )
 
@@ -85,7 +87,7 @@ def _check_vectors(previous: pl.DataFrame, named: pl.DataFrame, added: pl.DataFr
 
 
 def vector_files(index: pl.DataFrame) -> pl.DataFrame:
-    """A row per deletion vector: ``data_file``, ``index_file`` and ``kind`` of its entry."""
+    """Returns a row per deletion vector: ``data_file``, ``index_file`` and ``kind`` of its entry."""
     return (
         index.filter(pl.col("_INDEX_TYPE") == DELETION_VECTORS_INDEX)
         .select(

@@ -1,4 +1,4 @@
-"""Writes manifests, manifest lists and index manifests; remembers what it wrote until a snapshot names it.
+"""A writer of manifests, manifest lists and index manifests, which can discard those that no snapshot names.
 
 File names are those of Java: ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``, ``index-manifest-<uuid>-<n>``.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from morrow.engine.format.binary_row import decode_columns
@@ -26,11 +27,11 @@ from morrow.writers.target import WriteTarget
 ARITY = struct.Struct(">i")
 
 ROLLING_CHECK_ROWS = 1000
-"""Java looks whether a manifest has reached its size once in as many entries."""
+"""Entries between two checks of the size of a manifest, as in Java."""
 
 
 class ManifestWriter:
-    """Writes metadata files of one table; `discard` removes those that no snapshot came to name."""
+    """A writer of the metadata files of one table; `discard` removes those that no snapshot names."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
@@ -38,16 +39,16 @@ class ManifestWriter:
         self._counts = {kind: count() for kind in ("manifest", "manifest-list", "index-manifest")}
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
-        """Write entries (columns of `decode_manifest`) into manifests of the target size.
+        """Writes entries (columns of `decode_manifest`) into manifests of the target size.
 
         Returns:
-            A row per manifest, columns of `decode_manifest_list`. The names are added to `written`, before the files
-            are, so that a failure leaves nothing unknown.
+            A row per manifest, columns of `decode_manifest_list`. The names are added to `written` before the files are
+            written, so that a failure leaves no unknown file.
         """
         rows: list[dict[str, Any]] = []
         if frame.height:
             data = self._encoded(encode_manifest, frame)
-            # What is written is seldom larger than the target; then all of it was encoded to know its size.
+            # Seldom is there more than one manifest: the bytes encoded to learn the size are usually those to write.
             target_size = self._target.write.manifest_target_size
             pieces = [frame] if len(data) <= target_size else _pieces(frame, len(data), target_size)
             for piece in pieces:
@@ -58,7 +59,7 @@ class ManifestWriter:
         return pl.DataFrame([{"_VERSION": MANIFEST_LIST_VERSION, **row} for row in rows], schema=MANIFEST_LIST_COLUMNS)
 
     def manifest_list(self, manifests: pl.DataFrame, written: list[str]) -> tuple[str, int]:
-        """Write a manifest list; returns its name and size."""
+        """Writes a manifest list; returns its name and size."""
         manifests = manifests.rechunk()
         data = self._encoded(encode_manifest_list, manifests)
         name = self._write("manifest-list", data, written)
@@ -66,13 +67,13 @@ class ManifestWriter:
         return name, len(data)
 
     def index_manifest(self, frame: pl.DataFrame, written: list[str]) -> str:
-        """Write an index manifest (columns of `decode_index_manifest`); returns its name."""
+        """Writes an index manifest (columns of `decode_index_manifest`); returns its name."""
         name = self._write("index-manifest", self._encoded(encode_index_manifest, frame), written)
         remember(self._target.metadata, name, None, frame)
         return name
 
     def discard(self, names: Sequence[str]) -> None:
-        """Remove metadata files that no snapshot names. What cannot be removed stays as an orphan."""
+        """Removes metadata files that no snapshot names. Files that cannot be removed stay as orphans."""
         self._target.store.discard([self._target.metadata.paths.manifest(name) for name in names])
 
     def _encoded(self, encode: Callable[[pl.DataFrame, str, str], bytes], frame: pl.DataFrame) -> bytes:
@@ -85,7 +86,7 @@ class ManifestWriter:
         return name
 
     def _summary(self, entries: pl.DataFrame) -> dict[str, Any]:
-        """What the manifest list says about a manifest."""
+        """Returns the statistics of a manifest that its manifest list holds."""
         added = int((entries["_KIND"] == ADD).sum())
         first, rows = entries["_FIRST_ROW_ID"], entries["_ROW_COUNT"]
         tracked = not first.null_count()
@@ -107,8 +108,8 @@ class ManifestWriter:
         if not types:
             return {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}
         columns = decode_columns(partitions.unique(), types, where=self._target.where)
-        # Java compares no byte arrays, so their bounds stay unknown.
-        ordered = [column.clear() if column.dtype == pl.Binary else column.drop_nulls().sort() for column in columns]
+        # Java does not compare byte arrays, so their bounds stay unknown.
+        ordered = [column.clear() if column.dtype == pl.Binary else _sorted(column.drop_nulls()) for column in columns]
         nulls = decode_columns(partitions, types, where=self._target.where)
         return {
             "_MIN_VALUES": _row([column.head(1) for column in ordered], types),
@@ -117,13 +118,21 @@ class ManifestWriter:
         }
 
 
+def _sorted(column: pl.Series) -> pl.Series:
+    """Returns the values in Java's order, where -0.0 is less than 0.0 (and NaN the greatest)."""
+    if not column.dtype.is_float():
+        return column.sort()
+    positive = pl.Series(~np.signbit(column.to_numpy()))
+    return column.to_frame("value").select(pl.col("value").sort_by("value", positive)).to_series()
+
+
 def _row(values: Sequence[pl.Series], types: Sequence[DataType]) -> bytes:
-    """The BinaryRow (arity first) of columns of one value, null where a column is empty."""
+    """Returns the BinaryRow (arity first) of columns of one value each, null where a column is empty."""
     columns = [column if len(column) else column.extend_constant(None, 1) for column in values]
     return ARITY.pack(len(types)) + encode_columns(columns, types).row(0)
 
 
 def _pieces(frame: pl.DataFrame, size: int, target_size: int) -> list[pl.DataFrame]:
-    """Consecutive parts of a frame of `size` encoded bytes, each of about the target size."""
+    """Splits a frame of `size` encoded bytes into consecutive parts, each of about the target size."""
     checks = math.ceil(frame.height * target_size / size / ROLLING_CHECK_ROWS)
     return list(frame.iter_slices(max(checks, 1) * ROLLING_CHECK_ROWS))

@@ -1,7 +1,7 @@
 """Merges the manifests of the previous snapshot into its successor's base list, as Java's ManifestFileMerger does.
 
-Small manifests are merged when there are many of them (minor), and everything that is small or deletes files is
-rewritten when enough of it has come together (full). An entry that adds a file and one that deletes it cancel out.
+A minor merge joins small manifests when there are many of them. A full merge rewrites all manifests that are small or
+delete files, once their total size reaches a threshold. An entry that adds a file and one that deletes it cancel out.
 Manifests that need no change are listed again as they are.
 """
 
@@ -18,7 +18,7 @@ from morrow.writers.target import WriteTarget
 
 
 def merged(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame:
-    """The base list (columns of `decode_manifest_list`) that stands for the manifests `listed`.
+    """Returns the base list (columns of `decode_manifest_list`) that replaces the manifests `listed`.
 
     Names of new manifests are added to `written`.
 
@@ -32,7 +32,7 @@ def merged(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, wr
 
 
 def _minor(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame:
-    """Manifests in the order of the list, merged each time they reach the target size, and at last if they are many."""
+    """Merges manifests in list order whenever they reach the target size, and the remaining ones if they are many."""
     parts: list[pl.DataFrame] = []
     begin = size = 0
     for end, file_size in enumerate(listed["_FILE_SIZE"].to_list(), start=1):
@@ -53,12 +53,12 @@ def _joined(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, w
 
 
 def _full(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, written: list[str]) -> pl.DataFrame | None:
-    """None where there is too little to rewrite."""
+    """Returns the base list after a full merge, None where there is too little to rewrite."""
     changing = (listed["_NUM_DELETED_FILES"] > 0) | (listed["_FILE_SIZE"] < target.write.manifest_target_size)
     if listed["_FILE_SIZE"].filter(changing).sum() < target.write.manifest_full_compaction:
         return None
     deletes = _deletes(target, listed)
-    # Large manifests are opened only where they may hold a file that was deleted since.
+    # Large manifests are opened only where they may hold a file that was deleted later.
     partitions = frozenset(deletes["_PARTITION"].unique().to_list())
     opened = changing | (may_hold(target.metadata, listed, target.schema, partitions) if partitions else False)
     if opened.sum() <= 1:
@@ -78,7 +78,7 @@ def _full(target: WriteTarget, writer: ManifestWriter, listed: pl.DataFrame, wri
 
 
 def _deletes(target: WriteTarget, listed: pl.DataFrame) -> pl.DataFrame:
-    """The identity of every file that some manifest deletes."""
+    """Returns the identity of every file that some manifest deletes."""
     frames = manifest_entries(target.metadata, listed.filter(listed["_NUM_DELETED_FILES"] > 0))
     parts = [frame.filter(frame["_KIND"] == DELETE).select(IDENTITY) for frame in frames]
     return pl.concat(parts) if parts else _no_identity(target, listed)

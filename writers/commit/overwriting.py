@@ -1,4 +1,4 @@
-"""What overwriting changes: every file and index file of the chosen partitions goes, the new files come."""
+"""The changes of an overwrite: all files and index files of the chosen partitions are replaced by the new ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.binary_row import Value, decode_columns, decode_rows
+from morrow.engine.format.binary_row import Value, decode_columns, decode_rows, same_value
 from morrow.engine.format.data_file_meta import EntryKind, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of, index_entries_of, without_value_stats
 from morrow.engine.format.paths import POSTPONE_BUCKET
@@ -21,11 +21,11 @@ from morrow.writers.commit.changes import Changes
 from morrow.writers.target import WriteTarget
 
 Partitions: TypeAlias = "Literal['all'] | Sequence[bytes] | Sequence[Mapping[str, Value]]"
-"""All partitions, those of these BinaryRows, or those with these values in (some of) their columns."""
+"""All partitions, those with these BinaryRows, or those with these values in (some of) their columns."""
 
 
 def overwritten(target: WriteTarget, new: Changes, partitions: Partitions) -> Callable[[Snapshot | None], Changes]:
-    """The changes of an OVERWRITE snapshot, as a function of the snapshot that it follows.
+    """Returns the changes of an OVERWRITE snapshot, as a function of the snapshot that it follows.
 
     Raises:
         InvalidArgument: a new file outside of the partitions, or a column that is no partition key.
@@ -62,7 +62,7 @@ def overwritten(target: WriteTarget, new: Changes, partitions: Partitions) -> Ca
 
 
 Chosen: TypeAlias = Callable[[Set[bytes]], Set[bytes]]
-"""Which of some partitions are chosen."""
+"""Returns the chosen ones of some partitions."""
 
 
 def _chosen(target: WriteTarget, partitions: Partitions) -> Chosen:
@@ -84,14 +84,14 @@ def _chosen(target: WriteTarget, partitions: Partitions) -> Chosen:
             row
             for row, values in decoded
             if row in rows
-            or any(all(dict(zip(keys, values))[name] == value for name, value in spec.items()) for spec in specs)
+            or any(all(same_value(dict(zip(keys, values))[k], value) for k, value in spec.items()) for spec in specs)
         }
 
     return of_values
 
 
 def _live(target: WriteTarget, latest: Snapshot, partitions: Partitions, chosen: Chosen) -> list[ManifestEntry]:
-    """DELETE entries for what is there. Rows that wait in the postponed bucket are overwritten only in its tables."""
+    """Returns DELETE entries for the live files; those of the postponed bucket only in tables with ``bucket = -2``."""
     named = partitions != "all" and all(isinstance(row, bytes) for row in partitions)
     exact = {row for row in partitions if isinstance(row, bytes)} if named else None
     frame = live_in_partitions(target.metadata, latest, target.schema, exact)
@@ -107,9 +107,9 @@ def _live(target: WriteTarget, latest: Snapshot, partitions: Partitions, chosen:
 
 
 def upgraded(target: WriteTarget, entries: Sequence[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """New level-0 files of an overwritten keyed table at the bottom level, where those of a bucket do not overlap.
+    """Moves new level-0 files of an overwritten keyed table to the bottom level where those of a bucket do not overlap.
 
-    Then nothing has to compact them (``overwrite-upgrade``).
+    They then need no compaction (``overwrite-upgrade``).
     """
     wanted = target.keyed and target.write.overwrite_upgrade
     if not wanted or not entries or any(entry.file.level > 0 or entry.bucket < 0 for entry in entries):

@@ -1,8 +1,8 @@
-"""What a snapshot names, written on top of the newest snapshot: delta and changelog first, then the base and the index.
+"""A writer of the metadata files of a snapshot: delta and changelog first, then the base list and the index manifest.
 
-Delta and changelog are the same whatever the newest snapshot is (unless it decides over the changes), so they are
-written once for all tries. What a try has to write between its look at the newest snapshot and the creation of the
-next one is little: one manifest list, and seldom merged manifests or an index manifest.
+Delta and changelog are the same for every newest snapshot (unless the changes depend on it), so they are written once
+for all tries. Between reading the newest snapshot and creating the next one, a try writes little: one manifest list,
+and seldom merged manifests or an index manifest.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import polars as pl
 
@@ -17,39 +18,47 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.entry_frames import entries_frame, index_frame
 from morrow.engine.format.json_file import parse_object
 from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS
-from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
 from morrow.engine.plan.entries import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.changes import Changes
-from morrow.writers.commit.conflicts import check_conflicts, check_looked_at
+from morrow.writers.commit.conflicts import check_conflicts, check_looked_at, check_numbers
 from morrow.writers.commit.index_files import combined
 from morrow.writers.commit.manifests import ManifestWriter
 from morrow.writers.commit.merging import merged
+from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.row_tracking import assigned
 from morrow.writers.target import WriteTarget
 
-OVERWRITE = "OVERWRITE"
+AnyChanges: TypeAlias = Changes | Callable[[Snapshot | None], Changes]
+"""The changes of a snapshot, or a function that returns them for the snapshot before: overwriting depends on it."""
 
 
 @dataclass(frozen=True)
 class SnapshotRequest:
-    """A snapshot to be.
+    """A request to create a snapshot.
 
-    `changes`: what it changes, or a function of the newest snapshot: overwriting depends on what is there.
-    `check`: whether to look for conflicts with what others committed.
+    `changes`: its changes; a function is called again on each try.
+    `check`: whether to check for conflicts with other commits.
+    `recognised`: whether another process may have created it already, after `known`, the newest snapshot known to
+    precede it.
+    `premise`: the condition that must hold on the previous snapshot.
     """
 
     kind: str
     identifier: int
-    changes: Changes | Callable[[Snapshot | None], Changes]
+    changes: AnyChanges
     check: bool
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    recognised: bool = False
+    known: Snapshot | None = None
+    premise: Premise | None = None
 
 
 @dataclass(frozen=True)
 class Delta:
-    """The written changes of a snapshot: their entries, and name and size of the lists (None: no changelog)."""
+    """The written changes of a snapshot: their entries, and names and sizes of the lists (None: no changelog)."""
 
     changes: Changes
     entries: pl.DataFrame
@@ -59,19 +68,22 @@ class Delta:
 
 
 class Preparer:
-    """Writes what snapshots of one table name. Names of new files are added to lists called `written`."""
+    """A writer of the metadata files of one table's snapshots. Names of new files are added to lists `written`."""
 
     def __init__(self, target: WriteTarget, manifests: ManifestWriter, base: BaseEntries) -> None:
         self._target = target
         self._manifests = manifests
         self._base = base
 
-    def lasting(self, request: SnapshotRequest) -> bool:
-        """Whether the delta is the same for every newest snapshot."""
-        return isinstance(request.changes, Changes) and not self._target.options.row_tracking
+    @property
+    def lasting(self) -> bool:
+        """Whether the delta depends on the changes alone, not on the newest snapshot."""
+        return not self._target.options.row_tracking
 
     def check(self, request: SnapshotRequest, changes: Changes, latest: Snapshot | None) -> None:
-        """Raise `CommitConflict` when the changes cannot follow `latest`."""
+        """Raises `CommitConflict` when the changes cannot follow `latest`."""
+        if request.premise is not None:
+            request.premise.check(self._target, latest)
         if latest is None or not request.check:
             return
         watched = self._unaware and self._target.options.deletion_vectors
@@ -84,9 +96,10 @@ class Preparer:
             delta_index=index_frame(changes.index) if watched else None,
         )
         check_looked_at(self._target, self._base.at(latest, changes.partitions), changes.looked_at)
+        check_numbers(self._target, self._base.at(latest, changes.partitions), changes.numbered_from)
 
     def delta(self, changes: Changes, latest: Snapshot | None, written: list[str]) -> Delta:
-        """Write manifests and lists of the changes."""
+        """Writes the manifests and manifest lists of the changes."""
         entries, next_row_id = changes.entries, _next_row_id(latest)
         if self._target.options.row_tracking:
             snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
@@ -100,7 +113,7 @@ class Preparer:
         return Delta(changes, entries, delta_list, changelog_list, next_row_id)
 
     def snapshot(self, request: SnapshotRequest, latest: Snapshot | None, delta: Delta, written: list[str]) -> Snapshot:
-        """Write what else the snapshot after `latest` names."""
+        """Writes the other metadata files of the snapshot after `latest`; returns the snapshot, not yet created."""
         previous = manifests_of(self._target.metadata, latest) if latest else _no_manifests()
         base_list = self._manifests.manifest_list(merged(self._target, self._manifests, previous, written), written)
         changelog = delta.changes.changelog
@@ -126,7 +139,7 @@ class Preparer:
             watermark=_later(request.watermark, latest.watermark if latest else None),
             statistics=self._statistics(latest, schema_id),
             properties=dict(request.properties),
-            # A delta that is written once for all tries does not count rows.
+            # A delta that is written once for all tries assigns no row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),
         )
 
@@ -141,7 +154,7 @@ class Preparer:
         return not self._target.keyed and self._target.options.bucket == -1
 
     def _statistics(self, latest: Snapshot | None, schema_id: int) -> str | None:
-        """Statistics hold until the schema changes."""
+        """Returns the statistics file of `latest`, None after a change of the schema."""
         if latest is None or latest.statistics is None:
             return None
         path = self._target.metadata.paths.statistics(latest.statistics)

@@ -1,4 +1,4 @@
-"""Row ids and snapshot numbers of new files in tables with ``row-tracking.enabled``, given when they are committed."""
+"""Assignment of row ids and snapshot numbers to new files at commit, for tables with ``row-tracking.enabled``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BLOB_SUFFIX = ".blob"
 def assigned(
     entries: Sequence[ManifestEntry], snapshot_id: int, next_row_id: int
 ) -> tuple[tuple[ManifestEntry, ...], int]:
-    """The entries with their row ids, and the first row id that is still free.
+    """Returns the entries with their row ids, and the next free row id.
 
     Files without sequence numbers take the id of the snapshot. Appended files get the next row ids in their order,
-    unless they carry ids; a blob file shares those of the data file before it, each blob column from its begin.
+    unless they carry ids; a blob file shares those of the data file before it, each blob column from its first row.
 
     Raises:
         InvalidArgument: a file of unknown source, or a blob file that belongs to no data file.

@@ -1,7 +1,7 @@
-"""Snapshot files as a log: finding the newest without listing the folder, and adding the next, once.
+"""The snapshot files of a table as a log: reads the newest without listing the folder, and appends the next one.
 
-A snapshot is committed when its file exists. It is created only where none is, so of several committers one gets each
-id. Hints come last and may be wrong: they save a listing, no more.
+A snapshot is committed when its file exists. The file is created only if none exists, so one of several committers gets
+each id. Hints are written last and may be wrong: they only save a listing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from morrow.engine.plan.metadata import TableMetadata
 LATEST = "LATEST"
 UNCLEAR_TRIES = 5
 UNCLEAR_WAIT_SECONDS = 0.1
-"""Pause before a store that gave no answer is asked again; doubled each time."""
+"""Pause before a request to a store that gave no answer is repeated; doubled each time."""
 
 
 class SnapshotLog:
@@ -27,9 +27,9 @@ class SnapshotLog:
         self._newest: Snapshot | None = None
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot, None when there is none yet.
+        """Returns the newest snapshot, None when there is none yet.
 
-        From the newest one known the way leads up one by one: ids have no gaps above a snapshot that exists.
+        The search goes up id by id from the newest known one: ids have no gaps above a snapshot that exists.
         """
         known = self._newest
         if known is None or not self._still_there(known):
@@ -38,20 +38,20 @@ class SnapshotLog:
         try:
             while self._metadata.store.exists(self._metadata.paths.snapshot(known.id + 1)):
                 known = self._metadata.snapshot(known.id + 1)
-        except NotFound:  # expired while it was read: the committer has slept for long
+        except NotFound:  # expired while it was read: the committer was suspended for long
             known = self._metadata.latest_snapshot()
         self._newest = known
         return known
 
     def _still_there(self, snapshot: Snapshot) -> bool:
-        """Whether it is the same as ever: it may have expired, or have been rolled back."""
+        """Returns whether the snapshot is unchanged: it may have expired, or have been rolled back."""
         try:
             return self._metadata.snapshot(snapshot.id) == snapshot
         except NotFound:
             return False
 
     def between(self, after: Snapshot | None, until: Snapshot) -> Iterator[Snapshot]:
-        """The snapshots that came after one, those that expired left out."""
+        """Yields the snapshots after `after` up to `until`, without those that have expired."""
         for snapshot_id in range(after.id + 1 if after else FIRST_SNAPSHOT_ID, until.id):
             try:
                 yield self._metadata.snapshot(snapshot_id)
@@ -61,7 +61,7 @@ class SnapshotLog:
             yield until
 
     def latest_of(self, user: str) -> Snapshot | None:
-        """The newest snapshot of this commit user; None when there is none, or all have expired."""
+        """Returns the newest snapshot of this commit user; None when there is none, or all have expired."""
         newest = self.latest()
         for snapshot_id in range(newest.id if newest else 0, 0, -1):
             try:
@@ -73,18 +73,18 @@ class SnapshotLog:
         return None
 
     def add(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot file; False when another has this id. True means it is durable.
+        """Creates the snapshot file; returns False when another snapshot has this id. True means it is durable.
 
         Raises:
-            UnclearOutcome: the store does not say whether it is there, whatever was tried.
-            StorageError: it is not there.
+            UnclearOutcome: the store did not tell in any of the tries whether the file exists.
+            StorageError: the file does not exist.
         """
         path = self._metadata.paths.snapshot(snapshot.id)
         data = snapshot_json(snapshot)
         wait, unclear = UNCLEAR_WAIT_SECONDS, False
         for tries_left in reversed(range(UNCLEAR_TRIES)):
             try:
-                # The same bytes under the same name: whichever of several tries comes through, the commit is the same.
+                # The same bytes under the same name: whichever of several tries succeeds, the commit is the same.
                 if self._metadata.store.create(path, data):
                     break
                 return unclear and self._is_own(path, data, snapshot)
@@ -103,7 +103,7 @@ class SnapshotLog:
         return True
 
     def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
-        """Whether the file that is there is what an earlier try has put there, unknown to us."""
+        """Returns whether an earlier try with an unclear outcome created the existing file."""
         try:
             own = self._metadata.store.read(path) == data
         except FileMissing:
@@ -116,9 +116,9 @@ class SnapshotLog:
         return own
 
     def hint(self, snapshot: Snapshot) -> None:
-        """Write the LATEST hint. Without it readers list the folder, so a failure changes nothing.
+        """Writes the LATEST hint. Without it readers list the folder, so a failure is ignored.
 
-        One that has been rolled back already is not hinted at: Java believes a hint of what is not there.
+        A snapshot that was rolled back already gets no hint: Java trusts a hint to a missing snapshot.
         """
         try:
             if not self._metadata.store.exists(self._metadata.paths.snapshot(snapshot.id)):

@@ -1,9 +1,9 @@
-"""Commits to one table: what was written becomes visible as a whole, or not at all."""
+"""Atomic commits to one table: all messages of a commit become visible at once, or none does."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -17,42 +17,70 @@ from morrow.engine.errors import (
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
+from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
-from morrow.writers.commit.changes import Changes, appended, compacted
+from morrow.writers.commit.changes import Changes, appended, at_once, compacted
+from morrow.writers.commit.numbering import Numbered
 from morrow.writers.commit.overwriting import Partitions, overwritten, upgraded
-from morrow.writers.commit.preparing import OVERWRITE, SnapshotRequest
+from morrow.writers.commit.premise import Premise
+from morrow.writers.commit.preparing import AnyChanges, SnapshotRequest
 from morrow.writers.files.placement import Placement, file_path
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.target import WriteTarget
 
-APPEND = "APPEND"
-COMPACT = "COMPACT"
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Maintenance(Protocol):
-    """What is done for a table around its commits; `writers.expiry.automatic` does what the options ask for."""
+    """Maintenance of a table around its commits; `writers.expiry.automatic` implements it by the table's options."""
 
     def wants_snapshot(self) -> bool:
-        """Whether a stream that brings nothing should commit an empty snapshot all the same."""
+        """Returns whether a stream without changes should commit an empty snapshot all the same."""
 
     def after_commit(self, snapshot: Snapshot) -> None:
-        """Takes the last snapshot of a commit, which is durable by then: what this raises does not undo it."""
+        """Takes the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
+
+
+@dataclass(frozen=True)
+class _Common:
+    """The attributes that all snapshots of one commit share."""
+
+    identifier: int
+    watermark: int | None
+    properties: Mapping[str, str]
+    recognised: bool = False
+    known: Snapshot | None = None
+    premise: Premise | None = None
+
+    def request(self, kind: str, changes: AnyChanges, *, check: bool) -> SnapshotRequest:
+        """Returns the request for one of them. Only the first has the premise: the one after it is a compaction."""
+        return SnapshotRequest(
+            kind,
+            self.identifier,
+            changes,
+            check,
+            self.watermark,
+            self.properties,
+            self.recognised,
+            self.known,
+            None if kind == COMPACT else self.premise,
+        )
 
 
 class TableCommit:
-    """Commits of one user to one table. Not safe for use by several threads at once; each may have its own."""
+    """Commits of one user to one table. Not thread-safe; each thread may have its own."""
 
     def __init__(self, target: WriteTarget, maintenance: Maintenance | None = None) -> None:
         self.target = target
         self._maintenance = maintenance
         self._committer = Committer(target)
+        self.uncompacted: list[Placement] = []
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot of the table, found at the cost of two small reads once one is known."""
+        """Returns the newest snapshot of the table, at the cost of two small reads once one is known."""
         return self._committer.log.latest()
 
     def commit(
@@ -64,36 +92,78 @@ class TableCommit:
         properties: Mapping[str, str] = NO_PROPERTIES,
         check_append_files: bool = False,
         keep_empty: bool | None = None,
+        premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Commit what was written (an APPEND snapshot), then what was compacted (a COMPACT snapshot).
+        """Commits the written files (an APPEND snapshot), then the compacted ones (a COMPACT snapshot).
 
         Written files that replace rows (deleted files, deletion vectors) make an OVERWRITE snapshot instead.
-        A compaction that meets another one is dropped with its files when the rows themselves were committed: they
-        stay in the table, and a later compaction takes them.
+        In keyed tables the rows are newer than all rows committed before: where others added rows to a bucket since its
+        writer read it, files with greater sequence numbers replace those of the messages.
+        A compaction that conflicts with another one, or with such rows, is dropped with its files once the rows
+        themselves are committed: they stay in the table for a later compaction. `uncompacted` names these buckets.
 
         Args:
-            identifier: numbers the commits of a commit user; with it a repeated commit is recognised.
+            identifier: numbers the commits of a commit user; it identifies a repeated commit.
             watermark: of the rows, epoch milliseconds; the snapshot keeps the greatest so far.
-            check_append_files: look for conflicts for appended files too.
+            check_append_files: check appended files for conflicts too.
             keep_empty: create a snapshot even when there is nothing to commit (None: ``commit.force-create-snapshot``,
                 or when a numbered commit has to carry a tag that is due).
+            premise: the rows that the messages were computed from; a change to them is a conflict.
 
         Returns:
-            The last snapshot created (its `commit_kind` tells which), None when there was nothing to commit.
+            The last snapshot created (see its `commit_kind`), None when there was nothing to commit.
 
         Raises:
             CommitConflict: nothing was committed; call `abort`.
-            UnclearOutcome: the store does not tell. Call `filter_and_commit` with the same identifier later.
+            UnclearOutcome: the store gave no answer. Call `filter_and_commit` with the same identifier later.
+            AlreadyCommitted: files of the messages are in the table.
         """
+        recognised = identifier != BATCH_COMMIT_IDENTIFIER
+        known = self.latest_snapshot() if recognised else None
+        common = _Common(identifier, watermark, properties, recognised, known, premise)
+        return self._commit(messages, common, check_append_files=check_append_files, keep_empty=keep_empty)
+
+    def _commit(
+        self, messages: Sequence[CommitMessage], common: _Common, *, check_append_files: bool, keep_empty: bool | None
+    ) -> Snapshot | None:
+        self.uncompacted = []
         written, compaction = appended(messages), compacted(messages)
         last: Snapshot | None = None
-        if not written.is_empty or (self._keeps_empty(compaction, identifier) if keep_empty is None else keep_empty):
+        if keep_empty is None:
+            keep_empty = written.is_empty and self._keeps_empty(compaction, common.identifier)
+        if not written.is_empty or keep_empty:
             kind = OVERWRITE if written.replaces_rows else APPEND
             check = check_append_files or kind == OVERWRITE
-            last = self._create(kind, written, identifier, watermark, properties, check=check)
+            if self.target.keyed and any(message.new_files for message in messages):
+                last, messages = self._create_numbered(kind, messages, common, check=check)
+                compaction = compacted(messages)
+            else:
+                last = self._committer.create(common.request(kind, written, check=check))
         if not compaction.is_empty:
-            last = self._compact(messages, compaction, last, identifier, watermark, properties)
+            last = self._compact(messages, compaction, last, common)
         return self._done(last)
+
+    def _create_numbered(
+        self, kind: str, messages: Sequence[CommitMessage], common: _Common, *, check: bool
+    ) -> tuple[Snapshot, Sequence[CommitMessage]]:
+        """Creates the snapshot of the written files; returns it and the messages after renumbering."""
+        changes = Numbered(self.target, self._committer.base, self._committer.routes, messages)
+        try:
+            created = self._committer.create(common.request(kind, changes, check=check))
+        except UnclearOutcome:
+            raise
+        except BaseException:
+            changes.undo()
+            raise
+        if self._committer.found:
+            changes.undo()
+            return created, messages
+        replaced = changes.replaced
+        self.abort(replaced)
+        self.uncompacted += [
+            Placement.of(message) for message in replaced if message.compact_before or message.compact_after
+        ]
+        return created, changes.messages
 
     def overwrite(
         self,
@@ -103,40 +173,53 @@ class TableCommit:
         identifier: int = BATCH_COMMIT_IDENTIFIER,
         watermark: int | None = None,
         properties: Mapping[str, str] = NO_PROPERTIES,
+        premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Replace partitions by what was written, in an OVERWRITE snapshot (then COMPACT, as in `commit`).
+        """Replaces partitions by the written files, in an OVERWRITE snapshot (then COMPACT, as in `commit`).
 
-        Changelog files of the messages are not committed.
+        Where batch reads see compacted files only, both are one snapshot (Java makes two, and shows neither the old
+        nor the new rows in between). Changelog files of the messages are not committed.
 
         Args:
             partitions: "all", BinaryRows, or mappings of (some) partition columns to values. For a dynamic overwrite
-                give the partitions of the messages; an empty sequence then replaces nothing.
+                pass the partitions of the messages; an empty sequence then replaces nothing.
+            premise: as for `commit`.
 
         Raises:
             InvalidArgument: a new file lies outside of the partitions. CommitConflict, UnclearOutcome: as `commit`.
         """
+        self.uncompacted = []
+        common = _Common(identifier, watermark, properties, premise=premise)
         written, compaction = appended(messages), compacted(messages)
-        files = written.files if compaction.files or compaction.index else upgraded(self.target, written.files)
+        compacts = bool(compaction.files or compaction.index)
+        waits = compacts and self.target.hides_level_zero
+        if waits:
+            # Between two snapshots the old rows would be gone and the new ones not yet visible.
+            new, compacts = at_once(written, compaction), False
+        else:
+            new = Changes(written.files if compacts else upgraded(self.target, written.files), (), written.index)
         last: Snapshot | None = None
         if partitions == "all" or partitions:
-            changes = overwritten(self.target, Changes(files, (), written.index), partitions)
-            request = SnapshotRequest(OVERWRITE, identifier, changes, True, watermark, properties)
-            last = self._committer.create(request)
-        if compaction.files or compaction.index:
-            kept = Changes(compaction.files, (), compaction.index)
-            last = self._compact(messages, kept, last, identifier, watermark, properties)
+            changes = overwritten(self.target, new, partitions)
+            last = self._committer.create(common.request(OVERWRITE, changes, check=True))
+        if compacts:
+            last = self._compact(messages, Changes(compaction.files, (), compaction.index), last, common)
         for message in messages:
             self._remove(message, (*message.changelog_files, *message.compact_changelog), ())
+            if waits:
+                after = {file.file_name for file in message.compact_after}
+                replaced = [f for f in message.compact_before if f.file_name not in after]
+                self._remove(message, replaced, message.compact_deleted_index_files)
         return self._done(last)
 
     def truncate(self, *, identifier: int = BATCH_COMMIT_IDENTIFIER) -> Snapshot | None:
-        """Remove all rows, in an OVERWRITE snapshot. Raises as `overwrite`."""
+        """Removes all rows, in an OVERWRITE snapshot. Raises as `overwrite`."""
         return self.overwrite((), partitions="all", identifier=identifier)
 
     def drop_partitions(
         self, partitions: Sequence[Mapping[str, Value]], *, identifier: int = BATCH_COMMIT_IDENTIFIER
     ) -> Snapshot | None:
-        """Remove all rows of partitions with these values in (some of) their columns. Raises as `overwrite`."""
+        """Removes all rows of partitions with these values in (some of) their columns. Raises as `overwrite`."""
         if not partitions or not all(partitions):
             raise InvalidArgument(f"{self.target.where}: name the partitions to drop, or truncate the table")
         return self.overwrite((), partitions=partitions, identifier=identifier)
@@ -148,31 +231,28 @@ class TableCommit:
         watermark: int | None = None,
         properties: Mapping[str, str] = NO_PROPERTIES,
         check_append_files: bool = True,
+        premise: Premise | None = None,
     ) -> int:
-        """Commit the batches, by identifier, that this commit user has not committed yet; returns how many those were.
+        """Commits the batches, by identifier, that this commit user has not committed yet; returns their number.
 
-        Identifiers of a user grow, so everything up to that of its newest snapshot is committed.
+        Identifiers of a user grow, so every batch up to the identifier of its newest snapshot is committed.
 
         Raises:
-            FileMissing: a file of a batch is gone, so that it cannot be committed any more.
+            FileMissing: a file of a batch is gone, so that the batch cannot be committed any more.
             CommitConflict, UnclearOutcome: as `commit`.
         """
+        known = self.latest_snapshot() if batches else None
         newest = self._committer.log.latest_of(self.target.commit_user) if batches else None
         waiting = sorted(i for i in batches if newest is None or i > newest.commit_identifier)
         for identifier in waiting:
             self._check_there(batches[identifier])
         for identifier in waiting:
-            self.commit(
-                batches[identifier],
-                identifier=identifier,
-                watermark=watermark,
-                properties=properties,
-                check_append_files=check_append_files,
-            )
+            common = _Common(identifier, watermark, properties, identifier != BATCH_COMMIT_IDENTIFIER, known, premise)
+            self._commit(batches[identifier], common, check_append_files=check_append_files, keep_empty=None)
         return len(waiting)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Remove the files of messages that will not be committed. What cannot be removed stays as an orphan."""
+        """Removes the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
         for message in messages:
             written = {file.file_name for file in message.new_files}
             # A file that compaction only moved to another level belongs to the table, unless it is new itself.
@@ -191,30 +271,15 @@ class TableCommit:
             return False
         return self._maintenance is not None and self._maintenance.wants_snapshot()
 
-    def _create(
-        self,
-        kind: str,
-        changes: Changes,
-        identifier: int,
-        watermark: int | None,
-        properties: Mapping[str, str],
-        *,
-        check: bool,
-    ) -> Snapshot:
-        request = SnapshotRequest(kind, identifier, changes, check, watermark, properties)
-        return self._committer.create(request)
-
     def _compact(
         self,
         messages: Sequence[CommitMessage],
         compaction: Changes,
         written: Snapshot | None,
-        identifier: int,
-        watermark: int | None,
-        properties: Mapping[str, str],
+        common: _Common,
     ) -> Snapshot | None:
         try:
-            return self._create(COMPACT, compaction, identifier, watermark, properties, check=True)
+            return self._committer.create(common.request(COMPACT, compaction, check=True))
         except CommitConflict as conflict:
             if written is None:
                 raise
@@ -234,6 +299,8 @@ class TableCommit:
 
     def _drop_compaction(self, messages: Sequence[CommitMessage]) -> None:
         for message in messages:
+            if message.compact_before or message.compact_after:
+                self.uncompacted.append(Placement.of(message))
             there = {file.file_name for file in (*message.compact_before, *message.new_files)}
             files = (*message.compact_after, *message.compact_changelog)
             self._remove(
@@ -261,7 +328,7 @@ class TableCommit:
                     )
 
     def _data_paths(self, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[str]:
-        place = Placement(message.partition, message.bucket)
+        place = Placement.of(message)
         return [
             file_path(self.target, place, segment(name, self.target.where))
             for file in files

@@ -1,4 +1,4 @@
-"""Keeps the deletion vectors of a bucket: which rows of its data files are dead, in which index files that is written.
+"""The deletion vectors of a bucket: the dead rows of its data files, and the index files that store them.
 
 Public: `DeletionMaintainer`, `IndexFiles`.
 """

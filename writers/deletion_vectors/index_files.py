@@ -1,4 +1,4 @@
-"""Reads and writes the index files of one bucket that hold deletion vectors."""
+"""Reads and writes the deletion vector index files of one bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INDEX_PREFIX = "index-"
 
 @dataclass(frozen=True)
 class IndexFiles:
-    """The index files of one bucket: where they lie, and how they are encoded."""
+    """The index files of one bucket: their location and encoding."""
 
     target: WriteTarget
     partition: bytes
@@ -27,7 +27,7 @@ class IndexFiles:
     _names: Iterator[str] = field(default_factory=lambda: _fresh_names(), repr=False, compare=False)
 
     def path(self, file: IndexFileMeta) -> str:
-        """Where an index file lies. Raises `UnsafePath` for one that would lie outside of the table."""
+        """Returns the path of an index file. Raises `UnsafePath` for one outside of the table."""
         if file.external_path is not None:
             target = self.target
             roots = (target.store.url(target.metadata.root), *target.options.external_roots)
@@ -35,10 +35,10 @@ class IndexFiles:
         return self._path(file.file_name)
 
     def read(self, file: IndexFileMeta, only: frozenset[str] | None = None) -> dict[str, DeletionVector]:
-        """The vectors in an index file by data file; those of `only` when it is given.
+        """Returns the vectors in an index file by data file; only those of `only` when it is given.
 
         Raises:
-            FileMissing, CorruptFile, Unsupported: the file is gone, damaged, or of a version that is not known.
+            FileMissing, CorruptFile, Unsupported: the file is missing, damaged, or of an unknown version.
         """
         if file.deletion_ranges is None:
             raise CorruptFile(self.target.where, f"the index file {file.file_name} does not say what it holds")
@@ -57,7 +57,7 @@ class IndexFiles:
         }
 
     def write(self, vectors: Mapping[str, DeletionVector]) -> IndexFileMeta:
-        """One new index file with these vectors, durable when this returns. No vectors make a file without any.
+        """Writes one new index file with these vectors, durable on return. No vectors make a file without any.
 
         Raises:
             InvalidArgument: a position that needs ``deletion-vectors.bitmap64``. StorageError: it cannot be written.
@@ -74,7 +74,7 @@ class IndexFiles:
         )
 
     def write_rolling(self, vectors: Mapping[str, DeletionVector]) -> tuple[IndexFileMeta, ...]:
-        """New index files, each closed by the vector that takes it above ``deletion-vector.index-file.target-size``."""
+        """Writes new index files, closing each that exceeds ``deletion-vector.index-file.target-size``."""
         files: list[IndexFileMeta] = []
         left = dict(vectors)
         with self.together(files):
@@ -86,7 +86,7 @@ class IndexFiles:
 
     @contextmanager
     def together(self, written: Sequence[IndexFileMeta]) -> Iterator[None]:
-        """Around the writing of several files, which are removed again when one cannot be written."""
+        """Wraps the writing of several files, and removes all of them when one cannot be written."""
         try:
             yield
         except BaseException:
@@ -96,11 +96,11 @@ class IndexFiles:
             raise
 
     def delete(self, file: IndexFileMeta) -> None:
-        """Remove an index file that no snapshot will name."""
+        """Removes an index file that no snapshot will name."""
         self.target.store.delete(self.path(file))
 
     def _one_file(self, vectors: Mapping[str, DeletionVector]) -> Mapping[str, DeletionVector]:
-        """The first vectors, up to the one that makes their file larger than the target size."""
+        """Returns the first vectors, up to the one that makes their file larger than the target size."""
         _, ranges = write_index_file(vectors, bitmap64=self.target.write.bitmap64)
         most = self.target.write.deletion_file_size
         kept = sum(1 for entry in ranges if entry.offset <= most)
@@ -113,6 +113,6 @@ class IndexFiles:
 
 
 def _fresh_names() -> Iterator[str]:
-    """``index-<uuid>-<n>``: one writer numbers its files."""
+    """Yields ``index-<uuid>-<n>``: each writer numbers its files."""
     writer = uuid.uuid4()
     return (f"{INDEX_PREFIX}{writer}-{number}" for number in itertools.count())

@@ -1,8 +1,8 @@
-"""The deletion vectors of one bucket while it is written: restored, marked, removed, written.
+"""The deletion vectors of one bucket during a write: restored, marked, removed, written.
 
 A bucket of a primary-key table, and of an append table with fixed buckets, has one index file: Paimon's own writers
-remember one per bucket, so a second one would be lost with their next commit. Append tables without buckets have many,
-rolled at ``deletion-vector.index-file.target-size``, and only those that a change touches are written anew.
+track one per bucket, so a second one would be lost with their next commit. Append tables without buckets have many,
+rolled at ``deletion-vector.index-file.target-size``, and only those that a change touches are rewritten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from morrow.writers.target import WriteTarget
 
 
 class IndexChanges(NamedTuple):
-    """Index files that were written, and those that they replace."""
+    """The index files that were written, and those that they replace."""
 
     new: tuple[IndexFileMeta, ...] = ()
     replaced: tuple[IndexFileMeta, ...] = ()
@@ -29,11 +29,11 @@ class IndexChanges(NamedTuple):
 class DeletionMaintainer:
     """Deletion vectors of one bucket by the name of their data file.
 
-    Index files are read when one of their vectors is asked for. Not safe for use by several threads at once.
+    Index files are read when one of their vectors is first needed. Not safe for use by several threads at once.
 
     Args:
-        index_files: those that the bucket has in the snapshot that is written upon; of other kinds than deletion
-            vectors are left alone.
+        index_files: those of the bucket in the snapshot that is written upon; kinds other than deletion vectors are
+            ignored.
         rolling: several index files, of which only the touched ones are rewritten (append tables without buckets).
     """
 
@@ -52,7 +52,7 @@ class DeletionMaintainer:
         self._adopt(file for file in index_files if file.index_type == INDEX_TYPE)
 
     def _adopt(self, files: Iterable[IndexFileMeta]) -> None:
-        """These index files are what is stored now; vectors that were read stay in memory."""
+        """Sets the stored index files; vectors in memory stay there."""
         self._stored = tuple(files)
         self._holder = {entry.data_file: file for file in self._stored for entry in file.deletion_ranges or ()}
         self._unread = {name: file for name, file in self._holder.items() if name not in self._vectors}
@@ -62,11 +62,11 @@ class DeletionMaintainer:
         return data_file in self._vectors or data_file in self._unread
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the data files with dead rows."""
+        """Yields the names of the data files with dead rows."""
         return iter(dict.fromkeys((*self._unread, *self._vectors)))
 
     def vector(self, data_file: str) -> DeletionVector | None:
-        """The dead rows of a data file, None when there are none.
+        """Returns the dead rows of a data file, None when there are none.
 
         Raises:
             FileMissing, CorruptFile, Unsupported: the index file cannot be read.
@@ -75,7 +75,7 @@ class DeletionMaintainer:
         return self._vectors.get(data_file)
 
     def dead_rows(self, data_file: str) -> int:
-        """How many rows of a data file are dead; from metadata, as long as it says so."""
+        """Returns the number of dead rows of a data file, from metadata where it has the number."""
         file = self._unread.get(data_file)
         for entry in () if file is None else file.deletion_ranges or ():
             if entry.data_file == data_file and entry.cardinality is not None:
@@ -84,11 +84,11 @@ class DeletionMaintainer:
         return 0 if vector is None else vector.cardinality
 
     def mark(self, data_file: str, positions: npt.NDArray[np.integer]) -> None:
-        """Rows of a data file, by 0-based position in any order, are dead from now on."""
+        """Marks rows of a data file as dead, by 0-based position in any order."""
         self.merge(data_file, DeletionVector.from_positions(positions))
 
     def merge(self, data_file: str, vector: DeletionVector) -> None:
-        """The rows in `vector` are dead too."""
+        """Marks the rows in `vector` as dead too."""
         known = self.vector(data_file)
         merged = vector if known is None else known.union(vector)
         if merged.cardinality > (0 if known is None else known.cardinality):
@@ -96,7 +96,7 @@ class DeletionMaintainer:
             self._changed.add(data_file)
 
     def remove(self, data_file: str) -> None:
-        """Forget a data file, which compaction has rewritten: its vector is of no use any more."""
+        """Drops the vector of a data file that compaction has rewritten."""
         if data_file in self:
             self._unread.pop(data_file, None)
             self._vectors.pop(data_file, None)
@@ -104,13 +104,13 @@ class DeletionMaintainer:
 
     @property
     def changed(self) -> bool:
-        """Whether anything differs from what is stored."""
+        """Whether anything differs from the stored vectors."""
         return bool(self._changed)
 
     def write(self) -> IndexChanges:
-        """Write what changed since the last time; nothing when nothing did.
+        """Writes the changes since the last call; nothing when there are none.
 
-        A bucket whose last vector went gets an index file without vectors, as Paimon writes it.
+        A bucket whose last vector was removed gets an index file without vectors, as Paimon writes it.
         """
         if not self._changed:
             return IndexChanges()
@@ -120,7 +120,7 @@ class DeletionMaintainer:
         return changes
 
     def discard(self, changes: IndexChanges) -> None:
-        """Remove index files that were written and will not be committed."""
+        """Removes index files that were written and will not be committed."""
         for file in changes.new:
             self._files.delete(file)
 
@@ -130,7 +130,7 @@ class DeletionMaintainer:
         return IndexChanges((self._files.write(self._vectors),), self._stored)
 
     def _touched(self) -> IndexChanges:
-        """The index files of changed vectors: what they hold besides is written first, then what changed."""
+        """Writes the index files of changed vectors: first their unchanged vectors, then the changed ones."""
         touched = dict.fromkeys(self._holder[name].file_name for name in sorted(self._changed & self._holder.keys()))
         replaced = tuple(file for file in self._stored if file.file_name in touched)
         new: list[IndexFileMeta] = []
@@ -147,7 +147,7 @@ class DeletionMaintainer:
         return IndexChanges(tuple(new), replaced)
 
     def _read(self, data_file: str) -> None:
-        """Take the vectors of the index file that holds this one from the store."""
+        """Reads the vectors of the index file that holds this data file's."""
         file = self._unread.get(data_file)
         if file is None:
             return

@@ -1,12 +1,11 @@
-"""What a writer does for its table after commits: tags, partitions, consumers, snapshots and changelogs, as Java does.
+"""Maintenance by writers after commits, as in Java: tags, and expiry of partitions, consumers, snapshots, changelogs.
 
-It runs in the thread of the commit, whatever ``snapshot.expire.execution-mode`` says: nothing is left to do when the
-commit returns. The commit is done by then, so what fails is logged, and tried again after the next one.
+It runs in the thread of the commit, whatever ``snapshot.expire.execution-mode`` says: it is complete when the commit
+returns. The commit is durable by then, so failures are logged, and maintenance is tried again after the next one.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options.expiring import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import changelog_or_none, living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.telling import logger
 from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.changelogs import expire_changelogs
 from morrow.writers.expiry.consumers import consumer_expiration_time, expire_consumers
@@ -29,27 +29,27 @@ from morrow.writers.target import WriteTarget
 AfterCommit: TypeAlias = Callable[[Snapshot], None]
 Action: TypeAlias = Callable[[Snapshot], object]
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def maintained(target: WriteTarget) -> TableCommit:
-    """Commits to a table that is kept as its options say."""
+    """Returns commits to a table with the maintenance that its options ask for."""
     return TableCommit(target, AutomaticMaintenance(target))
 
 
 class AutomaticMaintenance:
-    """What the options of a table ask for around commits; what it finds out is kept from commit to commit."""
+    """The maintenance that the options of a table ask for around commits; it keeps state from commit to commit."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
 
     @cached_property
     def actions(self) -> list[AfterCommit]:
-        """What is called after each commit."""
+        """The actions to call after each commit."""
         return after_commit(self._target)
 
     def wants_snapshot(self) -> bool:
-        """Whether a tag is due that needs a snapshot of its own."""
+        """Returns whether a tag is due that needs a snapshot of its own."""
         try:
             return forces_snapshot(self._target)
         except MorrowError as error:
@@ -57,15 +57,15 @@ class AutomaticMaintenance:
             return False
 
     def after_commit(self, snapshot: Snapshot) -> None:
-        """Take the actions, in their order."""
+        """Runs the actions in their order."""
         for action in self.actions:
             action(snapshot)
 
 
 def after_commit(target: WriteTarget) -> list[AfterCommit]:
-    """What is to be called with the last snapshot of each commit, in this order; nothing for ``write-only`` tables.
+    """Returns the actions to call with the last snapshot of each commit, in order; none for ``write-only`` tables.
 
-    None of them raises what Morrow raises on purpose: it is logged as a warning.
+    None of them raises a `MorrowError`: it is logged as a warning.
     """
     if target.write.write_only:
         return []
@@ -73,7 +73,7 @@ def after_commit(target: WriteTarget) -> list[AfterCommit]:
 
 
 def _found(find: Callable[[WriteTarget], Iterable[Action]], target: WriteTarget) -> list[Action]:
-    """What one kind of maintenance does; an option of it that is wrong stops none of the others."""
+    """Returns the actions of one kind of maintenance; a wrong option of it does not stop the other kinds."""
     try:
         return list(find(target))
     except MorrowError as error:
@@ -105,12 +105,12 @@ _ACTIONS: tuple[Callable[[WriteTarget], Iterable[Action]], ...] = (
     _consumers,
     _snapshots,
 )
-"""In the order in which they are taken."""
+"""The kinds of maintenance, in the order in which they run."""
 
 
 @dataclass(frozen=True)
 class _Quiet:
-    """An action that tells its errors to the log."""
+    """An action that logs its errors."""
 
     where: str
     action: Action
@@ -156,7 +156,7 @@ class _Changelogs:
 
 
 class _Expiry:
-    """Expires when the earliest one that is known is due. Others can only have removed it, so nothing is missed.
+    """Expiry that runs when the earliest known root is due. Others can only have removed that one, so none is missed.
 
     While it is not due, a commit costs nothing here.
     """

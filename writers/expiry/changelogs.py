@@ -1,13 +1,14 @@
-"""Old changelogs are removed: they live longer than the snapshots that they are left of, but not for ever.
+"""Expiry of changelogs, which outlive their snapshots, but not for ever.
 
-The newest changelog stays, as in Java, unless all are removed: readers find there where the snapshots begin.
+The newest changelog stays, as in Java, unless all are removed: it tells readers where the snapshots begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from morrow.engine.errors import NotFound
+from morrow.engine.errors import NotFound, StorageError
+from morrow.engine.io.system_errors import if_there_is_room, is_full
 from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.plan.changelogs import (
     changelog_ids,
@@ -21,8 +22,8 @@ from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import Root, RootKind, lines
 from morrow.writers.expiry.snapshots import AT_ONCE, at_most, due_until, now_millis, retained
-from morrow.writers.expiry.unneeded import MOST_TRIES, remove_expired_changelogs
-from morrow.writers.rollback.retired import finish_retired
+from morrow.writers.expiry.unreferenced import MOST_TRIES, remove_expired_changelogs
+from morrow.writers.rollback.tombstones import finish_removals, retire
 
 
 def expire_changelogs(
@@ -33,7 +34,7 @@ def expire_changelogs(
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
 ) -> int:
-    """Remove old changelogs of a branch. What is not given is as the options of the table say.
+    """Removes old changelogs of a branch. Arguments that are not given are taken from the options of the table.
 
     Args, as those of `expire_snapshots`: changelogs are counted together with the snapshots after them.
 
@@ -41,7 +42,7 @@ def expire_changelogs(
 
     Raises: as `expire_snapshots`.
     """
-    finish_retired(metadata)
+    finish_removals(metadata)
     options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
     retention = retained(options.changelogs, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
@@ -56,16 +57,17 @@ def expire_changelogs(
 
 
 def expire_all_changelogs(metadata: TableMetadata) -> int:
-    """Remove all changelogs of a branch, whatever their age and whoever reads them; returns how many there were.
+    """Removes all changelogs of a branch, whatever their age and their consumers; returns how many there were.
 
     Raises: as `expire_changelogs`.
     """
-    finish_retired(metadata)
+    finish_removals(metadata)
     return _expire(metadata, lambda ids, _: list(ids))
 
 
 def _expire(metadata: TableMetadata, choose: Callable[[Sequence[int], int], list[int]]) -> int:
-    """Remove the changelogs chosen from the living ones and the newest snapshot, and those an interrupted run left."""
+    """Removes the changelogs that `choose` returns for the live ones and the newest snapshot, and those that an
+    interrupted run left."""
     removed = 0
     for tries in range(1, MOST_TRIES + 1):
         try:
@@ -84,9 +86,15 @@ def _remove(metadata: TableMetadata, choose: Callable[[Sequence[int], int], list
         return
     chosen = choose(living, latest.id)
     stay = living[len(chosen) :]
-    if chosen and stay:
-        write_changelog_hints(metadata, earliest=stay[0])
     gone = [changelog_id for changelog_id in changelog_ids(metadata) if not stay or changelog_id < stay[0]]
+    try:
+        if chosen and stay:
+            write_changelog_hints(metadata, earliest=stay[0])
+    except StorageError as error:
+        if not is_full(error):
+            raise
+        yield _retired_instead(metadata, gone, stay[0])
+        return
     there = lines(metadata)
     for start in range(0, len(gone), AT_ONCE):
         found = [one for one in each_changelog(metadata, gone[start : start + AT_ONCE]) if one is not None]
@@ -96,3 +104,12 @@ def _remove(metadata: TableMetadata, choose: Callable[[Sequence[int], int], list
             yield len(found)
     if not stay:
         remove_changelog_hints(metadata)
+
+
+def _retired_instead(metadata: TableMetadata, gone: Sequence[int], first: int) -> int:
+    """Removes these changelogs where the disk has no room for a hint: they are renamed, as expired snapshots are."""
+    found = sum(retire(metadata, changelog_path(metadata, changelog_id)) for changelog_id in gone)
+    finish_removals(metadata)
+    with if_there_is_room():
+        write_changelog_hints(metadata, earliest=first)
+    return found

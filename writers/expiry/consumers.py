@@ -1,4 +1,4 @@
-"""Consumers that nobody has heard of for long are forgotten, so that they pin no snapshots any more."""
+"""Expiry of inactive consumers, so that they pin no snapshots any more."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import time
 from collections.abc import Mapping
 from datetime import timedelta
 
-from morrow.engine.options.parsing import duration
-from morrow.engine.options.registry import resolved
+from morrow.engine.options import Options
+from morrow.engine.options.declared.history import CONSUMER_EXPIRATION_TIME
 from morrow.engine.plan.consumers import CONSUMER_PREFIX
 from morrow.engine.plan.metadata import TableMetadata
 
-EXPIRATION_TIME = "consumer.expiration-time"
-
 
 def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None = None) -> list[str]:
-    """Forget the consumers of a branch whose file was last written before a moment.
+    """Removes the consumers of a branch whose file was last written before a moment.
 
     Args:
         older_than_millis: the moment in epoch milliseconds; None: now minus ``consumer.expiration-time`` of the newest
             schema, and nothing where that is not set.
 
-    Returns: the names of the forgotten consumers, sorted.
+    Returns: the names of the removed consumers, sorted.
 
     Raises:
         InvalidArgument: the option does not parse. StorageError: a file could not be removed; all others were.
@@ -44,5 +42,5 @@ def expire_consumers(metadata: TableMetadata, *, older_than_millis: int | None =
 
 
 def consumer_expiration_time(raw: Mapping[str, str], *, where: str) -> timedelta | None:
-    """How long a consumer may be silent; None: for ever. Raises `InvalidArgument` for what is no time span."""
-    return duration(resolved(raw), EXPIRATION_TIME, None, where)
+    """Returns how long a consumer may be inactive; None: for ever. Raises `InvalidArgument` for any other text."""
+    return Options(raw, where).get(CONSUMER_EXPIRATION_TIME)

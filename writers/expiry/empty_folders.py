@@ -1,4 +1,4 @@
-"""Folders of buckets and partitions that have become empty."""
+"""Removal of empty folders of buckets and partitions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from morrow.engine.io.store import FileStore
 
 
 def remove_empty_folders(store: FileStore, root: str, removed: Iterable[str]) -> None:
-    """Remove the folders of removed files, and those above them, that are empty now; never the table's own.
+    """Removes the folders of removed files, and those above them, if they are empty; never the table's own.
 
-    A writer that has just made such a folder makes it again when it puts a file there.
+    A writer that has just created such a folder creates it again when it writes a file there.
 
     Args:
-        removed: paths of the files that were in them.
+        removed: paths of the removed files.
     """
     folders = {path.rpartition("/")[0] for path in removed}
     while folders:

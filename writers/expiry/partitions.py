@@ -1,14 +1,13 @@
-"""Partitions that have had their time are dropped, as ``partition.expiration-time`` says.
+"""Drops expired partitions, by ``partition.expiration-time``.
 
-By ``values-time`` a partition is as old as the time in its values, by ``update-time`` as its newest file, and both are
-held against the clock on the wall of this machine, as Java's are. An OVERWRITE snapshot drops them: older snapshots and
-tags still have their rows, and expiry of snapshots removes the files later.
+By ``values-time`` a partition is as old as the time in its values, by ``update-time`` as its newest file; both are
+compared with the local time of this machine, as in Java. An OVERWRITE snapshot drops them: older snapshots and tags
+still have their rows, and expiry of snapshots removes the files later.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +19,18 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.binary_row import EPOCH, Value, decode_rows
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
-from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.options.partition_expiry import ExpireStrategy, PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.format.snapshot import OVERWRITE, Snapshot
+from morrow.engine.options.declared import history
+from morrow.engine.options.declaring import AnyOption
+from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.options.words import ExpireStrategy
 from morrow.engine.plan.entries import manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.overwriting import overwritten
-from morrow.writers.commit.preparing import OVERWRITE, SnapshotRequest
+from morrow.writers.commit.preparing import SnapshotRequest
 from morrow.writers.expiry.partition_times import partition_time
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.target import WriteTarget
@@ -36,12 +39,12 @@ NANOS_PER_MICRO = 1000
 MICROSECOND = dt.timedelta(microseconds=1)
 NOTHING = Changes((), (), ())
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition that holds files: its BinaryRow, its values, and when its newest file was made (local time)."""
+    """A partition that holds files: its BinaryRow, its values, and when its newest file was created (local time)."""
 
     stored: bytes
     values: tuple[Value, ...]
@@ -59,37 +62,38 @@ def expire_partitions(
     batch_size: int | None = None,
     now: dt.datetime | None = None,
 ) -> list[dict[str, Any]]:
-    """Drop the partitions that are too old, the first `max_expires` of them by their values.
+    """Drops expired partitions, the first `max_expires` of them by their values.
 
-    What is not given is as the options of the table say: ``partition.expiration-time``, ``-strategy``, ``-max-num`` and
-    ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
+    Arguments that are not given are taken from the options of the table: ``partition.expiration-time``, ``-strategy``,
+    ``-max-num`` and ``-batch-size``, ``partition.timestamp-formatter`` and ``-pattern``.
 
     Args:
-        now: the time that ages are counted to, local unless it has a zone; None is now.
+        now: the time at which ages are computed, local unless it has a zone; None is now.
 
     Returns: the values of each dropped partition by column, None for null.
 
     Raises:
         InvalidArgument: a table without partitions, no expiration time, or a value that does not parse.
-        Unsupported: a letter in the formatter that Morrow does not read, or a table that Morrow does not write.
-        CommitConflict: others were faster each time; what was dropped before stays dropped.
+        Unsupported: a letter in the formatter that Morrow does not support, or a table that Morrow does not write.
+        CommitConflict: others were faster each time; partitions dropped before stay dropped.
     """
     target = WriteTarget.of(metadata)
-    given = {
-        "partition.expiration-time": _duration_text(expiration_time),
-        "partition.expiration-strategy": strategy,
-        "partition.timestamp-formatter": timestamp_formatter,
-        "partition.timestamp-pattern": timestamp_pattern,
-        "partition.expiration-max-num": max_expires,
-        "partition.expiration-batch-size": batch_size,
+    given: dict[AnyOption, object] = {
+        history.PARTITION_EXPIRATION_TIME: _duration_text(expiration_time),
+        history.PARTITION_EXPIRATION_STRATEGY: strategy,
+        history.PARTITION_TIMESTAMP_FORMATTER: timestamp_formatter,
+        history.PARTITION_TIMESTAMP_PATTERN: timestamp_pattern,
+        history.PARTITION_EXPIRATION_MAX_NUM: max_expires,
+        history.PARTITION_EXPIRATION_BATCH_SIZE: batch_size,
     }
-    raw = {**target.schema.options, **{key: str(value) for key, value in given.items() if value is not None}}
+    raw = {**target.schema.options, **{option.key: str(value) for option, value in given.items() if value is not None}}
     options = parse_partition_expiry(raw, where=target.where)
     if not target.partition_fields:
         raise InvalidArgument(f"{target.where}: the table has no partitions that could expire")
     if options.expiration_time is None:
         raise InvalidArgument(
-            f"{target.where}: say how old partitions may be, with expiration_time or 'partition.expiration-time'"
+            f"{target.where}: say how old partitions may be, with expiration_time or the option "
+            f"{history.PARTITION_EXPIRATION_TIME}"
         )
     if now is not None and not isinstance(now, dt.datetime):
         raise InvalidArgument(f"now must be a datetime, not {now!r}")
@@ -97,19 +101,19 @@ def expire_partitions(
 
 
 class PartitionExpiry:
-    """The expiry of one table's partitions, which a writer asks now and then whether it is due."""
+    """The expiry of one table's partitions, which a writer runs after a commit when it is due."""
 
     def __init__(self, target: WriteTarget, options: PartitionExpiryOptions) -> None:
-        """Drops under a commit user of its own: a writer must notice that buckets it knows are empty now."""
+        """Gives the expiry a commit user of its own: a writer must notice that buckets it knows are empty now."""
         self._target = WriteTarget(target.metadata, target.schema, target.options, target.write)
         self._options = options
-        # As if it was run before, but some random time ago: otherwise jobs that never last so long never expire any.
+        # As if it had run a random time ago: otherwise jobs shorter than the interval would never expire any.
         interval = options.check_interval // dt.timedelta(seconds=1)
         self._checked = dt.datetime.now() - dt.timedelta(seconds=random.randrange(interval) if interval else 0)
 
     @classmethod
     def of(cls, target: WriteTarget) -> PartitionExpiry | None:
-        """That of the table's options; None when partitions do not expire.
+        """Returns the expiry of the table's options; None when partitions do not expire.
 
         Raises:
             InvalidArgument, Unsupported: as `parse_partition_expiry`.
@@ -118,13 +122,13 @@ class PartitionExpiry:
         return cls(target, options) if options.expiration_time is not None and target.partition_fields else None
 
     def due(self, now: dt.datetime | None = None, *, identifier: int = 0) -> bool:
-        """Whether to run now (local time without zone), after the commit of this identifier."""
+        """Returns whether to run now (local time without zone), after the commit of this identifier."""
         interval = self._options.check_interval
         at_end = self._options.at_end_of_input and identifier == BATCH_COMMIT_IDENTIFIER
         return not interval or at_end or (now or dt.datetime.now()) - self._checked > interval
 
     def run(self, now: dt.datetime | None = None) -> list[dict[str, Any]]:
-        """Drop what is too old; returns and raises as `expire_partitions`."""
+        """Drops expired partitions; returns and raises as `expire_partitions`."""
         self._checked = now or dt.datetime.now()
         snapshot = self._target.metadata.latest_snapshot()
         if snapshot is None:
@@ -138,7 +142,7 @@ class PartitionExpiry:
         return [dict(zip(keys, partition.values)) for partition in dropped]
 
     def _warn(self, snapshot: Snapshot) -> None:
-        """Name a partition whose values say no time."""
+        """Warns of a partition whose values do not parse as a time."""
         if self._options.strategy is not ExpireStrategy.VALUES_TIME:
             return
         fields = self._target.partition_fields
@@ -155,7 +159,7 @@ class PartitionExpiry:
             )
 
     def _drop(self, committer: Committer, batch: Sequence[Partition]) -> Sequence[Partition]:
-        """Drop those of a batch that are still too old in the snapshot that is committed on."""
+        """Drops those of a batch that are still expired in the snapshot that the commit follows."""
         dropped: Sequence[Partition] = ()
 
         def changes(latest: Snapshot | None) -> Changes:
@@ -168,7 +172,7 @@ class PartitionExpiry:
         return dropped
 
     def _too_old(self, snapshot: Snapshot, now: dt.datetime) -> list[Partition]:
-        """In the order of their values as texts, as Java has them."""
+        """Returns the expired partitions, in the order of their values as texts, as in Java."""
         age = self._options.expiration_time
         try:
             before = now - (dt.timedelta.max if age is None else age)
@@ -181,7 +185,7 @@ class PartitionExpiry:
 
 
 def live_partitions(target: WriteTarget, snapshot: Snapshot) -> list[Partition]:
-    """The partitions that hold files, unordered. Deleted files that manifests still speak of count as updates too.
+    """Returns the partitions that hold files, unordered. Deleted files still named by manifests count as updates too.
 
     Raises:
         CorruptFile, FileMissing: as `engine.plan.entries.live_entries`.
@@ -216,7 +220,7 @@ def _by_update(_: WriteTarget, __: PartitionExpiryOptions, one: Partition, befor
 
 
 def _instant(local: dt.datetime) -> float:
-    """Seconds since the epoch of a time on the local clock."""
+    """Returns the seconds since the epoch of a local time."""
     try:
         return local.timestamp()
     except (OverflowError, ValueError, OSError):  # this machine's calendar does not reach that far
@@ -224,7 +228,7 @@ def _instant(local: dt.datetime) -> float:
 
 
 def _texts(target: WriteTarget, one: Partition) -> str:
-    """The values with commas between."""
+    """Returns the values, joined by commas."""
     keys, default = target.schema.partition_keys, target.options.partition_default_name
     types = [field.type for field in target.partition_fields]
     folder = partition_path(one.values, types, keys, default_name=default)

@@ -1,12 +1,15 @@
-"""Old snapshots are removed, with the files that only they need.
+"""Expiry of snapshots, with the files that only they need.
 
-    1. which ones: as many as the retention allows, none that a consumer has not read, at most a number at a time
-    2. the hint EARLIEST is moved behind them: for readers, writers and whoever makes tags they are gone now
-    3. tags and branches are looked at, for files that they need
-    4. from old to new, some at a time: they become changelogs, if those live longer; files go; snapshot files go last
+    1. choose them: as many as the retention allows, none that a consumer has not read, at most a number at a time
+    2. move the hint EARLIEST behind them: for readers, writers and creators of tags they are gone now
+    3. read tags and branches, for files that they need
+    4. from old to new, in batches: make changelogs of them, if those live longer; remove files, snapshot files last
 
-Whoever is killed leaves snapshot files before EARLIEST, and the next expiry completes it. Two at once do the same work
-twice: what is gone already is fine.
+Where the disk is too full for the hint, the snapshots are retired instead, like those that a rollback removes; or
+moved, where changelogs outlive snapshots.
+
+A killed expiry leaves snapshot files before EARLIEST, and the next expiry completes it. Two at once do the same work
+twice: files that are already gone are no error.
 """
 
 from __future__ import annotations
@@ -15,19 +18,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired
+from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
+from morrow.engine.io.system_errors import if_there_is_room, is_full
 from morrow.engine.options.expiring import ExpireOptions, Retention, parse_expire_options
 from morrow.engine.plan.changelogs import changelog_path, write_changelog_hints
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import Line, Root, RootKind, lines
-from morrow.writers.commit.turns import turn
-from morrow.writers.expiry.unneeded import MOST_TRIES, remove_expired
-from morrow.writers.rollback.retired import finish_retired
+from morrow.writers.commit.commit_lock import commit_locked
+from morrow.writers.expiry.unreferenced import MOST_TRIES, remove_expired
+from morrow.writers.rollback.tombstones import finish_removals, retire
 
 AT_ONCE = 200
-"""Snapshots whose changes are in memory together."""
+"""Snapshots whose changes are in memory at once."""
 
 EARLIEST = "EARLIEST"
 NANOS_PER_MILLI = 1_000_000
@@ -41,22 +45,22 @@ def expire_snapshots(
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
 ) -> int:
-    """Remove old snapshots of a branch. What is not given is as the options of the table say.
+    """Removes old snapshots of a branch. Arguments that are not given are taken from the options of the table.
 
     Args:
         retain_max: how many stay at most, whatever their age.
         retain_min: how many stay at least; not more than `retain_max` unless both are given.
-        older_than_millis: those committed before go (epoch milliseconds).
+        older_than_millis: snapshots committed before this moment are removed (epoch milliseconds).
         max_deletes: how many are removed at most.
 
-    Returns: how many snapshots were removed, those included that an interrupted expiry had left.
+    Returns: how many snapshots were removed, including those that an interrupted expiry had left.
 
     Raises:
         InvalidArgument: numbers that contradict each other.
-        CorruptFile, FileMissing: metadata of what stays cannot be read. StorageError: a file could not be removed.
+        CorruptFile, FileMissing: metadata of roots that stay cannot be read. StorageError: a file could not be removed.
             In each case snapshots that were not completed are left for the next call.
     """
-    finish_retired(metadata)
+    finish_removals(metadata)
     options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
     retention = retained(options.snapshots, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
@@ -68,14 +72,14 @@ def expire_snapshots(
                 removed += count
             break
         except NotFound:
-            # Another expiry came by, or a tag was deleted: what is there now is looked at anew.
+            # Another expiry ran meanwhile, or a tag was deleted: read the current state anew.
             if tries == MOST_TRIES:
                 raise
     return removed
 
 
 def retained(default: Retention, most: int | None, least: int | None, where: str) -> Retention:
-    """The retention with these numbers in place of the default's. Raises `InvalidArgument` for contradictory ones."""
+    """Returns `default` with these numbers in place of its own. Raises `InvalidArgument` for contradictory ones."""
     given = Retention(
         most=default.most if most is None else most,
         least=default.least if least is None else least,
@@ -90,7 +94,7 @@ def retained(default: Retention, most: int | None, least: int | None, where: str
 
 
 def at_most(given: int | None, default: int, where: str) -> int:
-    """How many are removed at most. Raises `InvalidArgument` for a number below 0."""
+    """Returns how many to remove at most. Raises `InvalidArgument` for a number below 0."""
     limit = default if given is None else given
     if limit < 0:
         raise InvalidArgument(f"{where}: at most {limit} cannot be removed; give 0 or more")
@@ -104,15 +108,23 @@ def now_millis() -> int:
 def _expire(
     metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int
 ) -> Iterator[int]:
-    """Remove the snapshots that are due; yields how many were removed at a time."""
+    """Removes the snapshots that are due; yields how many were removed at a time."""
     ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
     if not ids or earliest is None:
         return
     pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
     due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
     end = next(snapshot_id for snapshot_id in ids if snapshot_id >= due)
-    _announce(metadata, earliest, end)
     gone = [snapshot_id for snapshot_id in ids if snapshot_id < end]
+    try:
+        _announce(metadata, earliest, end)
+    except StorageError as error:
+        if not is_full(error):
+            raise
+        if gone:
+            instead = _moved_instead if options.decoupled else _retired_instead
+            yield instead(metadata, earliest, end, gone)
+        return
     if not gone:
         return
     there = lines(metadata)
@@ -131,12 +143,12 @@ def due_until(
     latest: int,
     pinned: int | None,
 ) -> int:
-    """The first id, from `earliest` on, that stays.
+    """Returns the first id, from `earliest` on, that stays.
 
     Args:
-        read: gives the snapshots with these ids, None for one that is gone.
-        young: what was committed at this time or later stays, unless it is more than `retention.most`.
-        latest: the newest snapshot, from which is counted.
+        read: returns the snapshots with these ids, None for one that is gone.
+        young: snapshots committed at this time or later stay, unless they are more than `retention.most`.
+        latest: the newest snapshot, from which the others are counted.
         pinned: the first snapshot that a consumer has not read.
     """
     end = min(latest - retention.least + 1, earliest + limit, latest if pinned is None else pinned)
@@ -149,19 +161,57 @@ def due_until(
 
 
 def _announce(metadata: TableMetadata, earliest: int, end: int) -> None:
-    """Say that the table begins at `end` now."""
+    """Sets EARLIEST to `end`, which announces that the table begins there."""
     hint = f"{metadata.paths.snapshot_dir}/{EARLIEST}"
-    with turn(metadata):  # a rollback to a snapshot before `end` comes before or after this
-        if metadata.earliest_snapshot_id() != earliest or not metadata.store.exists(metadata.paths.snapshot(end)):
-            raise SnapshotExpired(f"{metadata.where}: another expiry or a rollback came by meanwhile; try again")
+    with commit_locked(metadata):  # so that a rollback to a snapshot before `end` comes before or after this
+        _check_announced(metadata, earliest, end)
         if not metadata.store.exists(hint) or metadata.store.read(hint).strip() != str(end).encode():
             metadata.store.write(hint, str(end).encode())
+
+
+def _check_announced(metadata: TableMetadata, earliest: int, end: int) -> None:
+    if metadata.earliest_snapshot_id() != earliest or not metadata.store.exists(metadata.paths.snapshot(end)):
+        raise SnapshotExpired(f"{metadata.where}: another expiry or a rollback came by meanwhile; try again")
+
+
+def _retired_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
+    """Removes these snapshots where the disk has no room for a hint: each is renamed, which takes no room.
+
+    Each is gone at once for all readers, from old to new, like those that a rollback removes, and the next maintenance
+    completes a killed run. The hint is written when there is room.
+    """
+    with commit_locked(metadata):
+        _check_announced(metadata, earliest, end)
+        found = sum(retire(metadata, metadata.paths.snapshot(snapshot_id)) for snapshot_id in ids)
+    finish_removals(metadata)
+    with if_there_is_room():
+        _announce(metadata, end, end)
+    return found
+
+
+def _moved_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
+    """Makes changelogs of these snapshots where the disk has no room for a hint or for copies: their files are moved.
+
+    A killed run leaves files that nothing names, for `remove_orphan_files`. Hints are written when there is room.
+    """
+    with commit_locked(metadata):
+        _check_announced(metadata, earliest, end)
+        found = [snapshot for snapshot in metadata.each_snapshot(ids) if snapshot is not None]
+        for snapshot in found:
+            metadata.store.move(metadata.paths.snapshot(snapshot.id), changelog_path(metadata, snapshot.id))
+    following = Root(metadata, RootKind.SNAPSHOT, metadata.snapshot(end))
+    roots = [Root(metadata, RootKind.SNAPSHOT, snapshot) for snapshot in found]
+    remove_expired(metadata, roots, following, lines(metadata))
+    with if_there_is_room():
+        write_changelog_hints(metadata, latest=ids[-1])
+        _announce(metadata, end, end)
+    return len(found)
 
 
 def _remove(
     metadata: TableMetadata, options: ExpireOptions, ids: Sequence[int], following: Root | None, there: Sequence[Line]
 ) -> int:
-    """Remove these snapshots, from old to new; returns how many of them were still there."""
+    """Removes these snapshots, from old to new; returns how many of them still existed."""
     found = [snapshot for snapshot in metadata.each_snapshot(ids) if snapshot is not None]
     if not found:
         return 0
@@ -173,7 +223,7 @@ def _remove(
 
 
 def _with_changelogs(metadata: TableMetadata, snapshots: Sequence[Snapshot], there: Sequence[Line]) -> list[Line]:
-    """Make changelogs of snapshots: the lines with them."""
+    """Makes changelogs of snapshots; returns the lines that include them."""
     ids = [snapshot.id for snapshot in snapshots]
     for snapshot in snapshots:
         metadata.store.create(changelog_path(metadata, snapshot.id), snapshot_json(snapshot))

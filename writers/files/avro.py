@@ -5,10 +5,10 @@ Paimon            Avro
 ================  =======================================================================================
 nullable types    union of null and the type, null by default
 TINYINT SMALLINT  int
-DECIMAL           bytes: the unscaled value, big-endian, as short as it goes
+DECIMAL           bytes: the unscaled value, big-endian, as short as possible
 DATE, TIME        int of days, of milliseconds
 TIMESTAMP         long, timestamp-millis up to precision 3, timestamp-micros up to 6
-TIMESTAMP_LTZ     the same with local-timestamp (the other way round than Avro's specification means them)
+TIMESTAMP_LTZ     the same with local-timestamp (the reverse of Avro's specification)
 MAP, MULTISET     map if the keys are text, else an array of records {key, value}; counts are nullable
 ================  =======================================================================================
 """
@@ -30,8 +30,9 @@ from morrow.engine.format.arrow_buffers import validity, wide_values
 from morrow.engine.format.avro_encode import codec_name, container_head, encode_blocks
 from morrow.engine.format.binary_row_encode import big_endian, twos_complement_length
 from morrow.engine.format.binary_row_slots import DECIMAL_WIDTH
+from morrow.engine.options.declared.formats import AVRO_CODEC
 from morrow.readers.dtypes import list_offsets, null_mask, to_arrow_array
-from morrow.writers.files.encoders import Block, EncoderOptions
+from morrow.writers.files.encoders import Block, EncoderOptions, one_by_one
 from morrow.writers.files.layout import FileLayout
 
 NAMESPACE, RECORD = "org.apache.paimon.avro.generated", "record"
@@ -39,17 +40,17 @@ TIME_PRECISION = 3
 
 
 def encoder(layout: FileLayout, options: EncoderOptions) -> AvroEncoder:
-    """Raises `Unsupported`: a codec or a column type that Avro files do not have."""
+    """Returns the Avro encoder. Raises `Unsupported`: a codec or a column type that Avro files do not have."""
     return AvroEncoder(layout, options)
 
 
 class AvroEncoder:
-    """See `morrow.writers.files.encoders.Encoder`; a block of ours is several of Avro's."""
+    """An `Encoder` of Avro files; each of its blocks is several Avro blocks."""
 
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
         self._fields = layout.fields
         self._schema = avro_schema(layout.fields, options.where)
-        self._codec = codec_name(options.write.raw.get("avro.codec", options.compression).strip().lower())
+        self._codec = codec_name(options.write.given.get(AVRO_CODEC) or options.compression)
         self._level = options.write.zstd_level
         self._sync = uuid.uuid4().bytes
         text = json.dumps(self._schema, separators=(",", ":"), ensure_ascii=False)
@@ -64,8 +65,11 @@ class AvroEncoder:
         body = encode_blocks(table, self._schema, self._codec, self._sync, self._level)
         return Block(frame.height, len(body), body)
 
+    def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+        return one_by_one(self, frame, heights)
+
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        """Nothing: containers end with their last block."""
+        """Returns nothing: containers end with their last block."""
         del blocks
         return b""
 
@@ -74,7 +78,7 @@ class AvroEncoder:
 
 
 def avro_schema(fields: Sequence[t.DataField], where: str) -> dict[str, Any]:
-    """The schema of a file with these columns.
+    """Returns the schema of a file with these columns.
 
     Raises:
         Unsupported: a type, or a precision of a time, that Java Paimon does not write to Avro either.
@@ -97,12 +101,12 @@ def _member(name: str, type_: t.DataType, record: str, where: str, *, defaulted:
 
 
 def _is_name(name: str) -> bool:
-    """Whether Java's Avro takes the name: letters of any script."""
+    """Returns whether Java's Avro accepts the name: letters of any script."""
     return all(c == "_" or c.isalpha() or c.isdecimal() for c in name) and not name[:1].isdecimal()
 
 
 def _node(type_: t.DataType, record: str, where: str) -> Any:
-    """`record` is the name of a record, should the type be one."""
+    """Returns the Avro type; `record` is the name of the record for a ROW."""
     if type(type_) not in _NODES:
         raise Unsupported(f"a column of {type_} in Avro files", where=where, hint="choose Parquet for the table")
     node = _NODES[type(type_)](type_, record, where)
@@ -177,7 +181,7 @@ _NODES: Mapping[type[t.DataType], Callable[[Any, str, str], Any]] = {
 
 
 def _physical(array: pa.Array, type_: t.DataType) -> pa.Array:
-    """The values in the Arrow types that Avro's own types are encoded from."""
+    """Returns the values in the Arrow types that Avro's own types are encoded from."""
     convert = _PHYSICAL.get(type(type_))
     return array if convert is None else convert(array, type_)
 

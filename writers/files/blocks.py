@@ -1,4 +1,4 @@
-"""Frames to encoded blocks: cut to size, encoded by several threads, in their order."""
+"""Turns frames into encoded blocks: cut to size, encoded by several threads, in order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import polars as pl
 
 MOST_BLOCK_ROWS = 1 << 18
 LEAST_BLOCK_ROWS = 1000
-"""Java looks at the size of a file every thousand rows."""
+"""The least rows of a block: Java checks the size of a file every thousand rows."""
 MOST_BLOCK_BYTES = 32 << 20
-"""Rows in memory that make one block."""
+"""The most bytes of rows in memory that make one block."""
 MOST_THREADS = 4
-"""Each holds a block, and memory is to stay bounded on machines of any size."""
+"""The most encoding threads: each holds a block, and memory stays bounded on machines of any size."""
 
 T = TypeVar("T")
 
 
 def pieces(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.DataFrame]:
-    """The same rows in frames that make a block each; small ones wait for more."""
+    """Yields the same rows in frames that make a block each; small ones wait for more."""
     waiting: list[pl.DataFrame] = []
     rows = 0
     waiting_bytes: float = 0
@@ -47,7 +47,7 @@ def pieces(frames: Iterable[pl.DataFrame], block_bytes: int) -> Iterator[pl.Data
 
 
 def in_threads(encode: Callable[[pl.DataFrame], T], pieces: Iterator[pl.DataFrame]) -> Generator[T]:
-    """Encoded pieces in their order, several at a time; a single one without any thread."""
+    """Yields encoded pieces in their order, several at a time; a single one without any thread."""
     start = list(islice(pieces, 2))
     if len(start) < 2:
         yield from map(encode, start)

@@ -1,14 +1,16 @@
-"""File formats as writers see them: a file is a head, blocks of rows, and a foot that says where the blocks are.
+"""Encoders of the file formats: a file is a head, blocks of rows, and a foot that locates the blocks.
 
-Blocks (row groups, stripes, Avro's blocks) know nothing of each other, so several threads encode them, and rolling is
-deciding after which block a file ends.
+Blocks (row groups, stripes, Avro's blocks) are independent, so several threads encode them, and rolling decides after
+which block a file ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from typing import Any, Protocol
 
 import polars as pl
@@ -20,7 +22,7 @@ from morrow.writers.files.layout import FileLayout
 
 @dataclass(frozen=True)
 class Block:
-    """Encoded rows, `size` bytes; `details` is what the foot of the format needs to know."""
+    """Encoded rows of `size` bytes; `details` is the information that the foot of the format needs."""
 
     rows: int
     size: int
@@ -34,35 +36,48 @@ class Encoder(Protocol):
     head: bytes
 
     def block(self, frame: pl.DataFrame) -> Block:
-        """Encode rows: the columns of the layout, in its order.
+        """Encodes rows: the columns of the layout, in its order.
 
         Raises:
             InvalidArgument: a value that the format cannot hold.
         """
         ...
 
+    def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+        """Returns encoders of the consecutive blocks in `frame`, of these heights; several threads may call them.
+
+        Raises: as `block`, here or when they are called.
+        """
+        ...
+
     def foot(self, blocks: Sequence[Block]) -> bytes:
-        """What follows the head and these blocks."""
+        """Returns the bytes that follow the head and these blocks."""
         ...
 
 
 @dataclass(frozen=True)
 class EncoderOptions:
-    """What the options of the table say about one file: its codec, and options of the format by their full names."""
+    """The table's options for one file: its codec, and options of the format by their full names."""
 
     compression: str
     write: WriteOptions
     where: str
 
 
+def one_by_one(encoder: Encoder, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+    """Returns `Encoder.blocks` of formats that gain nothing from encoding many blocks at once."""
+    starts = accumulate(heights, initial=0)
+    return [partial(encoder.block, frame[start : start + height]) for start, height in zip(starts, heights)]
+
+
 EncoderFactory = Callable[[FileLayout, EncoderOptions], Encoder]
 
 FORMATS = ("parquet", "orc", "avro")
-"""Each has a module of that name here with a function `encoder`, imported when first used."""
+"""The formats; each has a module of that name here with a function `encoder`, imported on first use."""
 
 
 def encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
-    """The encoder of a format.
+    """Returns the encoder of a format.
 
     Raises:
         Unsupported: a format, codec or column type that Morrow does not write.

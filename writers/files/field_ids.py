@@ -1,7 +1,7 @@
 """Ids of the parts of nested columns, in the schemas of Parquet and ORC files.
 
-Members of a ROW have ids of their own. An element of an ARRAY, and a key and a value of a MAP, get one from the id of
-the column (or member) they are in and from how many lists and maps are around them: a range of a thousand for each
+Members of a ROW have ids of their own. The ids of an ARRAY's element and a MAP's key and value follow from the id of
+the column (or member) they are in and from the number of lists and maps around them: a range of a thousand for each
 column, up or (keys) down from a base.
 """
 
@@ -15,7 +15,7 @@ DEPTHS = 1 << 10
 
 @dataclass(frozen=True)
 class Place:
-    """Where a type is: in which column, how many lists and maps deep, inside of anything at all."""
+    """The position of a type: its column, the number of lists and maps around it, and whether it is nested at all."""
 
     field_id: int
     where: str
@@ -28,7 +28,7 @@ class Place:
         return replace(self, depth=self.depth + 1, nested=True)
 
     def member(self, field_id: int) -> Place:
-        """The place of a ROW's member, where depths are counted anew."""
+        """Returns the place of a ROW's member, where depths start anew."""
         return Place(field_id, self.where, nested=True)
 
     @property

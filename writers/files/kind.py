@@ -1,19 +1,21 @@
-"""How the files of one call are made, and what metadata says about their rows."""
+"""The kind of the files of one call: their format and layout, and the metadata of their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.names import cols
 from morrow.engine.options import WriteOptions
-from morrow.engine.options.parsing import memory
+from morrow.engine.options.declared.formats import ORC_STRIPE_SIZE, PARQUET_BLOCK_SIZE
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.files import stats
 from morrow.writers.files.blocks import MOST_BLOCK_BYTES
@@ -22,15 +24,15 @@ from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.stats_modes import StatsMode, stats_modes
 from morrow.writers.target import WriteTarget
 
-BLOCK_SIZES = {"parquet": "parquet.block.size", "orc": "orc.stripe.size"}
-"""Options of the formats, which ``file.block-size`` overrides."""
+BLOCK_SIZES = {"parquet": PARQUET_BLOCK_SIZE, "orc": ORC_STRIPE_SIZE}
+"""The block size options of the formats, which ``file.block-size`` overrides."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """A block and what metadata says about its rows.
+    """A block and the metadata of its rows.
 
-    `ends` are the keys of the first and the last row (BinaryRows), `indexed` the columns of which the file has indexes.
+    `ends` are the keys of the first and the last row (BinaryRows), `indexed` the columns that the file indexes.
     """
 
     block: Block
@@ -39,15 +41,17 @@ class Described:
     indexed: pl.DataFrame
     sequences: tuple[int, int] = (0, 0)
     retractions: int = 0
+    value_stats: tuple[SimpleStats, tuple[str, ...] | None] | None = None
+    """The statistics of a file of this block alone, if they were computed together with those of other blocks."""
 
     def without_body(self) -> Described:
-        """What is needed after the rows are in the file."""
+        """Returns the part that is needed after the rows are in the file."""
         return replace(self, block=replace(self.block, body=b""))
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """Layout, format and statistics of files, as the options say for their level."""
+    """The layout, format and statistics of files, as the options set them for their level."""
 
     layout: FileLayout
     format: str
@@ -62,7 +66,7 @@ class FileKind:
 
     @classmethod
     def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
-        """Raises `Unsupported`, `InvalidArgument`: options that the format does not take."""
+        """Returns the kind of a level. Raises `Unsupported`, `InvalidArgument`: options that the format rejects."""
         write, where, layout = target.write, target.where, FileLayout.of(target)
         format_ = (changelog and write.changelog_format) or write.format_of(level)
         codec = (changelog and write.changelog_compression) or write.compression_of(level)
@@ -78,25 +82,23 @@ class FileKind:
             wanted_indexes(write.raw, layout.columns),
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
             f"{named_codec}.{format_}",
-            min(_block_size(write, format_, where) or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
+            min(_block_size(write, format_) or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
         )
 
     def describe(self, frame: pl.DataFrame) -> Described:
-        """Encode rows and collect what metadata says about them.
+        """Encodes rows and collects their metadata.
 
         Raises:
-            InvalidArgument: a null in a NOT NULL column, or a value that the format does not hold.
+            InvalidArgument: a null in a NOT NULL column, or a value that the format cannot hold.
         """
         collected = stats.collect(frame, self.layout.columns, self._bounded, self.format)
-        for column in self.layout.columns:
-            if collected.nulls[column.name] and not column.type.nullable:
-                raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
+        self._check_nulls({name: (count,) for name, count in collected.nulls.items()})
         keys = self.layout.keys
         found = Described(
             self.encoder.block(self.layout.stored(frame)),
             collected,
             (stats.key_row(frame[:1], keys), stats.key_row(frame[-1:], keys)),
-            frame.select(dict.fromkeys(index.column for index in self.indexes).keys()),
+            frame.select(cols(dict.fromkeys(index.column for index in self.indexes))),
         )
         if not keys:
             return found
@@ -104,17 +106,41 @@ class FileKind:
         retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
         return replace(found, sequences=numbers.row(0), retractions=retractions)
 
+    def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], Described]]:
+        """Returns `describe` of each of these frames, none of them empty, for a file each; for tables without keys.
+
+        The metadata of all frames comes from common queries, since with few rows a query costs more than its work. The
+        returned functions only encode, which several threads may do.
+
+        Raises: as `describe`, here or when they are called.
+        """
+        frame, heights, columns = pl.concat(frames), [each.height for each in frames], self.layout.columns
+        groups = stats.collect_each(frame, heights, columns, self._bounded, self.format)
+        self._check_nulls(groups.nulls)
+        encoders = self.encoder.blocks(self.layout.stored(frame), heights)
+        each, covered = stats.encoded_each(groups, columns, self._value_modes, self.format, dense=self.dense)
+        indexed = list(dict.fromkeys(index.column for index in self.indexes))
+
+        def described(number: int) -> Described:
+            rows = frames[number].select(cols(indexed)) if indexed else pl.DataFrame()
+            told = each[number], covered
+            return Described(encoders[number](), groups[number], (EMPTY_ROW, EMPTY_ROW), rows, value_stats=told)
+
+        return [partial(described, number) for number in range(len(frames))]
+
+    def _check_nulls(self, nulls: Mapping[str, Sequence[int]]) -> None:
+        for column in self.layout.columns:
+            if not column.type.nullable and any(nulls[column.name]):
+                raise InvalidArgument(f"the column {column.name!r} is {column.type} and would get a null")
+
     def index(self, blocks: Sequence[Described]) -> bytes | None:
-        """The container with the indexes of a file; None where the table wants none."""
+        """Returns the container with the indexes of a file; None where the table has none."""
         return build_container(pl.concat([b.indexed for b in blocks]), self.indexes) if self.indexes else None
 
     def metadata(self, blocks: Sequence[Described], first_sequence: int) -> dict[str, Any]:
-        """Members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
-        collected = stats.combine([block.collected for block in blocks], self.format)
+        """Returns members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
         rows = sum(block.block.rows for block in blocks)
-        value_stats, covered = stats.encoded(
-            collected, self.layout.columns, self._value_modes, self.format, dense=self.dense
-        )
+        value_stats, covered = (len(blocks) == 1 and blocks[0].value_stats) or self._value_stats(blocks)
         told = {
             "row_count": rows,
             "value_stats": value_stats,
@@ -126,6 +152,7 @@ class FileKind:
                 "min_sequence_number": first_sequence,
                 "max_sequence_number": first_sequence + rows - 1,
             }
+        collected = stats.combine([block.collected for block in blocks], self.format)
         key_stats, _ = stats.encoded(collected, self.layout.keys, self._key_modes, self.format, dense=False)
         return told | {
             "min_key": blocks[0].ends[0],
@@ -135,13 +162,17 @@ class FileKind:
             "max_sequence_number": max(block.sequences[1] for block in blocks),
         }
 
+    def _value_stats(self, blocks: Sequence[Described]) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        collected = stats.combine([block.collected for block in blocks], self.format)
+        return stats.encoded(collected, self.layout.columns, self._value_modes, self.format, dense=self.dense)
+
     @cached_property
     def _value_modes(self) -> tuple[StatsMode, ...]:
         return self.modes[-len(self.layout.columns) :]
 
     @cached_property
     def _key_modes(self) -> tuple[StatsMode, ...]:
-        """Without columns of their own, keys have the statistics of the columns they are copies of."""
+        """The statistics modes of the key: without columns of their own, keys have those of the columns they copy."""
         if not self.layout.thin:
             return self.modes[: len(self.layout.keys)]
         by_name = dict(zip((f.name for f in self.layout.columns), self._value_modes, strict=True))
@@ -149,11 +180,11 @@ class FileKind:
 
     @cached_property
     def _bounded(self) -> frozenset[str]:
-        """Columns of which bounds are kept, for themselves or as part of the key."""
+        """The columns whose bounds are kept, for themselves or as part of the key."""
         pairs = [*zip(self.layout.columns, self._value_modes), *zip(self.layout.keys, self._key_modes)]
         return frozenset(field.name for field, mode in pairs if mode.bounds)
 
 
-def _block_size(write: WriteOptions, format_: str, where: str) -> int | None:
+def _block_size(write: WriteOptions, format_: str) -> int | None:
     own = BLOCK_SIZES.get(format_)
-    return write.block_size or (memory(write.raw, own, None, where) if own else None)
+    return write.block_size or (write.given.get(own) if own else None)

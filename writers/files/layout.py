@@ -1,4 +1,4 @@
-"""The columns of a data file and their order: those of the table, in keyed tables behind what the merge needs.
+"""The columns of a data file and their order: in keyed tables, the columns of the merge precede those of the table.
 
     append      <column>...
     keyed       _KEY_<key>...  _SEQUENCE_NUMBER  _VALUE_KIND  <column>...
@@ -16,6 +16,7 @@ import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, key_field
 from morrow.engine.format.types import DataField
+from morrow.engine.names import col, cols
 from morrow.writers.target import WriteTarget
 
 
@@ -45,6 +46,6 @@ class FileLayout:
         return (*self.key_fields, *system, *self.columns)
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The columns of the file out of a version frame (keyed) or a plain frame."""
-        copies = () if self.thin else (pl.col(k.name).alias(c.name) for k, c in zip(self.keys, self.key_fields))
-        return frame.select(*copies, *(field.name for field in self.fields[len(self.key_fields) :]))
+        """Returns the columns of the file from a version frame (keyed) or a plain frame."""
+        copies = () if self.thin else (col(k.name).alias(c.name) for k, c in zip(self.keys, self.key_fields))
+        return frame.select(*copies, *cols(field.name for field in self.fields[len(self.key_fields) :]))

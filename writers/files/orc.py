@@ -12,13 +12,13 @@ TIMESTAMP_LTZ     TIMESTAMP_INSTANT. (With ``orc.timestamp-ltz.legacy.type``, th
 MULTISET          MAP with INT values
 ================  =======================================================================================
 
-Arrow writes each block as a file of its own, in memory, so that several threads can; `orc_footer` makes one tail of
-theirs, with the types as above.
+Arrow writes each block as a file of its own, in memory, so that several threads can; `orc_footer` merges their tails
+into one, with the types as above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -27,10 +27,10 @@ import pyarrow.orc as orc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.options.parsing import number
+from morrow.engine.options.declared.formats import ORC_COMPRESS, ORC_DICTIONARY_KEY_THRESHOLD
 from morrow.readers.dtypes import conform
 from morrow.writers.files.blocks import MOST_BLOCK_ROWS
-from morrow.writers.files.encoders import Block, EncoderOptions
+from morrow.writers.files.encoders import Block, EncoderOptions, one_by_one
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.orc_footer import MAGIC, merge_tails, split
 from morrow.writers.files.orc_timestamps import early_times, holds_timestamps, with_times
@@ -43,21 +43,19 @@ CODECS: Mapping[str, str] = {
 }
 BATCH_ROWS = 1 << 16
 MOST_FAST_LEVEL = 1
-"""Arrow knows two levels of zstd: fast, and the default of zstd."""
-DICTIONARY_THRESHOLD = 0.8
-"""Java's: text with fewer distinct values than that share of its rows is stored by dictionary."""
+"""The highest fast zstd level. Arrow knows two levels of zstd: fast, and the default of zstd."""
 STRIPE_BYTES = 1 << 40
-"""More than a block has: a block is one stripe."""
+"""Larger than any block, so that a block is one stripe."""
 ONE_ENTRY = 4 * MOST_BLOCK_ROWS
 
 
 def encoder(layout: FileLayout, options: EncoderOptions) -> OrcEncoder:
-    """Raises `Unsupported`: a codec or a column type that ORC files do not have."""
+    """Returns the ORC encoder. Raises `Unsupported`: a codec or a column type that ORC files do not have."""
     return OrcEncoder(layout, options)
 
 
 class OrcEncoder:
-    """See `morrow.writers.files.encoders.Encoder`; blocks are stripes."""
+    """An `Encoder` of ORC files; blocks are stripes."""
 
     head = MAGIC
 
@@ -67,7 +65,7 @@ class OrcEncoder:
         self._schema = pa.schema([pa.field(field.name, _stored(field.type)) for field in layout.fields])
         self._properties = _properties(options)
         if any(map(holds_timestamps, self._schema.types)):
-            # Then streams may be replaced: the one entry of a row index points at their beginnings, however long.
+            # Allows streams to be replaced: the one entry of a row index points at their beginnings, however long.
             self._properties["row_index_stride"] = ONE_ENTRY
 
     def block(self, frame: pl.DataFrame) -> Block:
@@ -76,11 +74,14 @@ class OrcEncoder:
         ]
         early = early_times(columns, self._schema.names)
         sink = pa.BufferOutputStream()
-        # Arrow takes memory for a whole batch of every column.
+        # Arrow allocates a whole batch for every column.
         with orc.ORCWriter(sink, batch_size=min(max(frame.height, 1), BATCH_ROWS), **self._properties) as writer:
             writer.write(pa.Table.from_arrays(columns, schema=self._schema))
         body, tail = with_times(sink.getvalue(), early) if early else split(sink.getvalue())
         return Block(frame.height, len(body), body, tail)
+
+    def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+        return one_by_one(self, frame, heights)
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
         return merge_tails([(block.size, block.details) for block in blocks], self._types)
@@ -96,21 +97,22 @@ class OrcEncoder:
 
 
 def _properties(options: EncoderOptions) -> dict[str, Any]:
-    raw, where = options.write.raw, options.where
-    name = raw.get("orc.compress", options.compression).strip().lower()
+    given, where = options.write.given, options.where
+    name = given.get(ORC_COMPRESS) or options.compression
     if name not in CODECS:
         hint = f"choose one of {', '.join(CODECS)}"
         raise Unsupported(f"the codec {name!r} in ORC files", where=where, hint=hint)
     return {
         "compression": CODECS[name],
         "compression_strategy": "speed" if options.write.zstd_level <= MOST_FAST_LEVEL else "compression",
-        "dictionary_key_size_threshold": number(raw, "orc.dictionary.key.threshold", DICTIONARY_THRESHOLD, where),
+        # As in Java: text with fewer distinct values than this share of its rows is dictionary-encoded.
+        "dictionary_key_size_threshold": given.get(ORC_DICTIONARY_KEY_THRESHOLD),
         "stripe_size": STRIPE_BYTES,
     }
 
 
 def _stored(type_: t.DataType) -> pa.DataType:
-    """The Arrow type that Arrow's ORC writer takes."""
+    """Returns the Arrow type that Arrow's ORC writer accepts."""
     if isinstance(type_, t.TimeType):
         return pa.int32()
     if isinstance(type_, t.ArrayType):
@@ -125,5 +127,5 @@ def _stored(type_: t.DataType) -> pa.DataType:
 
 
 def _compact(array: pa.Array) -> pa.Array:
-    """Nested arrays without offsets: Arrow's writer takes the nulls of a part of a struct from its beginning."""
+    """Returns nested arrays without offsets: Arrow's writer reads the nulls of a struct's member from the beginning."""
     return pa.concat_arrays([array, array[:0]]) if pa.types.is_nested(array.type) else array

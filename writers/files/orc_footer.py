@@ -1,4 +1,4 @@
-"""Tails of ORC files: one made of several, with other types.
+"""Tails of ORC files: merges several into one, with other types.
 
     "ORC"  stripes  | metadata  footer  postscript  length of the postscript (1 byte)
                     |  the tail
@@ -10,7 +10,7 @@
     Metadata        1 statistics of each stripe*
 
 Where streams are compressed, metadata and footer are chunks: 3 bytes little-endian, twice the length plus one if the
-chunk is stored as it is, then the chunk. Here they are always stored as they are.
+chunk is uncompressed, then the chunk. Here they are always uncompressed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from morrow.readers.files.orc_layout import CHUNK_HEADER_BYTES, OrcLayout
-from morrow.writers.files.protobuf import Field, fields, message, numbered
+from morrow.engine.format.orc_layout import CHUNK_HEADER_BYTES, OrcLayout
+from morrow.engine.format.protobuf import Field, fields, message, numbered
 
 MAGIC = b"ORC"
 HEADER_LENGTH, CONTENT_LENGTH, STRIPES, TYPES, ROWS, STATISTICS = 1, 2, 3, 4, 6, 7
@@ -41,7 +41,7 @@ class Tail:
 
 
 def split(file: pa.Buffer) -> tuple[memoryview, Tail]:
-    """The stripes of a file in memory, and its tail."""
+    """Returns the stripes of a file in memory, and its tail."""
     data = memoryview(file)
     layout = OrcLayout(io.BytesIO(data), "a file in memory")
     end = layout.footer_start
@@ -52,11 +52,11 @@ def split(file: pa.Buffer) -> tuple[memoryview, Tail]:
 
 
 def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> bytes:
-    """The tail of a file that has the stripes of several files, one after another.
+    """Returns the tail of a file that has the stripes of several files, one after another.
 
     Args:
-        parts: for each file the length of its stripes, and its tail.
-        types: the nodes of the type tree, in place of those of the files.
+        parts: the length of the stripes and the tail of each file.
+        types: the nodes of the type tree, which replace those of the files.
     """
     first = parts[0][1]
     block = block_size(first)
@@ -68,12 +68,12 @@ def merge_tails(parts: Sequence[tuple[int, Tail]], types: Sequence[bytes]) -> by
 
 
 def block_size(tail: Tail) -> int:
-    """Bytes that fit in a chunk; 0 where nothing is compressed."""
+    """Returns the bytes that fit in a chunk; 0 where nothing is compressed."""
     return integer(tail.postscript, COMPRESSION_BLOCK) if integer(tail.postscript, COMPRESSION) else 0
 
 
 def stored(data: bytes, block: int) -> bytes:
-    """The bytes in chunks of at most `block` bytes, not compressed; as they are if that is 0."""
+    """Returns the bytes in uncompressed chunks of at most `block` bytes; unchanged if `block` is 0."""
     if not block:
         return data
     pieces = [data[at : at + block] for at in range(0, len(data), block)]
@@ -81,7 +81,7 @@ def stored(data: bytes, block: int) -> bytes:
 
 
 def integer(data: bytes, number: int) -> int:
-    """The integer of that number in a message, 0 where there is none."""
+    """Returns the integer of that number in a message, 0 where there is none."""
     return next((value for n, _, value in fields(data) if n == number and isinstance(value, int)), 0)
 
 
@@ -111,7 +111,7 @@ def _moved(stripe: int | bytes, shift: int) -> bytes:
 
 
 def _statistics(footers: Sequence[Sequence[Field]]) -> list[Field]:
-    """Statistics of the whole file: counts. Bounds stay with the stripes, where readers look for them."""
+    """Returns statistics of the whole file: counts. Bounds stay with the stripes, where readers look for them."""
     columns = [[value for n, _, value in footer if n == STATISTICS and isinstance(value, bytes)] for footer in footers]
     if len(columns) == 1:
         return [numbered(STATISTICS, column) for column in columns[0]]

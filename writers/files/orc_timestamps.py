@@ -1,12 +1,12 @@
 """Fractions of seconds before 1970 in ORC stripes.
 
-A timestamp column is two integer streams: seconds since 2015, and nanoseconds. Writers cut seconds towards zero where
+A timestamp column is two integer streams: seconds since 2015, and nanoseconds. Writers round seconds towards zero where
 there are more than 999,999 nanoseconds, and readers undo it; the nanoseconds themselves count upwards. Arrow's writer
-has negative nanoseconds before 1970 instead, over which Java stumbles. So where there are any, both streams of such
-columns are encoded here, and the statistics that Arrow made of them go.
+writes negative nanoseconds before 1970 instead, which Java mishandles. Where a column has any, this module encodes both
+of its streams and drops the statistics that Arrow made of it.
 
-The last second before 1970 cannot be told from the one after it. Of that, negative nanoseconds are kept, which Java and
-Arrow read as long as they are whole milliseconds; others are refused.
+The last second before 1970 cannot be distinguished from the one after it. There, negative nanoseconds are kept, which
+Java and Arrow read as long as they are whole milliseconds; others are refused.
 
 Streams here are direct runs of run-length encoding version 2: a header of 2 bytes (2 bits: 1, 5 bits: code of the
 width, 9 bits: count - 1), and up to 512 big-endian values.
@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.arrow_buffers import Ints, fixed_values
-from morrow.readers.files.orc_layout import SECONDARY, OrcLayout
+from morrow.engine.format.orc_layout import SECONDARY, OrcLayout
+from morrow.engine.format.protobuf import Field, fields, message, numbered
 from morrow.writers.files.orc_footer import STATISTICS, STRIPES, Tail, block_size, integer, split, stored
-from morrow.writers.files.protobuf import Field, fields, message, numbered
 
 DATA, ROW_INDEX = 1, 6
 STREAM_KIND, STREAM_COLUMN, STREAM_LENGTH = 1, 2, 3
@@ -43,14 +43,14 @@ NANOS_PER_MILLI = 1_000_000
 RUN = 512
 DIRECT = 1
 WIDTH_CODES = {5: 28, 8: 31}
-"""Bytes of a value: code of that width."""
+"""Maps the bytes of a value to the code of that width."""
 ZEROS_BITS = 3
-"""Low bits of stored nanoseconds: how many zeros were cut off; here always none."""
+"""Low bits of stored nanoseconds that count the zeros cut off; always 0 here."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """The values of one timestamp column that are not null, as ORC keeps them; `column` is its number in the file."""
+    """The non-null values of one timestamp column, as ORC stores them; `column` is its number in the file."""
 
     column: int
     seconds: Ints
@@ -58,7 +58,7 @@ class Times:
 
 
 def early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> list[Times]:
-    """The timestamp columns of a block in which there are fractions of seconds before 1970.
+    """Returns the timestamp columns of a block that have fractions of seconds before 1970.
 
     Raises:
         InvalidArgument: a time that ORC cannot hold.
@@ -76,7 +76,7 @@ def early_times(columns: Sequence[pa.ChunkedArray], names: Sequence[str]) -> lis
 
 
 def with_times(file: pa.Buffer, times: Sequence[Times]) -> tuple[bytes, Tail]:
-    """The stripe of a file that has only one, with other timestamps, and the tail of that file."""
+    """Returns the stripe of a file of one stripe, with replaced timestamps, and the tail of that file."""
     layout = OrcLayout(io.BytesIO(memoryview(file)), "a file in memory")
     _, tail = split(file)
     (stripe,) = (value for number, _, value in fields(tail.footer) if number == STRIPES and isinstance(value, bytes))
@@ -135,7 +135,7 @@ def _times(column: int, ticks: Ints, per_second: int, name: str) -> Times:
 
 
 def _leaves(column: pa.Array | pa.ChunkedArray, number: int) -> Iterator[tuple[int, pa.Array]]:
-    """Numbers and values (not the nulls) of the timestamp columns at and below a node of the type tree."""
+    """Yields numbers and values (without the nulls) of the timestamp columns at and below a node of the type tree."""
     if not holds_timestamps(column.type):
         return
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -152,13 +152,13 @@ def _leaves(column: pa.Array | pa.ChunkedArray, number: int) -> Iterator[tuple[i
 def _children(array: pa.Array) -> list[pa.Array]:
     if pa.types.is_struct(array.type):
         return list(array.flatten())
-    # Joined with nothing: what lies outside of the lists is gone then.
+    # Concatenating with nothing drops values outside of the lists.
     joined = pa.concat_arrays([array, array[:0]])
     return [joined.keys, joined.items] if pa.types.is_map(array.type) else [joined.values]
 
 
 def holds_timestamps(type_: pa.DataType) -> bool:
-    """Whether there are timestamps in a column, however deep."""
+    """Returns whether a column has timestamps, at any depth."""
     return bool(pa.types.is_timestamp(type_)) or any(map(holds_timestamps, _parts(type_)))
 
 
@@ -183,7 +183,7 @@ def _encoded(times: Times) -> dict[int, bytes]:
 
 
 def _runs(values: Ints) -> bytes:
-    """The values, taken as unsigned, in direct runs of one width."""
+    """Returns the values, taken as unsigned, in direct runs of one width."""
     width = 5 if len(values) and int(values.min()) >= 0 and int(values.max()) < 1 << 40 else 8
     digits = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
     runs = (digits[at : at + RUN] for at in range(0, len(values), RUN))
@@ -202,7 +202,7 @@ def _with(data: bytes, values: Mapping[int, int]) -> bytes:
 
 
 def _without_bounds(parts: Iterator[Field] | Sequence[Field], number: int, columns: Collection[int]) -> list[Field]:
-    """The fields, `number` of which are the statistics of one column after another, less the bounds of some."""
+    """Returns the fields without the bounds of `columns`; fields `number` are statistics, one per column in order."""
     out: list[Field] = []
     column = 0
     for part in parts:

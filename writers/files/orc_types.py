@@ -14,8 +14,8 @@ from typing import Any
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.protobuf import Field, message, numbered, varint
 from morrow.writers.files.field_ids import Place
-from morrow.writers.files.protobuf import Field, message, numbered, varint
 
 KIND, SUBTYPES, FIELD_NAMES, MAXIMUM_LENGTH, PRECISION, SCALE, ATTRIBUTES = range(1, 8)
 ID_ATTRIBUTE = b"paimon.id"
@@ -41,7 +41,7 @@ KINDS: Mapping[type[t.DataType], int] = {
 
 
 def type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, ...]:
-    """The nodes of a file with these columns.
+    """Returns the type nodes of a file with these columns.
 
     Raises:
         Unsupported: a type that Java Paimon does not write to ORC either.
@@ -52,7 +52,7 @@ def type_tree(columns: Sequence[t.DataField], where: str) -> tuple[bytes, ...]:
 
 
 def _add(nodes: list[bytes], type_: t.DataType, node_id: int, at: Place) -> None:
-    """Add the nodes of one type, whose topmost has the field id `node_id`."""
+    """Adds the nodes of one type, whose topmost has the field id `node_id`."""
     pair = message([numbered(1, ID_ATTRIBUTE), numbered(2, str(node_id).encode())])
     attributes = [numbered(ATTRIBUTES, pair)]
     if isinstance(type_, t.RowType):
@@ -71,7 +71,7 @@ def _add_struct(nodes: list[bytes], members: Sequence[t.DataField], at: Place, r
 
 
 def _add_parent(nodes: list[bytes], kind: int, children: Sequence[Callable[[], None]], rest: list[Field]) -> None:
-    """The node itself, then those of its children, whose numbers it lists."""
+    """Adds the node itself, then those of its children, whose numbers it lists."""
     own = len(nodes)
     nodes.append(b"")
     numbers = b""

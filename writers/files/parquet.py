@@ -1,14 +1,16 @@
 """Parquet data files as Java Paimon writes them: its types, its field ids, and a checksum for every page.
 
-Each row group is written by Arrow as a file of its own, in memory, so that several threads can; `parquet_footer` makes
-one footer of theirs. It also turns what Arrow wrote as 12 fixed bytes into INT96, for which Arrow has a switch, but one
-that takes all timestamps of the file along.
+Arrow writes each row group as a file of its own, in memory, so that several threads can; `parquet_footer` merges their
+footers into one. It also turns 12 fixed bytes that Arrow wrote into INT96; Arrow's own switch for INT96 applies to all
+timestamps of the file.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -16,16 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.parsing import flag, integer, memory
-from morrow.writers.files.encoders import Block, EncoderOptions
+from morrow.engine.options.declared.formats import (
+    PARQUET_COMPRESSION,
+    PARQUET_COMPRESSION_CODEC_ZSTD_LEVEL,
+    PARQUET_ENABLE_DICTIONARY,
+    PARQUET_PAGE_SIZE,
+)
+from morrow.writers.files.encoders import Block, EncoderOptions, one_by_one
 from morrow.writers.files.layout import FileLayout
-from morrow.writers.files.parquet_encodings import choose, leaf_paths
+from morrow.writers.files.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
 from morrow.writers.files.parquet_footer import merge_footers
 from morrow.writers.files.parquet_types import has_nanos, stored_array, stored_field
 
 MAGIC = b"PAR1"
 TAIL = struct.Struct("<I4s")
-"""At the end of a file: the length of the footer, and the magic again."""
+"""The end of a file: the length of the footer, and the magic again."""
 
 CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "gzip", "brotli")},
@@ -37,37 +44,52 @@ CODECS: Mapping[str, str] = {
 
 
 def encoder(layout: FileLayout, options: EncoderOptions) -> ParquetEncoder:
-    """Raises `Unsupported`: a codec or a column type that Parquet files do not have."""
+    """Returns the Parquet encoder. Raises `Unsupported`: a codec or a column type that Parquet files do not have."""
     return ParquetEncoder(layout, options)
 
 
 class ParquetEncoder:
-    """See `morrow.writers.files.encoders.Encoder`; blocks are row groups."""
+    """An `Encoder` of Parquet files; blocks are row groups."""
 
     head = MAGIC
 
     def __init__(self, layout: FileLayout, options: EncoderOptions) -> None:
         self._schema = pa.schema([stored_field(field, options.where) for field in layout.fields])
         self._nanos = [has_nanos(field.type) for field in layout.fields]
-        self._dictionaries = flag(options.write.raw, "parquet.enable.dictionary", True, options.where)
+        self._dictionaries = options.write.given.get(PARQUET_ENABLE_DICTIONARY)
         self._properties = _properties(options) | {"write_statistics": self._columns_with_statistics()}
 
     def block(self, frame: pl.DataFrame) -> Block:
+        return self._block(self._table(frame), choose(frame, self._schema, dictionaries=self._dictionaries))
+
+    def blocks(self, frame: pl.DataFrame, heights: Sequence[int]) -> list[Callable[[], Block]]:
+        if max(heights) >= FEW_ROWS:
+            return one_by_one(self, frame, heights)
+        table = self._table(frame.rechunk())
+        chosen = choose_each(frame, heights, self._schema, dictionaries=self._dictionaries)
+        starts = accumulate(heights, initial=0)
+        return [
+            partial(self._block, table.slice(start, height), encodings)
+            for start, height, encodings in zip(starts, heights, chosen)
+        ]
+
+    def _table(self, frame: pl.DataFrame) -> pa.Table:
         columns = [
             self._column(series, field, nanos)
             for series, field, nanos in zip(frame.iter_columns(), self._schema, self._nanos, strict=True)
         ]
-        table = pa.Table.from_arrays(columns, schema=self._schema)
-        sink = pa.BufferOutputStream()
-        encodings = choose(frame, self._schema, dictionaries=self._dictionaries)
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _block(self, table: pa.Table, encodings: Encodings) -> Block:
+        rows, sink = table.num_rows, pa.BufferOutputStream()
         try:
-            pq.write_table(table, sink, row_group_size=max(frame.height, 1), **encodings.properties, **self._properties)
+            pq.write_table(table, sink, row_group_size=max(rows, 1), **encodings.properties, **self._properties)
         except pa.ArrowInvalid as error:
             raise InvalidArgument(f"the rows do not fit a Parquet file: {error}") from error
         data = memoryview(sink.getvalue())
         length, _ = TAIL.unpack(data[-TAIL.size :])
         end = len(data) - TAIL.size - length
-        return Block(frame.height, end - len(MAGIC), data[len(MAGIC) : end], bytes(data[end : end + length]))
+        return Block(rows, end - len(MAGIC), data[len(MAGIC) : end], bytes(data[end : end + length]))
 
     def foot(self, blocks: Sequence[Block]) -> bytes:
         footer = merge_footers([(block.size, block.details) for block in blocks], int96=any(self._nanos))
@@ -83,23 +105,23 @@ class ParquetEncoder:
         return pa.chunked_array(arrays, field.type)
 
     def _columns_with_statistics(self) -> bool | list[str]:
-        """All but INT96, whose order nobody defines."""
+        """Returns all columns but INT96, whose order is undefined."""
         if not any(self._nanos):
             return True
         return [path for stored in self._schema for path in leaf_paths(stored, without_int96=True)]
 
 
 def _properties(options: EncoderOptions) -> dict[str, Any]:
-    raw, where = options.write.raw, options.where
-    name = raw.get("parquet.compression", options.compression).strip().lower()
+    given, where = options.write.given, options.where
+    name = given.get(PARQUET_COMPRESSION) or options.compression
     if name not in CODECS:
         hint = f"choose one of {', '.join(CODECS)}"
         raise Unsupported(f"the codec {name!r} in Parquet files", where=where, hint=hint)
-    level = integer(raw, "parquet.compression.codec.zstd.level", options.write.zstd_level, where)
+    level = given.get(PARQUET_COMPRESSION_CODEC_ZSTD_LEVEL)
     return {
         "compression": CODECS[name],
-        "compression_level": level if name == "zstd" else None,
-        "data_page_size": memory(raw, "parquet.page.size", None, where),
+        "compression_level": (options.write.zstd_level if level is None else level) if name == "zstd" else None,
+        "data_page_size": given.get(PARQUET_PAGE_SIZE),
         "store_schema": False,
         "store_decimal_as_integer": True,
         "write_time_adjusted_to_utc": True,

@@ -1,4 +1,4 @@
-"""Paimon types in Parquet, and the Arrow arrays that Arrow's Parquet writer makes exactly those of.
+"""Paimon types in Parquet, and the Arrow arrays for which Arrow's Parquet writer makes exactly those.
 
 ================  =======================================================================================
 Paimon            Parquet
@@ -11,7 +11,7 @@ ARRAY             3 levels ``list`` and ``element``; MAP and MULTISET ``key_valu
 VARIANT           a group of two required BINARYs with the ids 0 and 1
 ================  =======================================================================================
 
-Every column and every part of one has a field id.
+Every column and every part of a column has a field id.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NANOS_PER_DAY = 86_400_000_000_000
 
 
 def stored_field(field: t.DataField, where: str) -> pa.Field:
-    """A column as Arrow is to write it.
+    """Returns a column as Arrow is to write it.
 
-    Timestamps of nanoseconds are 12 bytes here, text and bytes at the top views, as Polars has them (inside of nested
-    columns Arrow's writer does not take those).
+    Nanosecond timestamps are 12 bytes here; text and bytes at the top level are views, as in Polars (Arrow's writer
+    does not accept views in nested columns).
 
     Raises:
         Unsupported: a type that Java Paimon does not write to Parquet either.
@@ -49,7 +49,7 @@ def stored_field(field: t.DataField, where: str) -> pa.Field:
 
 
 def has_nanos(type_: t.DataType) -> bool:
-    """Whether timestamps of more than microseconds are in a column, however deep."""
+    """Returns whether a column has timestamps finer than microseconds, at any depth."""
     if isinstance(type_, (t.TimestampType, t.LocalZonedTimestampType)):
         return type_.precision > t.ARROW_MICROS_PRECISION
     if isinstance(type_, t.RowType):
@@ -119,7 +119,7 @@ _STORED: Mapping[type[t.DataType], Callable[[Any, Place], pa.DataType]] = {
 
 
 def stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.Array:
-    """The values of a column in the type of its stored field; `nanos` says whether `has_nanos` holds for it.
+    """Returns the values of a column in the type of its stored field; `nanos` is the result of `has_nanos` for it.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: the values are not of that type.
@@ -128,7 +128,7 @@ def stored_array(array: pa.Array, type_: pa.DataType, *, nanos: bool) -> pa.Arra
 
 
 def _arrow_of(type_: pa.DataType) -> pa.DataType:
-    """The type with timestamps where `type_` has INT96."""
+    """Returns the type with timestamps where `type_` has INT96."""
     if is_int96(type_):
         return pa.timestamp("ns")
     if pa.types.is_map(type_):
@@ -145,12 +145,12 @@ def _plain(field: pa.Field) -> pa.Field:
 
 
 def is_int96(type_: pa.DataType) -> bool:
-    """Whether this type of a stored field stands for INT96."""
+    """Returns whether this type of a stored field stands for INT96."""
     return bool(pa.types.is_fixed_size_binary(type_) and type_.byte_width == INT96_WIDTH)
 
 
 def _finished(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """INT96 in place of timestamps, and something in place of nulls in required members of null rows."""
+    """Returns the array with INT96 in place of timestamps, and values in required members of null rows."""
     if is_int96(type_):
         return _int96(array)
     if pa.types.is_map(type_):
@@ -169,13 +169,13 @@ def _member(array: pa.StructArray, number: int, field: pa.Field) -> pa.Array:
     member = _finished(array.field(number), field.type)
     if field.nullable or not array.null_count or not member.null_count:
         return member
-    # Arrow's writer insists on values although nobody will see them: take an empty one from behind the end.
+    # Arrow's writer requires values although no reader sees them: take the empty one appended at the end.
     chosen = np.where(validity(array), np.arange(len(array)), len(array))
     return pa.concat_arrays([member, _empty(field.type)]).take(pa.array(chosen))
 
 
 def _empty(type_: pa.DataType) -> pa.Array:
-    """One value of no meaning."""
+    """Returns a placeholder value."""
     if pa.types.is_map(type_):
         nothing = [pa.array([], type_.key_type), pa.array([], type_.item_type)]
         return pa.MapArray.from_arrays(pa.array([0, 0], pa.int32()), *nothing, type=type_)

@@ -1,4 +1,4 @@
-"""Statistics of data files as their metadata keeps them, computed by whole columns.
+"""Statistics of data files as metadata stores them, computed on whole columns.
 
 Which columns have bounds depends on the file format, because Java takes them from the footers of Parquet and ORC files
 and from the rows of Avro files. See `has_bounds`.
@@ -19,6 +19,7 @@ import pyarrow as pa
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
+from morrow.engine.names import cols, unnamed
 from morrow.writers.files.stats_modes import StatsMode
 
 ORDERED = (
@@ -29,24 +30,40 @@ ORDERED = (
 
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
 SURROGATES = range(0xD800, 0xE000)
+GROUP = "group"
+"""The group column in frames whose other columns are numbered."""
 ORC_MOST_BYTES = 1024
-"""ORC keeps no bound of a text longer than that."""
+"""The longest text in bytes of which ORC keeps a bound."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Of some rows: bounds (frames of one row, null where none) and counts of nulls of the columns of the table."""
+    """Statistics of some rows: bounds (frames of one row, null where none) and null counts of the table's columns."""
 
     minima: pl.DataFrame
     maxima: pl.DataFrame
     nulls: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Groups:
+    """Statistics of several groups of rows: frames with a row of bounds for each, and the null counts of each."""
+
+    count: int
+    minima: pl.DataFrame
+    maxima: pl.DataFrame
+    nulls: Mapping[str, Sequence[int]]
+
+    def __getitem__(self, group: int) -> Collected:
+        nulls = {name: counts[group] for name, counts in self.nulls.items()}
+        return Collected(self.minima[group : group + 1], self.maxima[group : group + 1], nulls)
+
+
 def collect(frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: AbstractSet[str], format_: str) -> Collected:
-    """Counts of nulls of `fields`, and bounds of those among `bounded` of which the format has them."""
+    """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds."""
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
-    minima = frame.select(pl.col(names).min()) if names else pl.DataFrame()
-    maxima = frame.select(pl.col(names).max()) if names else pl.DataFrame()
+    minima = frame.select(column.min() for column in cols(names)) if names else pl.DataFrame()
+    maxima = frame.select(column.max() for column in cols(names)) if names else pl.DataFrame()
     floats = [name for name in names if frame.schema[name].is_float()]
     exact = [] if format_ == "orc" else [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
     return Collected(
@@ -56,8 +73,36 @@ def collect(frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: Abstrac
     )
 
 
+def collect_each(
+    frame: pl.DataFrame,
+    heights: Sequence[int],
+    fields: Sequence[t.DataField],
+    bounded: AbstractSet[str],
+    format_: str,
+) -> Groups:
+    """Returns `collect` of each of the consecutive groups in `frame`: groups of these heights, none empty."""
+    named = {f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)}
+    floats = {name for name in named if frame.schema[name].is_float() and format_ != "orc"}
+    columns = [unnamed(frame[f.name]).alias(str(i)) for i, f in enumerate(fields)]
+    values = [_ordered(column) if f.name in floats else column for f, column in zip(fields, columns, strict=True)]
+    group = pl.Series(GROUP, np.repeat(np.arange(len(heights), dtype=np.uint32), heights)).set_sorted()
+    asked = [pl.col(str(i)).null_count().alias(f"{i} nulls") for i in range(len(fields))]
+    for i, field in enumerate(fields):
+        if field.name in named:
+            asked += [pl.col(str(i)).min().alias(f"{i} low"), pl.col(str(i)).max().alias(f"{i} high")]
+    told = pl.DataFrame([group, *values]).group_by(GROUP, maintain_order=True).agg(asked)
+
+    def bounds(side: str) -> pl.DataFrame:
+        found = [(i, f.name, told[f"{i} {side}"]) for i, f in enumerate(fields) if f.name in named]
+        exact = (_unordered(low, columns[i].dtype) if name in floats else low for i, name, low in found)
+        return pl.DataFrame([column.alias(name) for column, (_, name, _) in zip(exact, found, strict=True)])
+
+    nulls = {f.name: told[f"{i} nulls"].to_list() for i, f in enumerate(fields)}
+    return Groups(len(heights), bounds("low"), bounds("high"), nulls)
+
+
 def combine(parts: Sequence[Collected], format_: str) -> Collected:
-    """Of several groups of rows together."""
+    """Returns the statistics of several groups of rows together."""
     if len(parts) == 1:
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
@@ -71,7 +116,7 @@ def combine(parts: Sequence[Collected], format_: str) -> Collected:
 
 
 def has_bounds(type_: t.DataType, format_: str) -> bool:
-    """Whether Java finds bounds of such a column: not of INT96 in the footers of Parquet files."""
+    """Returns whether Java has bounds of a column of this type: not of INT96 in the footers of Parquet files."""
     if isinstance(type_, (t.TimestampType, t.LocalZonedTimestampType)) and format_ == "parquet":
         return type_.precision <= t.ARROW_MICROS_PRECISION
     return isinstance(type_, ORDERED)
@@ -80,48 +125,59 @@ def has_bounds(type_: t.DataType, format_: str) -> bool:
 def encoded(
     collected: Collected, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: str, *, dense: bool
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Statistics of `fields` as metadata stores them, and the names of the columns they cover (None: all).
+    """Returns statistics of `fields` as metadata stores them, and the names of the columns they cover (None: all).
 
-    With `dense` columns of which nothing is known are left out, otherwise their values are null.
+    With `dense`, columns without statistics are left out, otherwise their values are null.
     """
-    known = [(f, m) for f, m in zip(fields, modes, strict=True) if not dense or _is_known(f.type, m, format_)]
-    bounds = [_bounds(collected, field, mode, format_) for field, mode in known]
-    counts = [collected.nulls[field.name] if _is_known(field.type, mode, format_) else None for field, mode in known]
-    kinds = [field.type for field, _ in known]
-    stats = SimpleStats(
-        _row([low for low, _ in bounds], kinds), _row([high for _, high in bounds], kinds), tuple(counts)
+    nulls = {name: [count] for name, count in collected.nulls.items()}
+    each, covered = encoded_each(
+        Groups(1, collected.minima, collected.maxima, nulls), fields, modes, format_, dense=dense
     )
+    return each[0], covered
+
+
+def encoded_each(
+    groups: Groups, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: str, *, dense: bool
+) -> tuple[list[SimpleStats], tuple[str, ...] | None]:
+    """Returns `encoded` of each group."""
+    known = [(f, m) for f, m in zip(fields, modes, strict=True) if not dense or _is_known(f.type, m, format_)]
+    bounds = [_bounds(groups, field, mode, format_) for field, mode in known]
+    nothing: Sequence[int | None] = [None] * groups.count
+    counts = [groups.nulls[field.name] if _is_known(field.type, mode, format_) else nothing for field, mode in known]
+    rows = _rows(bounds, [field.type for field, _ in known], groups.count)
+    stats = [SimpleStats(low, high, tuple(each[i] for each in counts)) for i, (low, high) in enumerate(rows)]
     covers_all = len(known) == len(fields)
     return stats, None if covers_all or not dense else tuple(field.name for field, _ in known)
 
 
 def key_row(row: pl.DataFrame, fields: Sequence[t.DataField]) -> bytes:
-    """The key of a frame of one row as metadata stores it (arity first)."""
+    """Returns the key of a frame of one row as metadata stores it (arity first)."""
     return _row([row[field.name].to_arrow() for field in fields], [field.type for field in fields])
 
 
 def _is_known(type_: t.DataType, mode: StatsMode, format_: str) -> bool:
-    """Footers of Parquet files know leaves only, so nothing of nested columns."""
+    """Returns whether the format has statistics of a column: Parquet's footers have none of nested columns."""
     return mode.counts and not (format_ == "parquet" and isinstance(type_, NESTED))
 
 
-def _bounds(collected: Collected, field: t.DataField, mode: StatsMode, format_: str) -> tuple[pa.Array, pa.Array]:
-    if not mode.bounds or field.name not in collected.minima.columns:
-        nothing = pa.nulls(1, field.type.arrow())
+def _bounds(groups: Groups, field: t.DataField, mode: StatsMode, format_: str) -> tuple[pa.Array, pa.Array]:
+    if not mode.bounds or field.name not in groups.minima.columns:
+        nothing = pa.nulls(groups.count, field.type.arrow())
         return nothing, nothing
-    low, high = collected.minima[field.name], collected.maxima[field.name]
+    low, high = groups.minima[field.name], groups.maxima[field.name]
     if isinstance(field.type, (t.CharType, t.VarCharType)):
-        low, high = _text_bounds(low.item(), high.item(), mode, format_)
+        texts = [_text_bounds(*both, mode, format_) for both in zip(low, high)]
+        low, high = (pl.Series([each[side] for each in texts], dtype=pl.String) for side in (0, 1))
     return low.to_arrow(), high.to_arrow()
 
 
-def _text_bounds(low: str | None, high: str | None, mode: StatsMode, format_: str) -> tuple[pl.Series, pl.Series]:
+def _text_bounds(low: str | None, high: str | None, mode: StatsMode, format_: str) -> tuple[str | None, str | None]:
     if format_ == "orc":
         low, high = _short(low), _short(high)
     if mode.length is not None:
         low, high = low and low[: mode.length], high and _upper(high, mode.length)
         low = None if high is None else low
-    return pl.Series([low], dtype=pl.String), pl.Series([high], dtype=pl.String)
+    return low, high
 
 
 def _short(text: str | None) -> str | None:
@@ -129,7 +185,7 @@ def _short(text: str | None) -> str | None:
 
 
 def _upper(text: str, length: int) -> str | None:
-    """The least text of `length` characters that is not below `text`; None if there is none."""
+    """Returns the least text of `length` characters that is not below `text`; None if there is none."""
     if len(text) <= length:
         return text
     for end in range(length, 0, -1):
@@ -147,12 +203,23 @@ def _row(columns: Sequence[pa.Array], kinds: Sequence[t.DataType]) -> bytes:
     return struct.pack(">i", len(kinds)) + encode_columns(columns, kinds).row(0)
 
 
+def _rows(
+    bounds: Sequence[tuple[pa.Array, pa.Array]], kinds: Sequence[t.DataType], count: int
+) -> list[tuple[bytes, bytes]]:
+    """Returns both bounds of columns as rows, those of all groups encoded together."""
+    if not bounds:
+        return [(EMPTY_ROW, EMPTY_ROW)] * count
+    both = encode_columns([pa.concat_arrays([low, high]) for low, high in bounds], kinds)
+    arity = struct.pack(">i", len(kinds))
+    return [(arity + both.row(i), arity + both.row(count + i)) for i in range(count)]
+
+
 # --- floats: NaN above everything, -0.0 below 0.0, as Java compares them; ORC leaves NaN out ---
 
 
 def _float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Polars leaves NaN out of its bounds and takes both zeros for equal; where neither matters its bounds are kept."""
-    if low.item() != 0 and high.item() != 0 and not column.is_nan().any():
+    """Returns bounds in Java's order: Polars leaves out NaN and equates both zeros; without these its bounds stay."""
+    if low.item() != 0 and high.item() != 0 and not unnamed(column).is_nan().any():
         return low, high
     return _lowest(column), _highest(column)
 
@@ -166,11 +233,31 @@ def _highest(column: pl.Series) -> pl.Series:
 
 
 def _at_rank(column: pl.Series, rank: int) -> pl.Series:
-    """The first or last value in Java's order, as a column of one."""
-    values = column.drop_nulls()
+    """Returns the first or last value in Java's order, as a column of one."""
+    values = unnamed(column).drop_nulls()
     if not len(values):
         return column.clear(1)
-    bits = values.to_numpy().view("<i4" if column.dtype == pl.Float32 else "<i8")
-    ordered = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    ordered = _ordered(values).to_numpy()
     position = int(ordered.argmax() if rank else ordered.argmin())
     return pl.Series(column.name, [values[position]], column.dtype)  # not a slice, which would keep all of them
+
+
+def _ordered(values: pl.Series) -> pl.Series:
+    """Returns floats as integers in Java's order, of the same name; null for null."""
+    bits = values.fill_null(0.0).to_numpy().view("<i4" if values.dtype == pl.Float32 else "<i8")
+    ordered = pl.Series(values.name, np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits))
+    return _with_nulls(ordered, values)
+
+
+def _unordered(ordered: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Returns the floats of `_ordered`; null for null."""
+    bits = ordered.fill_null(0).to_numpy()
+    floats = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits).view("<f4" if dtype == pl.Float32 else "<f8")
+    return _with_nulls(pl.Series(ordered.name, floats), ordered)
+
+
+def _with_nulls(values: pl.Series, others: pl.Series) -> pl.Series:
+    """Returns the values, null where the others are."""
+    if not others.null_count():
+        return values
+    return values.zip_with(others.is_not_null(), pl.Series([None], dtype=values.dtype))

@@ -1,4 +1,4 @@
-"""Which statistics a file keeps of each column: none, the count of nulls, or bounds that are full or truncated.
+"""The statistics that a file keeps of each column: none, the null count, or bounds in full or truncated.
 
 In order of precedence: ``fields.<column>.stats-mode``; 128 characters for system columns (and, in thin mode, for the
 columns of the key, whose statistics are those of the key); none behind the first n columns of
@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import WriteOptions
+from morrow.engine.options.declared.columns import STATS_MODE
 from morrow.writers.files.layout import FileLayout
 
 TRUNCATE = re.compile(r"truncate\((\d+)\)")
@@ -37,7 +39,7 @@ NAMED = {"none": NONE, "counts": COUNTS, "full": FULL}
 
 
 def parse_mode(text: str, where: str) -> StatsMode:
-    """``none``, ``counts``, ``full`` or ``truncate(n)``. Raises `InvalidArgument`."""
+    """Parses ``none``, ``counts``, ``full`` or ``truncate(n)``. Raises `InvalidArgument`."""
     name = text.strip().lower()
     if name in NAMED:
         return NAMED[name]
@@ -48,17 +50,17 @@ def parse_mode(text: str, where: str) -> StatsMode:
 
 
 def stats_modes(layout: FileLayout, write: WriteOptions, mode: str, *, avro: bool, where: str) -> tuple[StatsMode, ...]:
-    """The mode of each column of the file, in the order of `layout.fields`.
+    """Returns the mode of each column of the file, in the order of `layout.fields`.
 
     Args:
-        mode: what counts where no rule above it does.
+        mode: the mode of columns without a rule of higher precedence.
         avro: Avro files treat system columns like any other.
     """
     default, names = parse_mode(mode, where), [field.name for field in layout.fields]
     keys = {key.name for key in layout.keys} if layout.thin else set()
     modes, counted = [], 0
     for name in names:
-        own = write.raw.get(f"fields.{name}.stats-mode")
+        own = write.given.get(STATS_MODE.of(name))
         if own is not None:
             chosen = parse_mode(own, where)
         elif not avro and (_is_system(name) or name in keys):

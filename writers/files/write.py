@@ -1,7 +1,7 @@
-"""Data files out of frames: encoded by block, rolled at the target file size, durable, described.
+"""Writes frames to data files: encoded by block, rolled at the target file size, durable, with metadata.
 
-The frames come from buffers and merges and are written as they come: in memory are the frame at hand and a block or
-two for each thread.
+The frames come from buffers and merges and are written as they arrive: the current frame and a block or two for each
+thread are in memory.
 """
 
 from __future__ import annotations
@@ -34,33 +34,44 @@ def write_files(
     first_sequence: int = 0,
     prefix: str | None = None,
 ) -> list[DataFileMeta]:
-    """Write rows to data files of a bucket, rolled at the target file size; no rows, no files.
+    """Writes rows to data files of a bucket, rolled at the target file size; no rows, no files.
 
     Args:
         frames: keyed tables: version frames sorted by key over all frames, one row per key (changelogs may have more).
             Append tables: the table's columns.
-        level: goes into the metadata; format, codec and statistics depend on it.
+        level: the level in the metadata; format, codec and statistics depend on it.
         changelog: use the prefix, format, codec and statistics of changelog files.
-        first_sequence: append tables: the sequence number of the first row, others count on.
-        prefix: of file names, instead of the one of the options.
+        first_sequence: append tables: the sequence number of the first row; the others follow.
+        prefix: prefix of file names, instead of that of the options.
 
     Returns:
         The files in the order of their rows, durable.
 
     Raises:
-        Unsupported, InvalidArgument: options or values that the file format does not take.
-        StorageError: the store failed. After any error nothing that was written here stays.
+        Unsupported, InvalidArgument: options or values that the file format does not accept.
+        StorageError: the store failed. After any error nothing written here stays.
     """
     kind = FileKind.of(target, level, changelog=changelog, prefix=prefix)
+    with closing(in_threads(kind.describe, pieces(frames, kind.block_bytes))) as blocks:
+        return write_blocks(target, place, kind, blocks, source, first_sequence)
+
+
+def write_blocks(
+    target: WriteTarget,
+    place: Placement,
+    kind: FileKind,
+    blocks: Iterator[Described],
+    source: FileSource,
+    first_sequence: int,
+) -> list[DataFileMeta]:
+    """Writes blocks that `kind` made of the rows, as `write_files`; errors from making them are raised here."""
     unique, numbers = uuid.uuid4(), count()
     files: list[DataFileMeta] = []
     try:
-        with closing(in_threads(kind.describe, pieces(frames, kind.block_bytes))) as blocks:
-            for first in blocks:
-                name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
-                file = _write_file(target, place, kind, name, chain([first], blocks), source, first_sequence)
-                files.append(file)
-                first_sequence += file.row_count
+        for first in blocks:
+            name = f"{kind.prefix}{unique}-{next(numbers)}{kind.suffix}"
+            files.append(_write_file(target, place, kind, name, chain([first], blocks), source, first_sequence))
+            first_sequence += files[-1].row_count
     except BaseException:
         with suppress(StorageError):
             delete_files(target, place, files)
@@ -77,7 +88,7 @@ def _write_file(
     source: FileSource,
     first_sequence: int,
 ) -> DataFileMeta:
-    """Write blocks to one file until it is large enough, and its index beside it if it is too large for metadata."""
+    """Writes blocks to one file until it is large enough, and its index beside it if too large for metadata."""
     path, written, beside = file_path(target, place, name), list[Described](), False
     try:
         with target.store.output(path) as stream:
@@ -115,5 +126,5 @@ def _write_file(
 
 
 def _local_millis() -> int:
-    """Now on the wall clock of this machine, counted as if that were UTC: so Java stores creation times."""
+    """Returns the wall clock time of this machine in milliseconds, taken as UTC: so Java stores creation times."""
     return int(datetime.now().replace(tzinfo=UTC).timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Keys looked up in the upper levels of a merge tree: deletion vectors, changelogs, first rows."""
+"""Key lookups in the upper levels of a merge tree: deletion vectors, changelogs, first rows."""
 
 from morrow.writers.lookup.keys import looked_up
 from morrow.writers.lookup.rewriters import FirstRowRewriter, FullCompactionRewriter, LookupRewriter

@@ -1,4 +1,4 @@
-"""Which updates a changelog leaves out because they change nothing."""
+"""The updates that a changelog leaves out because they change nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from morrow.writers.target import WriteTarget
 
 
 def comparison_of(target: WriteTarget) -> Comparison | None:
-    """``changelog-producer.row-deduplicate`` and its ignored fields; None where all updates are told."""
+    """Returns ``changelog-producer.row-deduplicate`` and its ignored fields; None where all updates are reported."""
     if not target.write.changelog_row_deduplicate:
         return None
     ignored = target.write.changelog_ignored_fields

@@ -1,8 +1,8 @@
-"""Looks keys up in the files of a bucket: where is the newest version of each, and what is it.
+"""Looks keys up in the files of a bucket: finds the newest version of each, and reads its values.
 
-What a hash table on local disk is to Paimon's writers, the sorted key columns themselves are here. Of each file only
-the key columns are read, of Parquet files only the row groups between the least and the greatest key wanted; integer
-keys are found by binary search, others by a join. Values are read for the rows found, and only when they are asked for.
+Paimon's writers use a hash table on local disk; here the sorted key columns themselves serve. Of each file only the key
+columns are read, of Parquet files only the row groups between the least and the greatest wanted key; integer keys are
+found by binary search, others by a join. Values are read for the rows found, and only when they are requested.
 """
 
 from __future__ import annotations
@@ -21,24 +21,21 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import BooleanType, DataField, DoubleType, FloatType
-from morrow.readers.blame import reading_files
+from morrow.engine.names import FILE, KEY_ROW, POSITION, col, cols, series
 from morrow.readers.dtypes import polars_dtype
-from morrow.readers.file_frames import POSITION, file_frame
+from morrow.readers.file_errors import reading_files
+from morrow.readers.file_frames import file_frame
 from morrow.readers.masks.ordering import sortable
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files.placement import Placement
 from morrow.writers.merge_tree.stored_runs import StoredFiles
 from morrow.writers.target import WriteTarget
 
-KEY_ROW = "__morrow_key_row"
-"""Column of results: the row of the wanted key (Int64)."""
-FILE = "__morrow_file"
-"""Column of results: which of the files has it (Int64)."""
 PLACES = (KEY_ROW, FILE, POSITION)
-"""The columns of results before the values."""
+"""The columns of results before the values: the row of the wanted key, the number of its file, and the position."""
 
 WITHOUT_RANGE = (FloatType, DoubleType, BooleanType)
-"""Types of a first key column by whose bounds nothing is left out: NaN and -0.0 have an order of their own."""
+"""Types of a first key column whose bounds exclude nothing: NaN and -0.0 have an order of their own."""
 
 Rows = npt.NDArray[np.int64]
 
@@ -51,13 +48,13 @@ def looked_up(
     vectors: DeletionMaintainer | None = None,
     columns: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """The newest live version of each key in `files`, lower levels being newer.
+    """Returns the newest live version of each key in `files`, lower levels being newer.
 
     Args:
         keys: distinct keys, columns of the trimmed primary key, in any order; other columns are ignored.
         files: files of levels above 0, in which a level holds a key once.
-        vectors: rows that are dead are not found.
-        columns: what to read of the rows found: columns of the table, ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``.
+        vectors: dead rows, which are not found.
+        columns: the values to read of the rows found: columns of the table, ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``.
 
     Returns: a row for each key found, in no particular order: `KEY_ROW`, `FILE`, `POSITION` (Int64), then `columns`.
 
@@ -65,7 +62,7 @@ def looked_up(
         FileMissing, CorruptFile, StorageError: a data file or deletion vector cannot be read.
     """
     search = _Search(target, StoredFiles(target, place, tuple(files)), vectors, tuple(columns))
-    wanted = keys.select(search.names).with_columns(pl.Series(KEY_ROW, np.arange(keys.height, dtype=np.int64)))
+    wanted = keys.select(cols(search.names)).with_columns(pl.Series(KEY_ROW, np.arange(keys.height, dtype=np.int64)))
     found = [search.nothing]
     numbers = sorted(range(len(files)), key=lambda number: files[number].level)
     for _, level in groupby(numbers, key=lambda number: files[number].level):
@@ -114,14 +111,14 @@ class _Search:
 
     @cached_property
     def bounds(self) -> pl.Series | None:
-        """The first key column of the least keys of all files, then of the greatest; None where it has no use."""
+        """The first key column of the least keys of all files, then of the greatest; None for types `WITHOUT_RANGE`."""
         if isinstance(self.fields[0].type, WITHOUT_RANGE):
             return None
         stored = [file.min_key for file in self.files] + [file.max_key for file in self.files]
         return decode_columns(stored, [field.type for field in self.fields], where=self.target.where)[0]
 
     def in_file(self, number: int, wanted: pl.DataFrame) -> pl.DataFrame:
-        """The wanted keys that one file has."""
+        """Returns the results for the wanted keys in one file."""
         if self.bounds is not None:
             least, greatest = self.bounds[number], self.bounds[len(self.files) + number]
             wanted = wanted.filter(_between(wanted.to_series(0), least, greatest))
@@ -145,12 +142,14 @@ class _Search:
         return _between(first, first.min(), first.max())
 
     def _values(self, number: int, positions: Rows) -> pl.DataFrame:
-        """`columns` of these rows, which are in the order of the file."""
+        """Returns `columns` of these rows, which are in the order of the file."""
         if not len(positions):
-            return self.nothing.select(self.columns)
+            return self.nothing.select(cols(self.columns))
         chosen = np.zeros(self.files[number].row_count, bool)
         chosen[positions] = True
-        return self._read(number, self.values, pl.lit(pl.Series(chosen)).gather(pl.col(POSITION))).select(self.columns)
+        return self._read(number, self.values, pl.lit(pl.Series(chosen)).gather(pl.col(POSITION))).select(
+            cols(self.columns)
+        )
 
     def _read(self, number: int, fields: tuple[DataField, ...], kept: pl.Expr | None) -> pl.DataFrame:
         plan, section, store = self.stored.plan, self.stored.section, self.target.store
@@ -160,25 +159,25 @@ class _Search:
 
 
 def _between(column: pl.Series, least: Any, greatest: Any) -> pl.Expr:
-    """Whether a column of this name and type lies between two values, both included."""
-    return pl.col(column.name).is_between(pl.lit(least, column.dtype), pl.lit(greatest, column.dtype))
+    """Returns whether a column of this name and type lies between two values, both included."""
+    return col(column.name).is_between(pl.lit(least, column.dtype), pl.lit(greatest, column.dtype))
 
 
 def _matches(stored: pl.DataFrame, wanted: pl.DataFrame, names: Sequence[str]) -> tuple[Rows, Rows]:
-    """Of the keys that are in both: the row wanted, and the position in the file."""
+    """Returns the wanted row and the position in the file of each key that is in both."""
     found = _by_search(stored, wanted, names) if len(names) == 1 else None
     if found is not None:
         return found
-    joined = _comparable(stored, names, POSITION).join(_comparable(wanted, names, KEY_ROW), on=list(names))
+    joined = _comparable(stored, names, POSITION).join(_comparable(wanted, names, KEY_ROW), on=cols(names))
     return joined[KEY_ROW].to_numpy(), joined[POSITION].to_numpy().astype(np.int64)
 
 
 def _by_search(stored: pl.DataFrame, wanted: pl.DataFrame, names: Iterable[str]) -> tuple[Rows, Rows] | None:
-    """`_matches` of one sorted integer column; None when it is of another kind, or not sorted."""
+    """Returns `_matches` of one sorted integer column; None when it has another type, or is not sorted."""
     (name,) = names
     if not (stored[name].dtype.is_integer() or stored[name].dtype.is_temporal()):
         return None
-    there, sought = stored[name].to_physical().to_numpy(), wanted[name].to_physical().to_numpy()
+    there, sought = (series(frame, name).to_physical().to_numpy() for frame in (stored, wanted))
     if not (there[1:] > there[:-1]).all():
         return None
     places = np.searchsorted(there, sought)

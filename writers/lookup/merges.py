@@ -1,8 +1,8 @@
-"""The rows of keys that leave level 0, merged: what remains of each, and how it changed.
+"""Merges the rows of keys that leave level 0: the remaining row of each key, and its change.
 
-Everything here is about one frame that has all rows of its keys, with the level of the file each comes from. A key's
-rows in level 0 are new; its row in the lowest level above is what it was, since every merge there took in what lay
-below; rows further down do not count.
+All functions take one frame that has all rows of its keys, with the level of the file each comes from. A key's rows in
+level 0 are new; its row in the lowest level above is its old row, since every merge there included the levels below it;
+rows further down do not count.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER
+from morrow.engine.names import KEY_NUMBER, KEY_ROW, RUN_LEVEL, cols
 from morrow.readers.changelog import NO_ROW, Comparison, Rows, changelog, rows_at
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.rounds import Rounds, by_falling
 from morrow.readers.merges.versions import Versions
-from morrow.writers.lookup.keys import KEY_ROW, PLACES
+from morrow.writers.lookup.keys import PLACES
 from morrow.writers.merge_tree.keys import sorted_rows, trimmed_key
 from morrow.writers.merge_tree.merging import RETRACTS, merge_versions
-from morrow.writers.merge_tree.stored_runs import LEVEL
 from morrow.writers.target import WriteTarget
 
-KEY_NUMBER = "__morrow_key_number"
-"""Column that numbers the keys of a frame in their order (Int64); merges carry it along."""
-
 Lookup = Callable[[pl.DataFrame], pl.DataFrame]
-"""Looks keys up above the compaction: as `morrow.writers.lookup.keys.looked_up` returns it."""
+"""Looks keys up above the compaction, as `morrow.writers.lookup.keys.looked_up` returns them."""
 
 
 class Merged(NamedTuple):
-    """One row per key, sorted, retractions included; and the changelog, which is empty where none is asked for."""
+    """One row per key, sorted, retractions included; and the changelog, which is empty where none is requested."""
 
     rows: pl.DataFrame
     changes: pl.DataFrame
@@ -53,27 +50,27 @@ class KeyGroups:
 
     @classmethod
     def of(cls, target: WriteTarget, rows: pl.DataFrame) -> KeyGroups:
-        order, starts = sorted_rows(trimmed_key(target), rows, [LEVEL], [False])
+        order, starts = sorted_rows(trimmed_key(target), rows, [RUN_LEVEL], [False])
         return cls(target, rows, order.astype(np.int64, copy=False), starts.astype(np.int64, copy=False))
 
     @property
     def count(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return len(self.starts)
 
     @cached_property
     def heights(self) -> Rows:
-        """How many rows each key has."""
+        """The number of rows of each key."""
         return np.diff(np.append(self.starts, len(self.order)))
 
     @cached_property
     def _levels(self) -> npt.NDArray[np.int32]:
-        """The levels of the rows in order."""
-        return self.rows[LEVEL].to_numpy()[self.order]
+        """The levels of the rows, in the order of the groups."""
+        return self.rows[RUN_LEVEL].to_numpy()[self.order]
 
     @cached_property
     def new(self) -> Rows:
-        """How many rows each key has in level 0."""
+        """The number of rows of each key in level 0."""
         return np.add.reduceat(self._levels <= 0, self.starts, dtype=np.int64) if self.count else self.heights
 
     @cached_property
@@ -84,7 +81,7 @@ class KeyGroups:
 
     @cached_property
     def numbers(self) -> Rows:
-        """The key of each row, by its number."""
+        """The number of the key of each row."""
         numbers = np.empty(len(self.order), np.int64)
         numbers[self.order] = np.repeat(np.arange(self.count), self.heights)
         return numbers
@@ -98,36 +95,37 @@ class KeyGroups:
         return counts
 
     def versions(self) -> pl.DataFrame:
-        """The rows as version frames with the number of their key."""
-        return self.rows.drop(LEVEL).with_columns(pl.Series(KEY_NUMBER, self.numbers))
+        """Returns the rows as version frames with the number of their key."""
+        return self.rows.drop(RUN_LEVEL).with_columns(pl.Series(KEY_NUMBER, self.numbers))
 
     def places(self, merged: pl.DataFrame) -> Rows:
-        """The row of each key in merged rows, `NO_ROW` for none."""
+        """Returns the row of each key in merged rows, `NO_ROW` for none."""
         places = np.full(self.count, NO_ROW, np.int64)
         places[merged[KEY_NUMBER].to_numpy()] = np.arange(merged.height)
         return places
 
     def keys(self, numbers: Rows) -> pl.DataFrame:
-        """The key columns of these keys."""
+        """Returns the key columns of these keys."""
         names = [key.name for key in trimmed_key(self.target)]
-        return self.rows.select(pl.col(names).gather(pl.Series(self.order[self.starts[numbers]])))
+        rows = pl.Series(self.order[self.starts[numbers]])
+        return self.rows.select(column.gather(rows) for column in cols(names))
 
 
 def without_superseded(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows that count, as a version frame, not merged yet."""
+    """Returns the rows that count, as a version frame, not merged yet."""
     groups = KeyGroups.of(target, rows)
-    return rows.drop(LEVEL) if groups.counting.all() else rows.drop(LEVEL).filter(pl.Series(groups.counting))
+    return rows.drop(RUN_LEVEL) if groups.counting.all() else rows.drop(RUN_LEVEL).filter(pl.Series(groups.counting))
 
 
 def merged_with_lookup(
     target: WriteTarget, rows: pl.DataFrame, lookup: Lookup, *, told: bool, comparison: Comparison | None
 ) -> Merged:
-    """New rows merged with what the keys were, in the compaction or above it.
+    """Merges new rows with the old rows of their keys, from the compaction or above it.
 
     Args:
-        rows: a version frame with the column ``LEVEL``.
+        rows: a version frame with the column ``RUN_LEVEL``.
         lookup: called with the keys that have no row above level 0 in `rows`; the columns of version frames, if it
-            reads them, are merged in.
+            returns them, are merged in.
         told: whether to make a changelog of the keys with rows in level 0.
     """
     groups = KeyGroups.of(target, rows)
@@ -145,7 +143,7 @@ def merged_with_lookup(
         keys = absent[found[KEY_ROW].to_numpy()]
         before[keys] = versions.height + np.arange(len(keys))
         values = found.drop(PLACES).with_columns(pl.Series(KEY_NUMBER, keys))
-        versions = pl.concat([versions, values.select(versions.columns)])
+        versions = pl.concat([versions, values.select(cols(versions.columns))])
     merged = _merged(target, versions)
     changes = merged[:0].drop(KEY_NUMBER)
     if told:
@@ -157,7 +155,7 @@ def merged_with_lookup(
 
 
 def merged_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -> Merged:
-    """The first row of every key, without the keys that are above the compaction; new keys are the changelog."""
+    """Returns the first row of every key, without the keys above the compaction; new keys are the changelog."""
     groups = KeyGroups.of(target, _insertions(target, rows))
     absent = np.flatnonzero(groups.old < 0)
     known = absent[lookup(groups.keys(absent))[KEY_ROW].to_numpy()]
@@ -172,9 +170,10 @@ def merged_first_rows(target: WriteTarget, rows: pl.DataFrame, lookup: Lookup) -
 
 
 def _merged(target: WriteTarget, versions: pl.DataFrame) -> pl.DataFrame:
-    """`merge_versions`, in which single versions go through the merge as well.
+    """Returns `merge_versions`, in which single versions go through the merge as well.
 
-    Alone, too, partial-update leaves out what its sequence group is not set for, and a retraction takes values back.
+    Even with a single version, partial-update drops columns whose sequence group is not set, and a retraction takes
+    values back.
     """
     spec = target.merge
     assert spec is not None
@@ -187,14 +186,14 @@ def _merged(target: WriteTarget, versions: pl.DataFrame) -> pl.DataFrame:
     counts = np.diff(np.append(starts, len(order)))
     all_of_them = Versions(np.zeros(versions.height, bool), Rounds.of_sorted(order, counts))
     fields = [target.schema.by_name[column.name] for column in spec.columns]
-    folded = fold(spec, fields, versions, all_of_them, where=target.where).select(versions.columns)
+    folded = fold(spec, fields, versions, all_of_them, where=target.where).select(cols(versions.columns))
     places = np.empty(len(counts), np.int64)
     places[by_falling(counts)] = np.arange(len(counts))
     return rows_at(folded, places)
 
 
 def _insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a first-row table, which knows no retractions."""
+    """Returns the rows of a first-row table, which has no retractions."""
     spec = target.merge
     assert spec is not None
     if not rows.select(RETRACTS.any()).item():
@@ -209,10 +208,10 @@ def _insertions(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def merged_fully(target: WriteTarget, rows: pl.DataFrame, bottom: int, *, comparison: Comparison | None) -> Merged:
-    """All versions merged, and how the keys differ from their rows in the level `bottom`."""
+    """Merges all versions, and compares the keys with their rows in the level `bottom`."""
     groups = KeyGroups.of(target, rows)
     versions = groups.versions()
-    at_bottom = np.flatnonzero((rows[LEVEL] == bottom).to_numpy())
+    at_bottom = np.flatnonzero((rows[RUN_LEVEL] == bottom).to_numpy())
     before = np.full(groups.count, NO_ROW, np.int64)
     before[groups.numbers[at_bottom]] = at_bottom
     merged = merge_versions(target, versions)

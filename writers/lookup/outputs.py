@@ -1,4 +1,4 @@
-"""Changelog files that are written beside data files: one merge feeds both, in memory of some frames."""
+"""Changelog files written beside data files: one merge feeds both, with a few frames in memory."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import polars as pl
 from morrow.engine.format.data_file_meta import DataFileMeta
 
 MOST_WAITING = 4
-"""Frames that wait for the thread which writes them."""
+"""The most frames that wait for the writing thread."""
 PATIENCE = 0.1
-"""Seconds after which one who waits looks whether the writing has failed."""
+"""Seconds between checks, while waiting, whether the writing has failed."""
 
 Write = Callable[[Iterator[pl.DataFrame]], list[DataFileMeta]]
 
 
 class _AbandonedError(Exception):
-    """What the writing is part of has failed."""
+    """Ends the writing because the surrounding operation has failed."""
 
 
 class SideOutput:
-    """Writes the frames it is given in a thread of its own, which the first one starts.
+    """Writes frames in a thread of its own, which the first frame starts.
 
-    A context whose end waits for the files; they are removed when the block raises. When the writing fails, `add` or
-    the end of the block raises what it raised.
+    A context manager that waits for the files on exit, and removes them when the block raises. When the writing fails,
+    `add` or the exit raises its error.
     """
 
     def __init__(self, write: Write) -> None:
@@ -39,7 +39,7 @@ class SideOutput:
         self._written: Future[list[DataFileMeta]] | None = None
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Give a frame to be written after those before it."""
+        """Queues a frame to be written after those before it."""
         if not frame.height:
             return
         if self._written is None:
@@ -80,7 +80,7 @@ class SideOutput:
                 self._put_quietly(self._written)
 
     def _put_quietly(self, written: Future[list[DataFileMeta]]) -> None:
-        """End the writing; what it raises is not what went wrong first."""
+        """Ends the writing and ignores its errors, which are not the first failure."""
         while not written.done():
             try:
                 self._waiting.put(None, timeout=PATIENCE)

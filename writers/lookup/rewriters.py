@@ -1,7 +1,7 @@
-"""Compactions that do more than merge: changelogs and deletion vectors of the keys that leave level 0.
+"""Compactions that also write changelogs and deletion vectors, for the keys that leave level 0.
 
-What they do to the rows of a key, and when a file may be moved instead of rewritten, is what Java's rewriters of the
-same purpose do, so that both write the same files from the same history.
+They treat the rows of a key, and decide between moving and rewriting a file, as Java's rewriters of the same purpose
+do, so that both write the same files from the same history.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.readers.file_frames import POSITION
+from morrow.engine.merge.spec import Rule
+from morrow.engine.names import FILE, POSITION, cols
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.lookup.changes import comparison_of
-from morrow.writers.lookup.keys import FILE, looked_up
+from morrow.writers.lookup.keys import looked_up
 from morrow.writers.lookup.merges import (
     Merged,
     merged_first_rows,
@@ -38,7 +39,7 @@ from morrow.writers.target import WriteTarget
 
 
 class Upgrade(Enum):
-    """How a file comes to a higher level: as it is, its keys looked up or not, or rewritten."""
+    """The way in which a file moves to a higher level: unchanged, its keys looked up or not, or rewritten."""
 
     MOVED = "moved"
     TOLD = "moved, and what it changes is told"
@@ -46,29 +47,29 @@ class Upgrade(Enum):
 
 
 class ChangelogRewriter(Rewriter):
-    """Compactions of which some tell how keys changed: in changelog files, in deletion vectors, or in both."""
+    """Compactions that may report changes of keys: in changelog files, in deletion vectors, or in both."""
 
     produces_changelog = True
 
-    # --- what kinds of it say ---
+    # --- defined by subclasses ---
 
     @abstractmethod
     def tells(self, output_level: int, sections: Sequence[Section]) -> bool:
-        """Whether changes of keys are told when these files are compacted."""
+        """Returns whether changes of keys are reported when these files are compacted."""
 
     @abstractmethod
     def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:
-        """How one file comes to a level."""
+        """Returns how one file moves to a level."""
 
     @abstractmethod
     def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
-        """The rows of some keys, of which the frame has all within the compaction, merged and told."""
+        """Merges the rows of some keys, all of them within the compaction, and reports their changes."""
 
-    # --- what all do ---
+    # --- common to all ---
 
     @property
     def tree(self) -> Levels:
-        """All files of the bucket."""
+        """The levels of the bucket, with all of its files."""
         assert self.levels is not None
         return self.levels
 
@@ -78,7 +79,7 @@ class ChangelogRewriter(Rewriter):
         return self._told(output_level, drop_deletes, sections)
 
     def merely_merged(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
-        """Compact files among which no key changes."""
+        """Compacts files without any change of keys."""
         return super().rewrite(output_level, drop_deletes, sections)
 
     def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
@@ -126,7 +127,7 @@ class ChangelogRewriter(Rewriter):
 
 
 class LookupRewriter(ChangelogRewriter):
-    """What level 0 brings is merged with what the keys were, wherever in the levels above that is.
+    """Merges the rows of level 0 with the old rows of their keys, in any of the levels above.
 
     So the row of a key in the lowest level above 0 is always complete. Rows that are superseded beyond the compaction
     are marked as dead where the table has deletion vectors.
@@ -154,10 +155,10 @@ class LookupRewriter(ChangelogRewriter):
             return Upgrade.REWRITTEN
         if output_level == self.tree.max_level:
             return Upgrade.TOLD
-        # The newest version of a key stands for itself; what other engines make of it takes in what lies above. Writers
-        # that did not know of each other may have numbered their rows alike: then it may not be the newest.
+        # With deduplicate, the newest version of a key needs no others; other engines merge it with the rows above.
+        # Concurrent writers may have assigned the same sequence numbers: then it may not be the newest.
         numbers = (above.max_sequence_number for run in self.tree.runs for above in run)
-        stands_alone = spec.engine == "deduplicate" and not spec.sequence
+        stands_alone = spec.rule is Rule.NEWEST and not spec.sequence
         newest = file.min_sequence_number > max(numbers, default=-1)
         return Upgrade.TOLD if stands_alone and newest else Upgrade.REWRITTEN
 
@@ -171,7 +172,7 @@ class LookupRewriter(ChangelogRewriter):
         )
 
     def found(self, keys: pl.DataFrame, output_level: int) -> pl.DataFrame:
-        """The newest rows of keys above a level; with deletion vectors they are dead from now on."""
+        """Returns the newest rows of keys above a level; with deletion vectors, marks them as dead."""
         files = [file for run in self.tree.runs[output_level:] for file in run]
         found = looked_up(self.target, self.place, keys, files, self.vectors, self.columns)
         if self.vectors is not None:
@@ -199,13 +200,13 @@ class LookupRewriter(ChangelogRewriter):
             # Only the keys are needed.
             stored = StoredFiles(self.target, self.place, (file,), self.vectors)
             names = self.target.schema.trimmed_primary_keys
-            (keys,) = stored.collect([stored.lazy(file).select(names)])
+            (keys,) = stored.collect([stored.lazy(file).select(cols(names))])
             self.found(keys, output_level)
         return CompactResult((file,), (file.upgraded(output_level),))
 
 
 class FirstRowRewriter(LookupRewriter):
-    """Keys that are known already are dropped; the changelog tells of new ones."""
+    """Drops keys that exist already; the changelog has the new ones."""
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
         merged = merged_first_rows(self.target, rows, lambda keys: self.found(keys, output_level))
@@ -213,7 +214,7 @@ class FirstRowRewriter(LookupRewriter):
 
 
 class FullCompactionRewriter(ChangelogRewriter):
-    """A full compaction tells how keys differ from the last one's result, which is the bottom level."""
+    """Full compactions that compare keys with the result of the last one, which is the bottom level."""
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         super().__init__(target, place, vectors)

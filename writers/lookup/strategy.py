@@ -1,21 +1,20 @@
-"""When writers look keys up, and what for."""
+"""The purposes for which writers look keys up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.merge.spec import Rule
+from morrow.engine.options.words import ChangelogProducer
 from morrow.writers.target import WriteTarget
-
-FIRST_ROW = "first-row"
 
 
 @dataclass(frozen=True)
 class LookupStrategy:
-    """Why the keys of level 0 are looked up in the levels above when compaction takes them there.
+    """The reasons to look up the keys of level 0 in the levels above when compaction lifts them there.
 
-    `first_row`: a key that is there already is dropped. `changelog`: what the key was before goes into changelog
-    files. `vectors`: its position is marked as dead. `forced`: the option ``force-lookup``.
+    `first_row`: a key found above is dropped. `changelog`: the old row goes into changelog files. `vectors`: its
+    position is marked as dead. `forced`: the option ``force-lookup``.
     """
 
     first_row: bool = False
@@ -25,11 +24,11 @@ class LookupStrategy:
 
     @classmethod
     def of(cls, target: WriteTarget) -> LookupStrategy:
-        """The strategy of a keyed table; of an append table nothing is needed."""
-        if not target.keyed:
+        """Returns the strategy of a keyed table; append tables need no lookups."""
+        if target.merge is None:
             return cls()
         return cls(
-            first_row=target.options.merge_engine == FIRST_ROW,
+            first_row=target.merge.rule is Rule.FIRST,
             changelog=target.write.changelog_producer is ChangelogProducer.LOOKUP,
             vectors=target.write.deletion_vectors,
             forced=target.write.force_lookup,
@@ -41,7 +40,7 @@ class LookupStrategy:
         return self.first_row or self.changelog or self.vectors or self.forced
 
     def reads_values(self, target: WriteTarget) -> bool:
-        """Whether the rows that are found matter, not only where they are."""
+        """Returns whether the values of the rows found are needed, not only their positions."""
         assert target.merge is not None
         if self.first_row:
             return False

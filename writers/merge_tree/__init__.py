@@ -1,1 +1,1 @@
-"""Keyed tables as merge trees: a sorted buffer, levels of sorted runs, and compactions that merge them."""
+"""The merge trees of keyed tables: a sorted buffer, levels of sorted runs, and compactions that merge them."""

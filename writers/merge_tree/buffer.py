@@ -1,4 +1,4 @@
-"""Rows on their way to level 0: numbered as they arrive, sorted by key, spilled to disk where they are too many."""
+"""The sort buffer of level 0: numbers rows as they arrive, sorts them by key, and spills them when too many."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.names import cols, exactly
 from morrow.writers.merge_tree.cursors import key_ranges_of
 from morrow.writers.merge_tree.merging import merged_slices, sorted_slices
 from morrow.writers.merge_tree.spill import SpilledRun, SpillFolder
 from morrow.writers.target import WriteTarget
 
 RUN_BYTES = 64 << 20
-"""A spilled run has rows of so many bytes: while it is sorted, it is in memory twice."""
+"""The bytes of rows of a spilled run: while it is sorted, it is in memory twice."""
 BATCH_BYTES = 1 << 20
-"""A batch of a spilled run: at least one of every run is in memory while they are merged."""
+"""The bytes of a batch of a spilled run: at least one of every run is in memory while they are merged."""
 AHEAD_BYTES = 16 << 20
-"""What all runs together have in memory then, at least."""
+"""The least memory of all runs together during a merge."""
 MOST_RUNS = 64
 MERGED_RUNS = 32
-"""Of so many runs, so many neighbours are merged into one: those that have the fewest rows."""
+"""The adjacent runs merged into one when there are `MOST_RUNS`: those with the fewest rows."""
 SLICE_ROWS = 1 << 17
-"""Rows of a sorted buffer that are copied at once."""
+"""Rows of a sorted buffer copied at once."""
 
 
 class SortBuffer:
@@ -39,7 +40,7 @@ class SortBuffer:
         self._frames: list[pl.DataFrame] = []
         self._runs: list[SpilledRun] = []
         self._folder: SpillFolder | None = None
-        self._widest = 1.0  # bytes of a row, of the run that has the widest
+        self._widest = 1.0  # bytes of a row in the run with the widest rows
         self.bytes = 0
 
     @property
@@ -47,18 +48,18 @@ class SortBuffer:
         return not self._frames and not self._runs
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
+        """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
         if not rows.height:
             return
         end = self.next_number + rows.height
         numbers = pl.int_range(self.next_number, end, dtype=pl.Int64, eager=True).alias(SEQUENCE_NUMBER)
         self.next_number = end
-        frame = rows.with_columns(numbers, pl.col(VALUE_KIND).cast(pl.Int8)).select(self._names)
+        frame = rows.with_columns(numbers, pl.col(VALUE_KIND).cast(pl.Int8)).select(cols(self._names))
         self._frames.append(frame)
         self.bytes += int(frame.estimated_size())
 
     def spill(self) -> None:
-        """Move the rows in memory to temporary files, as sorted runs."""
+        """Moves the rows in memory to temporary files, as sorted runs."""
         for rows in self._pieces(RUN_BYTES):
             width = max(rows.estimated_size() / rows.height, 1)
             self._widest = max(self._widest, width)
@@ -72,7 +73,7 @@ class SortBuffer:
         return self._folder.write(batches)
 
     def _merge_runs(self) -> None:
-        """Make one run of some neighbours; it still has every version, and its place says how old they are."""
+        """Joins adjacent runs into one, which keeps every version and the position that gives their age."""
         rows = [run.rows for run in self._runs]
         windows = range(len(rows) - MERGED_RUNS + 1)
         first = min(windows, key=lambda start: sum(rows[start : start + MERGED_RUNS]))
@@ -86,7 +87,7 @@ class SortBuffer:
             run.path.unlink()
 
     def _pieces(self, most_bytes: int) -> Iterator[pl.DataFrame]:
-        """The rows in memory, some at a time in the order of their arrival; they are let go of one by one."""
+        """Yields the rows in memory, some at a time in the order of arrival; each piece is released in turn."""
         frames, self._frames, self.bytes = self._frames, [], 0
         frames.reverse()
         while frames:
@@ -101,7 +102,7 @@ class SortBuffer:
                 yield rows[start : start + step]
 
     def versions(self) -> Iterator[pl.DataFrame]:
-        """All rows by key and age, unmerged, as version frames."""
+        """Yields all rows by key and age, unmerged, as version frames."""
         if not self._runs:
             yield from sorted_slices(self._target, self._in_memory(), SLICE_ROWS)
             return
@@ -110,7 +111,7 @@ class SortBuffer:
             yield from sorted_slices(self._target, pl.concat(parts), SLICE_ROWS)
 
     def merged(self) -> Iterator[pl.DataFrame]:
-        """One row per key by the table's merge engine, retractions included, as sorted version frames."""
+        """Yields one row per key by the table's merge engine, retractions included, as sorted version frames."""
         if not self._runs:
             yield from merged_slices(self._target, self._in_memory(), SLICE_ROWS, in_order=True)
             return
@@ -123,13 +124,13 @@ class SortBuffer:
         return self._frames[0]
 
     def _ranges(self, runs: Sequence[SpilledRun]) -> Iterator[list[pl.DataFrame]]:
-        """What each run has of a range of keys."""
+        """Yields the rows of each run in one range of keys after another."""
         ahead = max(int(AHEAD_BYTES / self._widest / len(runs)), 1)
         batches = [run.batches() for run in runs]
         return key_ranges_of(batches, self._target.schema.trimmed_primary_keys, [ahead] * len(batches))
 
     def clear(self) -> None:
-        """Forget all rows and remove the temporary files."""
+        """Drops all rows and removes the temporary files."""
         self._frames, self._runs, self.bytes = [], [], 0
         if self._folder is not None:
             self._folder.close()
@@ -137,12 +138,12 @@ class SortBuffer:
 
 
 def _joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """The frames in one piece, column by column: `frames` loses what was joined, so memory holds it once."""
+    """Joins the frames column by column: `frames` loses joined columns, so memory holds them once."""
     if len(frames) == 1:
         return frames.pop()
     columns = []
     for name in frames[0].columns:
         columns.append(pl.concat([frame[name] for frame in frames], rechunk=True))
-        frames[:] = [frame.drop(name) for frame in frames]
+        frames[:] = [frame.drop(exactly(name)) for frame in frames]
     frames.clear()
     return pl.DataFrame(columns)

@@ -1,4 +1,4 @@
-"""Compacts the runs of one bucket: what the strategy picks, section by section, as few rows as possible."""
+"""Compacts the runs of one bucket that the strategy picks, section by section, rewriting as few rows as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from morrow.writers.merge_tree.strategy import CompactUnit, Strategy
 from morrow.writers.target import WriteTarget
 
 DEAD_SHARE = 2
-"""A file more than one in so many of whose rows are dead is rewritten."""
+"""A file is rewritten when more than one in this many of its rows are dead."""
 
 
 class Compactor:
@@ -34,11 +34,11 @@ class Compactor:
         return len(self.levels.level_runs)
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
-        """Files that were flushed."""
+        """Adds flushed files."""
         self.levels = self.levels.updated((), files, where=self._target.where)
 
     def compact(self, full: bool) -> CompactResult | None:
-        """One compaction, of everything or of what the strategy picks; None when nothing is to be done."""
+        """Runs one compaction, of everything or of the strategy's pick; returns None when there is nothing to do."""
         unit = self._full() if full else self._picked()
         if unit is None:
             return None
@@ -53,14 +53,14 @@ class Compactor:
         self.levels = self.levels.updated(result.before, result.after, where=self._target.where)
         return result
 
-    # --- what ---
+    # --- picks ---
 
     def _picked(self) -> CompactUnit | None:
         unit = self._strategy.pick(self.levels.count, self.levels.level_runs)
         return self._mostly_dead() if unit is None or unit.changes_nothing else unit
 
     def _full(self) -> CompactUnit | None:
-        """Everything to the highest level; where it is there already, the files that have something to lose."""
+        """Returns everything, for the highest level; if it is there already, the files whose rewriting drops rows."""
         runs, top = self.levels.level_runs, self.levels.max_level
         if not runs:
             return None
@@ -72,7 +72,7 @@ class Compactor:
         return CompactUnit(top, files, each_alone=True) if files else None
 
     def _mostly_dead(self) -> CompactUnit | None:
-        """Files of one level that have fewer live rows than dead ones."""
+        """Returns files of one level that have fewer live rows than dead ones."""
         vectors = self._rewriter.vectors
         if vectors is None:
             return None
@@ -83,20 +83,20 @@ class Compactor:
         return None
 
     def _drops_deletes(self, output_level: int) -> bool:
-        """Nothing older than the compacted runs is left, or its rows have been marked as dead in their place."""
+        """Returns whether no older run is left, or its superseded rows are already marked as dead."""
         bottom = output_level >= self.levels.highest or self._rewriter.vectors is not None
         return output_level != 0 and bottom
 
-    # --- how ---
+    # --- rewrites ---
 
     def _each_alone(self, unit: CompactUnit) -> Iterator[CompactResult]:
         for file in unit.files:
             yield self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), [((file,),)])
 
     def _run(self, unit: CompactUnit) -> Iterator[CompactResult]:
-        """Rewrite what overlaps and what is small; move large files up as they are.
+        """Rewrites overlapping and small files, and moves large ones up unchanged.
 
-        Neighbours in the order of keys are rewritten together, none is left out between them.
+        Neighbours in the order of keys are rewritten together, without gaps.
         """
         waiting: list[Section] = []
         large = self._write.target_file_size // 10 * 7
@@ -117,12 +117,12 @@ class Compactor:
         if not sections:
             return CompactResult()
         if len(sections) == 1 and len(sections[0]) == 1:
-            (file,) = sections[0][0]  # small files wait one by one
+            (file,) = sections[0][0]  # a section of one run has one file
             return self._upgraded(unit, file)
         return self._rewriter.rewrite(unit.output_level, self._drops_deletes(unit.output_level), sections)
 
     def _upgraded(self, unit: CompactUnit, file: DataFileMeta) -> CompactResult:
-        """Move a file up; one that holds retractions cannot go to the highest level as it is."""
+        """Moves a file up; one with retractions cannot move to the highest level unchanged."""
         may_retract = file.delete_row_count is None or file.delete_row_count > 0
         if (unit.output_level == self.levels.max_level and may_retract) or self._write.force_rewrite_all:
             drops = self._drops_deletes(unit.output_level)

@@ -1,7 +1,7 @@
-"""Sorted runs side by side, cut at the same keys: a merge of any number of runs in bounded memory.
+"""Cuts several sorted runs at the same keys: a merge of any number of runs in bounded memory.
 
-Each run is read in batches. The smallest of the last keys in memory bounds a range of keys that no batch still to come
-can add to; the rows below it are taken from every run.
+Each run is read in batches. The smallest of the last keys in memory bounds a range of keys that no later batch can add
+to; the rows below it are taken from every run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from morrow.engine.names import cols
 from morrow.writers.merge_tree.keys import below
 
 
@@ -30,7 +31,7 @@ class RunCursor:
             self.extend()
 
     def extend(self) -> None:
-        """Read one more batch behind the rows in memory."""
+        """Reads one more batch behind the rows in memory."""
         batch = next(self._batches, None)
         if batch is None:
             self.finished = True
@@ -44,10 +45,10 @@ class RunCursor:
     @property
     def last_row(self) -> pl.DataFrame:
         """The key of the last row in memory."""
-        return self._head.tail(1).select(self._key)
+        return self._head.tail(1).select(cols(self._key))
 
     def take(self, bound: tuple[Any, ...] | None) -> pl.DataFrame:
-        """The rows with keys below `bound`; all rows if it is None."""
+        """Returns and removes the rows with keys below `bound`; all rows if it is None."""
         head = self._head
         count = head.height
         if bound is not None:
@@ -60,11 +61,11 @@ class RunCursor:
 def key_ranges_of(
     runs: Sequence[Iterator[pl.DataFrame]], key: Sequence[str], ahead: Sequence[int]
 ) -> Iterator[list[pl.DataFrame]]:
-    """The rows of sorted runs by ascending ranges of their keys: what each run has of a range, in the order of `runs`.
+    """Yields the rows of sorted runs by ascending ranges of keys: those of each run in a range, in the order of `runs`.
 
     Args:
-        runs: batches of version frames sorted by `key`, of which a run may hold one several times.
-        ahead: how many rows of each run are in memory, at least: the more, the larger are the ranges.
+        runs: batches of version frames sorted by `key`; a run may hold a key several times.
+        ahead: the least number of rows of each run in memory: the more, the larger are the ranges.
     """
     cursors = [RunCursor(run, key, rows) for run, rows in zip(runs, ahead, strict=True)]
     while any(cursor.rows for cursor in cursors):
@@ -75,14 +76,14 @@ def key_ranges_of(
         if parts:
             yield parts
         elif least is not None:
-            # All that is in memory of this run is one key, which may go on.
+            # All rows of this run in memory have one key, which may continue in the next batch.
             least.extend()
 
 
 def _least_end(unfinished: Sequence[RunCursor], key: Sequence[str]) -> tuple[tuple[Any, ...] | None, RunCursor | None]:
-    """The smallest last key in memory, and the run that has it."""
+    """Returns the smallest last key in memory, and the run that has it."""
     if not unfinished:
         return None, None
     ends = pl.concat([cursor.last_row for cursor in unfinished])
-    number = int(ends.select(pl.arg_sort_by(list(key))).item(0, 0))
+    number = int(ends.select(pl.arg_sort_by(cols(key))).item(0, 0))
     return ends.row(number), unfinished[number]

@@ -1,4 +1,4 @@
-"""Keys in the order of the primary key: of stored bounds (BinaryRows), and of the rows of a frame."""
+"""The order of primary keys, of stored bounds (BinaryRows) and of the rows of a frame."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ import polars as pl
 
 from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.types import DataField
+from morrow.engine.names import col, cols
 from morrow.readers.masks.ordering import key_order
 from morrow.readers.masks.packing import KeyPacking
 from morrow.writers.merge_tree.levels import KeyOrder
 from morrow.writers.target import WriteTarget
 
 KEPT_KEYS = 1 << 14
-"""Decoded keys that are kept: two for each file of a bucket."""
+"""The most decoded keys that are cached: two for each file of a bucket."""
 
 WORD_BITS = 64
 FEW_KEYS = 1 << 12
 """Fewer keys are sorted fast enough in any way."""
 RUN_KEYS = 1 << 10
-"""Keys that come in sorted runs of so many on average need no sort, only a merge."""
+"""Keys in sorted runs of this average length need no sort, only a merge."""
 
 Rows: TypeAlias = npt.NDArray[np.integer]
 
 
 def trimmed_key(target: WriteTarget) -> tuple[DataField, ...]:
-    """The columns that files are sorted by: the primary key without the partition columns."""
+    """Returns the columns that files are sorted by: the primary key without the partition columns."""
     return tuple(target.schema.by_name[name] for name in target.schema.trimmed_primary_keys)
 
 
 def key_order_of(fields: Sequence[DataField], *, where: str) -> KeyOrder:
-    """A function that makes of a stored key a tuple which compares as Paimon compares keys."""
+    """Returns a function that converts a stored key to a tuple which compares as Paimon compares keys."""
     types = [field.type for field in fields]
 
     @lru_cache(KEPT_KEYS)
@@ -47,7 +48,7 @@ def key_order_of(fields: Sequence[DataField], *, where: str) -> KeyOrder:
 
 
 def _comparable(value: Value) -> Any:
-    """Text by its bytes; NaN is the greatest number and equal to itself."""
+    """Returns a value that compares as Paimon's: text by its bytes; NaN is the greatest number and equal to itself."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, float):
@@ -58,23 +59,23 @@ def _comparable(value: Value) -> Any:
 def sorted_rows(
     fields: Sequence[DataField], rows: pl.DataFrame, age: Sequence[str], descending: Sequence[bool]
 ) -> tuple[Rows, Rows]:
-    """Row numbers by key and age, the oldest first, and where each key starts among them.
+    """Returns row numbers by key and age, the oldest first, and the start of each key among them.
 
     Args:
         fields: the key columns.
-        age: columns that decide between versions of a key before the place of the row does.
-        descending: the sort order of each of them.
+        age: columns that order the versions of a key; the row number breaks ties.
+        descending: whether each of them is sorted in descending order.
     """
     keys = _packed(fields, rows)
     if not age and keys.width == 1 and keys.dtypes[0].is_integer():
         found = _numbered_order(keys.to_series().to_numpy())
         if found is not None:
             return found
-    return key_order(keys, rows.select(age), descending)
+    return key_order(keys, rows.select(cols(age)), descending)
 
 
 def _numbered_order(keys: Rows) -> tuple[Rows, Rows] | None:
-    """The order of integer keys, each joined with its row number into one word: words are sorted without looking up.
+    """Returns the order of integer keys, each joined with its row number into one word, which sorts without look-ups.
 
     None where they do not fit into 64 bits, or where the keys are sorted runs, which a stable sort only merges.
     """
@@ -96,9 +97,9 @@ def _numbered_order(keys: Rows) -> tuple[Rows, Rows] | None:
 
 
 def _packed(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:
-    """The keys as one number each where that is exact, else as they are."""
+    """Returns the keys as one number each where that is exact, else unchanged."""
     names = [field.name for field in fields]
-    keys = rows.select(names)
+    keys = rows.select(cols(names))
     if not rows.height:
         return keys
     low, high = (keys.select(end).row(0) for end in (pl.all().min(), pl.all().max()))
@@ -110,9 +111,9 @@ def _packed(fields: Sequence[DataField], rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def below(names: Sequence[str], bound: Sequence[Any], dtypes: pl.Schema) -> pl.Expr:
-    """Whether the key columns `names` of a row are less than `bound`, in the order of keys."""
+    """Returns whether the key columns `names` of a row are less than `bound`, in the order of keys."""
     less: pl.Expr = pl.lit(False)
     for name, value in reversed(list(zip(names, bound))):
         limit = pl.lit(value, dtype=dtypes[name])
-        less = (pl.col(name) < limit) | ((pl.col(name) == limit) & less)
+        less = (col(name) < limit) | ((col(name) == limit) & less)
     return less

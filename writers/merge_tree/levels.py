@@ -22,11 +22,11 @@ Section: TypeAlias = tuple[SortedRun, ...]
 """Runs that overlap, in no particular order."""
 
 KeyOrder: TypeAlias = Callable[[bytes], Any]
-"""Makes of a stored key something that compares as the key does; see `morrow.writers.merge_tree.keys.key_order_of`."""
+"""Converts a stored key to a value that compares as the key; see `morrow.writers.merge_tree.keys.key_order_of`."""
 
 
 def run_size(run: Iterable[DataFileMeta]) -> int:
-    """The bytes of a run's files."""
+    """Returns the bytes of a run's files."""
     return sum(file.file_size for file in run)
 
 
@@ -44,7 +44,7 @@ class LevelRun:
 
 @dataclass(frozen=True)
 class Levels:
-    """All files of a bucket. `count` is the number of levels; restored files may have raised it above the option's."""
+    """All files of a bucket. `count` is the number of levels, which restored files may raise above the option's."""
 
     count: int
     level_zero: SortedRun
@@ -53,10 +53,10 @@ class Levels:
 
     @classmethod
     def of(cls, files: Iterable[DataFileMeta], count: int, order: KeyOrder, *, where: str) -> Levels:
-        """Sort files into levels.
+        """Sorts files into levels.
 
         Raises:
-            InvalidArgument: less than two levels.
+            InvalidArgument: fewer than two levels.
             CorruptFile: files of one level overlap.
         """
         files = tuple(files)
@@ -75,7 +75,7 @@ class Levels:
 
     @cached_property
     def level_runs(self) -> tuple[LevelRun, ...]:
-        """Every run that is not empty, the newest first."""
+        """Every non-empty run, the newest first."""
         zero = [LevelRun(0, (file,)) for file in self.level_zero]
         return (*zero, *(LevelRun(level, run) for level, run in enumerate(self.runs, 1) if run))
 
@@ -90,7 +90,7 @@ class Levels:
         return tuple(file for run in self.level_runs for file in run.files)
 
     def updated(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta], *, where: str) -> Levels:
-        """The levels after a flush or compaction that replaced `before` by `after`."""
+        """Returns the levels after a flush or compaction that replaced `before` by `after`."""
         gone = {(file.file_name, file.level) for file in before}
         kept = [file for file in self.files if (file.file_name, file.level) not in gone]
         return Levels.of((*kept, *after), self.count, self.order, where=where)
@@ -109,7 +109,7 @@ def _sorted_run(files: Sequence[DataFileMeta], order: KeyOrder, level: int, wher
 
 
 def sections_of(files: Iterable[DataFileMeta], order: KeyOrder) -> list[Section]:
-    """Files as the smallest sets whose key ranges overlap, in key order, each in as few sorted runs as possible."""
+    """Splits files into the smallest sets whose key ranges overlap, in key order, each in the fewest sorted runs."""
     sections: list[list[DataFileMeta]] = []
     reach: Any = None
     for file in sorted(files, key=lambda file: (order(file.min_key), order(file.max_key))):
@@ -122,7 +122,7 @@ def sections_of(files: Iterable[DataFileMeta], order: KeyOrder) -> list[Section]
 
 
 def _runs_of(files: Sequence[DataFileMeta], order: KeyOrder) -> Section:
-    """Each file joins the run that ends first, if it ends before the file begins."""
+    """Assigns each file to the run that ends first, if it ends before the file begins."""
     runs: list[list[DataFileMeta]] = []
     ends: list[tuple[Any, int]] = []
     for file in files:
@@ -137,5 +137,5 @@ def _runs_of(files: Sequence[DataFileMeta], order: KeyOrder) -> Section:
 
 
 def files_of(sections: Iterable[Section]) -> tuple[DataFileMeta, ...]:
-    """The files of sections, in their order."""
+    """Returns the files of sections, in their order."""
     return tuple(file for section in sections for run in section for file in run)

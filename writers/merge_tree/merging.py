@@ -1,4 +1,4 @@
-"""What the versions of keys come to, by the merge engine of the table."""
+"""Merges the versions of keys by the table's merge engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.merge.spec import MergeSpec, Rule
+from morrow.engine.names import cols
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.rounds import Rounds, by_falling
 from morrow.readers.merges.versions import Versions
@@ -22,17 +23,17 @@ RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
 
 
 def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
-    """One row per key by the table's merge engine, sorted by key: what remains of some versions, retractions included.
+    """Returns one sorted row per key, retractions included: its versions merged by the table's merge engine.
 
-    As in Paimon, a single version remains as it is, and a key none of whose versions counts has no row.
+    As in Paimon, a single version stays unchanged, and a key without a version that counts has no row.
 
     Args:
         rows: version frames one after another. The versions of a key are ordered by the user's sequence fields, then
             by ``_SEQUENCE_NUMBER``.
-        in_order: where the user's fields do not decide, the older version of a key comes first; saves a sort.
+        in_order: among versions with equal user's fields, the older one of a key comes first; saves a sort.
 
     Raises:
-        Unsupported: a retraction that the engine has no meaning for.
+        Unsupported: a retraction that the engine does not support.
     """
     return _picked(target, rows, in_order=in_order).all()
 
@@ -40,12 +41,12 @@ def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = 
 def merged_slices(
     target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False
 ) -> Iterator[pl.DataFrame]:
-    """`merge_versions`, `step` rows at a time."""
+    """Yields the result of `merge_versions`, `step` rows at a time."""
     yield from _picked(target, rows, in_order=in_order).slices(step)
 
 
 def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
-    """All rows, which come in the order of their arrival, by key and age, `step` rows at a time."""
+    """Yields all rows, given in the order of arrival, by key and age, `step` rows at a time."""
     spec = _spec(target)
     order, _ = sorted_rows(trimmed_key(target), rows, spec.sequence, [spec.descending] * len(spec.sequence))
     yield from _Picked(rows, order).slices(step)
@@ -53,7 +54,7 @@ def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterato
 
 @dataclass(frozen=True)
 class _Picked:
-    """Some rows of a frame, by their numbers, which are not copied yet."""
+    """Row numbers of a frame, whose rows are not copied yet."""
 
     rows: pl.DataFrame
     numbers: Rows
@@ -87,8 +88,8 @@ def _spec(target: WriteTarget) -> MergeSpec:
 
 
 def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
-    """One version of every key: the first of first-row, the newest of other engines."""
-    first = spec.engine == "first-row"
+    """Returns one version of every key: the first for first-row, the newest for other engines."""
+    first = spec.rule is Rule.FIRST
     several = len(starts) < len(order)
     if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
         order, starts = _without_retractions(spec, rows, order, starts, where)
@@ -101,7 +102,7 @@ def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, wher
 def _without_retractions(
     spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str
 ) -> tuple[Rows, Rows]:
-    """The same without the retractions of keys with several versions."""
+    """Returns the order and the starts without the retractions of keys with several versions."""
     counts = np.diff(np.append(starts, len(order)))
     left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
     if not spec.ignore_delete and left_out.any():
@@ -116,7 +117,7 @@ def _without_retractions(
 
 
 def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _Picked:
-    """All versions of every key combined."""
+    """Combines all versions of every key."""
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
     if alone.all():
@@ -127,7 +128,7 @@ def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) 
     versions = Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], several))
     spec = _spec(target)
     fields = [target.schema.by_name[column.name] for column in spec.columns]
-    merged = fold(spec, fields, rows, versions, where=target.where).select(rows.columns)
+    merged = fold(spec, fields, rows, versions, where=target.where).select(cols(rows.columns))
     if not alone.any():
         return _Picked(merged, _places_of_folded(several))
     both = pl.concat([rows, merged])
@@ -138,7 +139,7 @@ def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) 
 
 
 def _places_of_folded(counts: Rows) -> Rows:
-    """Where the fold, which has keys with more versions first, leaves the keys with so many versions each."""
+    """Returns the row of each key in the fold's result, which has keys with more versions first, from their counts."""
     places = np.empty(len(counts), np.int64)
     places[by_falling(counts)] = np.arange(len(counts))
     return places

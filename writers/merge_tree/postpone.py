@@ -1,7 +1,7 @@
-"""Rows of tables with ``bucket`` = -2: they wait, as they came, in bucket -2 until a compaction gives them a bucket.
+"""Postponed rows of tables with ``bucket`` = -2: they stay unmerged in bucket -2 until a compaction assigns buckets.
 
-Nothing is merged and no number orders them: what counts is the order of files (by creation time) and of the rows in
-them. Files are Avro without statistics; their names begin with the writer, so that one reader replays one writer.
+They have no sequence numbers: their order is that of the files (by creation time) and of the rows in them. Files are
+Avro without statistics; their names begin with the writer, so that one reader replays one writer.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.merge.spec import OnDelete
+from morrow.engine.names import cols
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.buckets.fixed import FixedRouter
+from morrow.writers.buckets.postponed import with_buckets
 from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.files.encoders import EncoderOptions, encoder
 from morrow.writers.files.layout import FileLayout
@@ -31,16 +32,16 @@ from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
 NO_SEQUENCE = -1
-"""The sequence number of all rows that wait."""
+"""The sequence number of all postponed rows."""
 FORMAT = "avro"
 WRITERS = 2**31 - 1
-"""Writers of one job tell their files apart by a number below this."""
+"""The bound of the numbers that distinguish the files of the writers of one job."""
 REPLAYED_ROWS = 1 << 18
-"""Waiting rows that are read at once."""
+"""Postponed rows read at once."""
 
 
 class PostponeWriter:
-    """A `BucketWriter` of bucket -2. The state of the bucket does not matter to it."""
+    """A `BucketWriter` of bucket -2, independent of the state of the bucket."""
 
     def __init__(self, target: WriteTarget, place: Placement, state: BucketState) -> None:  # noqa: ARG002
         self._target = _as_avro(target)
@@ -56,30 +57,30 @@ class PostponeWriter:
         return self._bytes
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Take rows in their order: the table's columns and ``_VALUE_KIND``.
+        """Takes rows in their order: the table's columns and ``_VALUE_KIND``.
 
         Raises:
-            Unsupported: a retraction that the table's merge engine has no meaning for.
+            Unsupported: a retraction that the table's merge engine does not support.
         """
         rows = wanted_kinds(self._target, rows)
         _check_retractions(self._target, rows)
         number = pl.lit(NO_SEQUENCE, pl.Int64).alias(SEQUENCE_NUMBER)
-        rows = rows.with_columns(number, pl.col(VALUE_KIND).cast(pl.Int8)).select(self._names)
+        rows = rows.with_columns(number, pl.col(VALUE_KIND).cast(pl.Int8)).select(cols(self._names))
         self._frames.append(rows)
         self._bytes += int(rows.estimated_size())
 
     def spill(self) -> None:
-        """Write the buffered rows to files."""
+        """Writes the buffered rows to files."""
         frames, self._frames, self._bytes = self._frames, [], 0
         self._files += write_files(
             self._target, self._place, frames, level=0, source=FileSource.APPEND, prefix=self._prefix
         )
 
     def compact(self, full: bool) -> None:
-        """Nothing: rows that wait are compacted by `compact_postponed`."""
+        """Does nothing: `compact_postponed` compacts postponed rows."""
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:  # noqa: ARG002
-        """Write what is buffered and hand over all files since the last call."""
+        """Writes the buffered rows and returns all files since the last call."""
         self.spill()
         files, self._files = self._files, []
         return CommitMessage(
@@ -90,13 +91,13 @@ class PostponeWriter:
         )
 
     def close(self) -> None:
-        """Drop the buffer and delete the files that were not handed over."""
+        """Drops the buffer and deletes the files that were not handed over."""
         files, self._files, self._frames, self._bytes = self._files, [], [], 0
         delete_files(self._target, self._place, files)
 
 
 def _as_avro(target: WriteTarget) -> WriteTarget:
-    """The table with other options for files; its own format stays where it has types that Avro lacks."""
+    """Returns the table with other options for files; its own format stays where it has types that Avro lacks."""
     plain = replace(target.write, stats_mode="none", stats_mode_per_level={}, format_per_level={})
     with suppress(Unsupported):
         options = EncoderOptions(target.write.compression, plain, target.where)
@@ -106,11 +107,10 @@ def _as_avro(target: WriteTarget) -> WriteTarget:
 
 
 def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
-    """Refuse now what the compaction would fail at."""
+    """Refuses retractions now that the compaction would fail on."""
     spec = target.merge
     assert spec is not None
-    refused = spec.on_delete is OnDelete.REFUSE or (spec.engine == "first-row" and not spec.ignore_delete)
-    if refused and bool(((rows[VALUE_KIND] & RETRACT_BIT) != 0).any()):
+    if not spec.takes_retractions and bool(((rows[VALUE_KIND] & RETRACT_BIT) != 0).any()):
         raise Unsupported(
             f"a retraction (-U or -D) in the merge engine {spec.engine}",
             where=target.where,
@@ -121,10 +121,10 @@ def _check_retractions(target: WriteTarget, rows: pl.DataFrame) -> None:
 def compact_postponed(
     target: WriteTarget, states: Mapping[Placement, BucketState], *, full: bool = False
 ) -> Iterator[CommitMessage]:
-    """Give the rows that wait a bucket, and compact all buckets; also of tables that are ``write-only``.
+    """Assigns buckets to postponed rows and compacts all buckets; also of tables that are ``write-only``.
 
-    A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. In the messages all
-    is compaction: files that waited go, and what was written is new.
+    A partition keeps its number of buckets; a new one gets ``postpone.default-bucket-num`` of them. The messages
+    contain only compactions: postponed files are deleted, and the written files added.
 
     Args:
         states: all buckets of the partitions to compact, bucket -2 included.
@@ -135,9 +135,9 @@ def compact_postponed(
     for place, state in waiting.items():
         partition = {p: s for p, s in states.items() if p.partition == place.partition and p.bucket >= 0}
         known = next((s.total_buckets for s in partition.values() if s.total_buckets is not None), None)
-        bucketed = _with_buckets(target, known or target.write.postpone_buckets)
+        bucketed = _compacting(target, known or target.write.postpone_buckets)
         for message in _replayed(bucketed, place, state, partition, full=full):
-            done.add(Placement(message.partition, message.bucket))
+            done.add(Placement.of(message))
             yield message
         yield CommitMessage(
             partition=place.partition,
@@ -147,12 +147,13 @@ def compact_postponed(
         )
     for place, state in states.items():
         if place.bucket >= 0 and state.files and state.total_buckets is not None and place not in done:
-            yield compact_bucket(_with_buckets(target, state.total_buckets), place, state, full=full)
+            yield compact_bucket(with_buckets(target, state.total_buckets), place, state, full=full)
 
 
-def _with_buckets(target: WriteTarget, count: int) -> WriteTarget:
-    """The table as one of so many buckets, which compacts as it is written."""
-    return replace(target, options=replace(target.options, bucket=count), write=replace(target.write, write_only=False))
+def _compacting(target: WriteTarget, count: int) -> WriteTarget:
+    """Returns the table with this number of buckets, which compacts as it is written."""
+    bucketed = with_buckets(target, count)
+    return replace(bucketed, write=replace(bucketed.write, write_only=False))
 
 
 def _replayed(
@@ -163,7 +164,7 @@ def _replayed(
     *,
     full: bool,
 ) -> list[CommitMessage]:
-    """Write the rows of bucket -2 to their buckets."""
+    """Writes the rows of bucket -2 to their buckets."""
     router = FixedRouter(target)
     writers: dict[Placement, MergeTreeWriter] = {}
     try:
@@ -192,7 +193,7 @@ def _bound_memory(writers: Iterable[MergeTreeWriter], most: int) -> None:
 
 
 def waiting_rows(target: WriteTarget, place: Placement, files: Iterable[DataFileMeta]) -> Iterator[pl.DataFrame]:
-    """The rows of postponed files in the order of their writing: the table's columns and ``_VALUE_KIND``."""
+    """Yields the rows of postponed files in the order of their writing: the table's columns and ``_VALUE_KIND``."""
     ordered = tuple(sorted(files, key=lambda file: file.creation_time))
     stored = StoredFiles(target, place, ordered)
     for frame in stored.batches(ordered, REPLAYED_ROWS):
@@ -200,7 +201,7 @@ def waiting_rows(target: WriteTarget, place: Placement, files: Iterable[DataFile
 
 
 def _as_compaction(target: WriteTarget, place: Placement, message: CommitMessage) -> CommitMessage:
-    """The message with all it did as part of the COMPACT snapshot; files that came and went are deleted."""
+    """Returns the message with all changes in the COMPACT snapshot; deletes files both created and replaced."""
     new = {file.file_name for file in message.new_files}
     replaced = {file.file_name for file in message.compact_before}
     stays = {file.file_name for file in message.compact_after}
@@ -213,4 +214,5 @@ def _as_compaction(target: WriteTarget, place: Placement, message: CommitMessage
         compact_before=tuple(file for file in message.compact_before if file.file_name not in new),
         compact_after=(*(f for f in message.new_files if f.file_name not in replaced), *message.compact_after),
         compact_changelog=(*message.changelog_files, *message.compact_changelog),
+        compact_numbered_from=min((file.min_sequence_number for file in message.new_files), default=None),
     )

@@ -1,7 +1,7 @@
-"""Compaction of some files of a bucket: merges them into files of a higher level, or moves them there as they are.
+"""Compaction of files of a bucket: merges them into files of a higher level, or moves them there unchanged.
 
-`Rewriter` merges and nothing more. What else happens to keys that arrive at a higher level (changelogs, deletion
-vectors) is the business of its subclasses in `morrow.writers.lookup`, which override `rewrite` and `upgrade`.
+`Rewriter` only merges. Its subclasses in `morrow.writers.lookup` override `rewrite` and `upgrade` to handle keys that
+arrive at a higher level (changelogs, deletion vectors).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from morrow.writers.target import WriteTarget
 
 @dataclass(frozen=True)
 class CompactResult:
-    """Files that a compaction replaced, those it made, and the changelog it wrote."""
+    """The files that a compaction replaced, the files it made, and the changelog it wrote."""
 
     before: tuple[DataFileMeta, ...] = ()
     after: tuple[DataFileMeta, ...] = ()
@@ -27,17 +27,17 @@ class CompactResult:
 
     @property
     def written(self) -> tuple[DataFileMeta, ...]:
-        """The files that are new, which does not hold for those that were moved."""
+        """The new files, without those that were only moved."""
         moved = {file.file_name for file in self.before}
         return (*(file for file in self.after if file.file_name not in moved), *self.changelog)
 
     def __add__(self, other: CompactResult) -> CompactResult:
-        """Both, one after the other."""
+        """Returns both results, one after the other."""
         return CompactResult(self.before + other.before, self.after + other.after, self.changelog + other.changelog)
 
 
 class Rewriter:
-    """Plain merges. `levels` is set by the writer before each compaction: all files of the bucket as they are then."""
+    """Plain merges. The writer sets `levels`, all current files of the bucket, before each compaction."""
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         self.target = target
@@ -46,10 +46,10 @@ class Rewriter:
         self.levels: Levels | None = None
 
     def rewrite(self, output_level: int, drop_deletes: bool, sections: Sequence[Section]) -> CompactResult:
-        """Merge the files of `sections` into new files at `output_level`.
+        """Merges the files of `sections` into new files at `output_level`.
 
         Args:
-            drop_deletes: whether retractions are left out, because nothing below can hold their keys.
+            drop_deletes: whether retractions are dropped, because no older file can hold their keys.
         """
         before = files_of(sections)
         frames = sorted_merge(self.target, self.place, sections, vectors=self.vectors, drop_deletes=drop_deletes)
@@ -58,11 +58,11 @@ class Rewriter:
         return CompactResult(before, tuple(after))
 
     def upgrade(self, output_level: int, file: DataFileMeta) -> CompactResult:
-        """Move one file to `output_level` without rewriting it."""
+        """Moves one file to `output_level` without rewriting it."""
         return CompactResult((file,), (file.upgraded(output_level),))
 
     def replaced(self, files: Sequence[DataFileMeta]) -> None:
-        """Called after files were rewritten (not: upgraded): their deletion vectors have been applied."""
+        """Drops the deletion vectors of rewritten (not upgraded) files, which have been applied."""
         if self.vectors is not None:
             for file in files:
                 self.vectors.remove(file.file_name)

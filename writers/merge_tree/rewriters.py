@@ -1,10 +1,10 @@
-"""Finds the rewriter of a table by its options."""
+"""Chooses the rewriter of a table by its options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.options.words import ChangelogProducer
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement
 from morrow.writers.lookup import FirstRowRewriter, FullCompactionRewriter, LookupRewriter, LookupStrategy
@@ -17,10 +17,10 @@ REWRITERS: tuple[tuple[Callable[[WriteTarget], bool], type[Rewriter]], ...] = (
     (lambda target: LookupStrategy.of(target).needed, LookupRewriter),
     (lambda _: True, Rewriter),
 )
-"""The first whose condition a table fulfils compacts its buckets."""
+"""Conditions and rewriters: the first whose condition a table fulfils compacts its buckets."""
 
 
 def rewriter_for(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None) -> Rewriter:
-    """What compacts the files of a bucket."""
+    """Returns the rewriter of the files of a bucket."""
     kind = next(kind for applies, kind in REWRITERS if applies(target))
     return kind(target, place, vectors)

@@ -1,4 +1,4 @@
-"""Sorted runs of data files merged in key order, a range of keys at a time."""
+"""Merges sorted runs of data files in key order, one range of keys at a time."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from morrow.writers.merge_tree.stored_runs import StoredFiles
 from morrow.writers.target import WriteTarget
 
 WHOLE_BYTES = 384 << 20
-"""Neighbouring sections of so much memory are merged in one piece."""
+"""The most memory of neighbouring sections that are merged in one piece."""
 RANGE_BYTES = 128 << 20
-"""What the heads of the runs of a larger section take in memory."""
+"""The memory of the heads of the runs of a larger section."""
 UNPACKED = 3
-"""How much larger rows are in memory than in their files, at most about."""
+"""The approximate upper bound of the ratio of rows' memory to the size of their files."""
 LEAST_BATCH = 1 << 12
 MOST_BATCH = 1 << 20
-"""Rows of a run that are read at once: powers of two, so that they end where the row groups of a file do."""
+"""The most rows of a run that are read at once: a power of two, so that batches end where row groups of a file do."""
 VALUE_BYTES = 12
-"""A value takes so many in memory, about, if it is not long."""
+"""The approximate memory of a value that is not long."""
 REFILLED = 4
-"""A run is read on when less than one in so many rows of a batch are left."""
+"""A run is read further when less than one in this many rows of a batch are left."""
 SLICE_ROWS = 1 << 18
-"""Merged rows that are copied at once."""
+"""Merged rows copied at once."""
 
 
 def sorted_merge(
@@ -43,12 +43,12 @@ def sorted_merge(
     vectors: DeletionMaintainer | None = None,
     drop_deletes: bool,
 ) -> Iterator[pl.DataFrame]:
-    """The merged rows of the files as sorted version frames by ascending key ranges, in memory of some ranges.
+    """Yields the merged rows of the files as sorted version frames by ascending key ranges, a few in memory at once.
 
     Args:
         sections: files whose key ranges overlap only within a section, sections in key order.
-        vectors: the deletion vectors of the bucket; rows they mark as dead do not exist.
-        drop_deletes: whether retractions that remain are left out.
+        vectors: the deletion vectors of the bucket, whose dead rows are left out.
+        drop_deletes: whether remaining retractions are dropped.
 
     Raises:
         CorruptFile, FileMissing: a data file that cannot be read. Unsupported: as `merge_versions`.
@@ -58,7 +58,7 @@ def sorted_merge(
     for group in _groups(sections, len(files.fields)):
         by_age = _by_age(group, order)
         for parts in _key_ranges(files, by_age or _runs(group), group):
-            # Nothing in a single run has to be merged.
+            # A single run needs no merge.
             merged = (
                 parts
                 if len(parts) == 1
@@ -74,9 +74,9 @@ def versions_by_range(
     *,
     vectors: DeletionMaintainer | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """All live rows of the files, by ascending key ranges: version frames, unmerged, with the column `LEVEL`.
+    """Yields all live rows of the files, by ascending key ranges: unmerged version frames with the column `RUN_LEVEL`.
 
-    A key has all its rows in one frame, in no particular order. Arguments and errors as for `sorted_merge`.
+    All rows of a key are in one frame, in no particular order. Arguments and errors as for `sorted_merge`.
     """
     files = StoredFiles(target, place, files_of(sections), vectors, leveled=True)
     order = key_order_of(trimmed_key(target), where=target.where)
@@ -86,7 +86,7 @@ def versions_by_range(
 
 
 def _groups(sections: Iterable[Section], columns: int) -> Iterator[list[Section]]:
-    """Neighbouring sections together as long as they are small."""
+    """Yields neighbouring sections together as long as they are small."""
     group: list[Section] = []
     for section in sections:
         if group and not _is_small([*group, section], columns):
@@ -102,12 +102,12 @@ def _is_small(sections: Sequence[Section], columns: int) -> bool:
 
 
 def _memory(files: Sequence[DataFileMeta], columns: int) -> int:
-    """About what the rows of files take in memory."""
+    """Returns the approximate memory of the rows of files, in bytes."""
     return sum(max(file.file_size * UNPACKED, file.row_count * columns * VALUE_BYTES) for file in files)
 
 
 def _by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] | None:
-    """The files as sorted runs of which each is newer than those before it; None where numbers have to be compared."""
+    """Returns the files as sorted runs, each newer than those before it; None if sequence numbers must be compared."""
     levels: dict[int, list[DataFileMeta]] = defaultdict(list)
     for file in files_of(group):
         levels[file.level].append(file)
@@ -119,7 +119,7 @@ def _by_age(group: Sequence[Section], order: KeyOrder) -> list[SortedRun] | None
 
 
 def _runs(group: Iterable[Section]) -> list[SortedRun]:
-    """The runs of sections; of such that do not overlap they lie side by side."""
+    """Returns the runs of sections; those of sections that do not overlap are joined."""
     return [run for section in group for run in section]
 
 
@@ -134,11 +134,11 @@ def _last_number(run: SortedRun) -> int:
 def _key_ranges(
     files: StoredFiles, runs: Sequence[SortedRun], group: Sequence[Section]
 ) -> Iterator[list[pl.DataFrame]]:
-    """The rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
+    """Yields the rows of the runs, all at once or by ascending key ranges; in the order of the runs."""
     if _is_small(group, len(files.fields)):
         yield files.whole([file for run in runs for file in run])
         return
-    # Runs of very different lengths have equal shares: the longest then decides how far a range reaches.
+    # Runs of very different lengths get equal shares: the longest then decides how far a range reaches.
     share = RANGE_BYTES // len(runs)
     rows = [_batch_rows(run, share, len(files.fields)) for run in runs]
     batches = [files.batches(run, most) for run, most in zip(runs, rows)]

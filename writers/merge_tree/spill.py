@@ -11,6 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 
+from morrow.engine.io.system_errors import system_errors
+
 CODEC = "lz4"
 
 
@@ -22,7 +24,7 @@ class SpilledRun:
     rows: int
 
     def batches(self) -> Iterator[pl.DataFrame]:
-        """The rows, a batch in memory at a time."""
+        """Yields the rows, with one batch in memory at a time."""
         with pa.OSFile(str(self.path)) as source:
             reader = pa.ipc.open_file(source)
             for number in range(reader.num_record_batches):
@@ -39,13 +41,13 @@ class SpillFolder:
         self._runs = 0
 
     def write(self, batches: Iterable[pl.DataFrame]) -> SpilledRun:
-        """Write one run."""
+        """Writes one run. Raises `StorageError` on failure."""
         path = Path(self._folder.name) / f"{self._runs}.arrow"
         self._runs += 1
         rows = 0
         writer: pa.ipc.RecordBatchFileWriter | None = None
         options = pa.ipc.IpcWriteOptions(compression=CODEC)
-        with pa.OSFile(str(path), "wb") as sink:
+        with system_errors(self._folder.name), pa.OSFile(str(path), "wb") as sink:
             for frame in batches:
                 rows += frame.height
                 for batch in frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches():

@@ -1,4 +1,4 @@
-"""Data files of one bucket as version frames, in batches of some rows."""
+"""Reads the data files of one bucket as version frames, in batches of some rows."""
 
 from __future__ import annotations
 
@@ -13,29 +13,27 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
-from morrow.engine.plan.data_files import external, file_formats
+from morrow.engine.names import RUN_LEVEL
+from morrow.engine.plan.data_files import external, file_formats, readable_roots
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.blame import reading_files
+from morrow.readers.file_errors import reading_files
 from morrow.readers.file_frames import file_frame
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, file_path
 from morrow.writers.merge_tree.levels import SortedRun
 from morrow.writers.target import WriteTarget
 
-LEVEL = "__morrow_level"
-"""Column (Int32): the level of the file that a row comes from."""
-
 SLICEABLE = frozenset({"parquet"})
-"""Formats of which some rows can be read without reading those before them; files of others are read whole."""
+"""Formats whose rows can be read without reading those before them; files of others are read whole."""
 
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """Reads the data files `files` of one bucket; rows that `vectors` mark as dead are left out.
+    """Reads the data files `files` of one bucket, without the rows that `vectors` mark as dead.
 
-    With `leveled` frames have one more column: `LEVEL`.
+    With `leveled`, frames have one more column: `RUN_LEVEL` (Int32).
     """
 
     target: WriteTarget
@@ -62,12 +60,14 @@ class StoredFiles:
             merge=self.target.merge,
             file_fields={i: file_columns(metadata.schema(i)) for i in sorted({f.schema_id for f in self.files})},
             file_options=self.target.options.raw,
+            roots=readable_roots(metadata, self.target.options),
         )
 
     @cached_property
     def section(self) -> Section:
         values = self.target.partition_values(self.place.partition)
-        return Section(SectionKind.RAW, values, self.place.bucket, tuple(self._by_name.values()))
+        files = tuple(self._by_name.values())
+        return Section(SectionKind.RAW, values, self.place.bucket, files, partition_row=self.place.partition)
 
     @cached_property
     def _by_name(self) -> dict[str, DataFile]:
@@ -94,23 +94,23 @@ class StoredFiles:
         )
 
     def lazy(self, file: DataFileMeta) -> pl.LazyFrame:
-        """All rows of a file, dead ones too, as a version frame."""
+        """Returns all rows of a file, dead ones too, as a version frame."""
         data_file = self._by_name[file.file_name]
         frame = file_frame(self.plan, self.section, [data_file], self.fields, self.target.store)
-        return frame.with_columns(pl.lit(file.level, pl.Int32).alias(LEVEL)) if self.leveled else frame
+        return frame.with_columns(pl.lit(file.level, pl.Int32).alias(RUN_LEVEL)) if self.leveled else frame
 
     def collect(self, frames: Sequence[pl.LazyFrame]) -> list[pl.DataFrame]:
-        """`pl.collect_all`, after which a file that cannot be read is named."""
+        """Runs `pl.collect_all`, with errors that name the unreadable file."""
         with reading_files(self.plan, [self.section], self.fields, self.target.store):
             return pl.collect_all(frames)
 
     def whole(self, files: Sequence[DataFileMeta]) -> list[pl.DataFrame]:
-        """The live rows of each file."""
+        """Returns the live rows of each file."""
         frames = self.collect([self.lazy(file) for file in files])
         return [self._alive(file, frame, 0) for file, frame in zip(files, frames)]
 
     def batches(self, run: SortedRun, rows: int) -> Iterator[pl.DataFrame]:
-        """The live rows of a sorted run's files, about so many at a time."""
+        """Yields the live rows of a sorted run's files, about `rows` at a time."""
         for file in run:
             frame = self.lazy(file)
             step = rows if self._by_name[file.file_name].format in SLICEABLE else file.row_count
@@ -118,7 +118,7 @@ class StoredFiles:
                 yield self._alive(file, self.collect([frame.slice(start, step)])[0], start)
 
     def _alive(self, file: DataFileMeta, rows: pl.DataFrame, start: int) -> pl.DataFrame:
-        """The live ones among rows of a file from number `start` on."""
+        """Returns the live rows among rows of a file that begin at position `start`."""
         if start == 0 and rows.height > file.row_count:
             raise CorruptFile(self._by_name[file.file_name].path, f"more rows than the {file.row_count} of its entry")
         vector = None if self.vectors is None else self.vectors.vector(file.file_name)

@@ -1,7 +1,7 @@
-"""Which sorted runs are compacted: universal compaction as in Java Paimon.
+"""The choice of sorted runs to compact: universal compaction as in Java Paimon.
 
-Runs come newest first: the files of level 0, then the levels above. A pick always takes a prefix of them, so what is
-compacted is newer than all that is left, and its output goes to a level that lies between.
+Runs are ordered newest first: the files of level 0, then the levels above. A pick is always a prefix of them, so the
+compacted runs are newer than all others, and their output goes to a level in between.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import takewhile
 from typing import Protocol
 
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.options.writing import LookupCompact, WriteOptions
+from morrow.engine.options.words import LookupCompact
+from morrow.engine.options.writing import WriteOptions
 from morrow.writers.merge_tree.levels import LevelRun
 
 Runs = Sequence[LevelRun]
@@ -21,7 +22,7 @@ Runs = Sequence[LevelRun]
 
 @dataclass(frozen=True)
 class CompactUnit:
-    """Files to compact, and the level they go to. `each_alone`: every file is rewritten by itself."""
+    """Files to compact, and their output level. `each_alone`: every file is rewritten by itself."""
 
     output_level: int
     files: tuple[DataFileMeta, ...]
@@ -33,28 +34,28 @@ class CompactUnit:
 
     @property
     def changes_nothing(self) -> bool:
-        """One file that is at its level already."""
+        """Whether there is no file, or one that is at its level already."""
         return not self.files or (len(self.files) == 1 and self.files[0].level == self.output_level)
 
 
 class Strategy(Protocol):
-    """Decides what a writer compacts after it has flushed."""
+    """Decides which files a writer compacts after a flush."""
 
     def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """The files to compact now, of a tree with so many levels."""
+        """Returns the files to compact now, of a tree with this number of levels."""
         ...
 
 
 @dataclass(frozen=True)
 class OffPeak:
-    """Hours of the day (local time, `end` excluded) in which larger runs are taken along, by `ratio` percent."""
+    """Hours of the day (local time, `end` excluded) in which the size ratio is larger by `ratio` percent."""
 
     start: int
     end: int
     ratio: int
 
     def now(self, hour: int) -> int:
-        """What is added to the size ratio at this hour."""
+        """Returns the percentage added to the size ratio at this hour."""
         if self.start <= self.end:
             return self.ratio if self.start <= hour < self.end else 0
         return self.ratio if hour < self.end or self.start <= hour else 0
@@ -62,7 +63,7 @@ class OffPeak:
 
 @dataclass
 class EarlyFull:
-    """Full compactions before the sizes of runs ask for one."""
+    """Full compactions before the sizes of runs require one."""
 
     interval: timedelta | None = None
     total_size: int | None = None
@@ -71,11 +72,11 @@ class EarlyFull:
     _last: datetime | None = None
 
     def done(self) -> None:
-        """A full compaction begins."""
+        """Records the start of a full compaction."""
         self._last = self.now()
 
     def pick(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """All runs, when one of the limits says so."""
+        """Returns all runs when one of the limits is reached."""
         if len(runs) == 1 or not self._due(levels - 1, runs):
             return None
         self.done()
@@ -97,8 +98,8 @@ class UniversalCompaction:
 
     Args:
         size_amplification: percent by which newer runs may exceed the oldest before all are compacted.
-        size_ratio: percent by which the next run may exceed those picked and still be taken along.
-        run_trigger: the number of runs from which on anything is compacted.
+        size_ratio: percent by which the next run may exceed those picked and still be included.
+        run_trigger: the least number of runs that triggers a compaction.
     """
 
     size_amplification: int = 200
@@ -115,7 +116,7 @@ class UniversalCompaction:
         return unit
 
     def by_amplification(self, max_level: int, runs: Runs) -> CompactUnit | None:
-        """All runs, when those before the oldest have grown too large against it."""
+        """Returns all runs when those before the oldest have grown too large against it."""
         if len(runs) < self.run_trigger:
             return None
         newer = sum(run.size for run in runs[:-1])
@@ -125,11 +126,11 @@ class UniversalCompaction:
         return CompactUnit.of(max_level, runs)
 
     def by_ratio(self, max_level: int, runs: Runs) -> CompactUnit | None:
-        """The newest runs up to one that is much larger."""
+        """Returns the newest runs up to one that is much larger."""
         return None if len(runs) < self.run_trigger else self.of_ratio(max_level, runs, 1)
 
     def of_ratio(self, max_level: int, runs: Runs, count: int, *, force: bool = False) -> CompactUnit | None:
-        """The first `count` runs and those after them up to one that is much larger; `force`: even a single run."""
+        """Returns the first `count` runs and the next up to one that is much larger; `force`: even a single run."""
         ratio = self.size_ratio + (self.off_peak.now(datetime.now().hour) if self.off_peak else 0)
         size = sum(run.size for run in runs[:count])
         for run in runs[count:]:
@@ -140,12 +141,12 @@ class UniversalCompaction:
         return self.unit(runs, max_level, count) if force or count > 1 else None
 
     def force_level_zero(self, levels: int, runs: Runs) -> CompactUnit | None:
-        """All files of level 0, and the runs above that are not much larger; None when level 0 is empty."""
+        """Returns all files of level 0, and the runs above that are not much larger; None when level 0 is empty."""
         count = sum(1 for _ in takewhile(lambda run: run.level == 0, runs))
         return self.of_ratio(levels - 1, runs, count, force=True) if count else None
 
     def unit(self, runs: Runs, max_level: int, count: int) -> CompactUnit:
-        """The first `count` runs to the level below the next one's; never to level 0, for which more are taken."""
+        """Returns the first `count` runs for the level below the next one's; more if that were level 0."""
         output = max_level if count == len(runs) else max(0, runs[count].level - 1)
         if output == 0:
             for run in runs[count:]:
@@ -184,7 +185,7 @@ class ForceUpLevelZero:
 
 
 def strategy_of(write: WriteOptions, *, lookup: bool) -> Strategy:
-    """The strategy that a table's options ask for.
+    """Returns the strategy that a table's options ask for.
 
     Args:
         lookup: whether keys are looked up when they leave level 0, which therefore has to be emptied.
@@ -193,7 +194,7 @@ def strategy_of(write: WriteOptions, *, lookup: bool) -> Strategy:
         write.size_amplification, write.size_ratio, write.run_trigger, _early(write), _off_peak(write)
     )
     if lookup:
-        # Level 0 is emptied at once, or after some picks that found nothing else to do.
+        # Empties level 0 at once, or after some picks that found nothing else to do.
         gentle = write.lookup_compact is LookupCompact.GENTLE
         return ForceUpLevelZero(universal, write.lookup_compact_interval if gentle else None)
     return ForceUpLevelZero(universal) if write.force_up_level_zero else universal

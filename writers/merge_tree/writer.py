@@ -1,16 +1,17 @@
-"""Writes one bucket of a keyed table: buffers rows, flushes them to level 0, compacts, and says what it did."""
+"""The writer of one bucket of a keyed table: buffers rows, flushes them to level 0, compacts, and makes messages."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
 import polars as pl
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import FileMissing, InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import VALUE_KIND
-from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.options.words import ChangelogProducer
 from morrow.readers.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.writers.deletion_vectors import DeletionMaintainer, IndexChanges
 from morrow.writers.files import Placement, delete_files, write_files
@@ -24,13 +25,15 @@ from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
+log = logging.getLogger(__name__)
+
 
 class MergeTreeWriter:
-    """A `BucketWriter` of a keyed table.
+    """A `BucketWriter` of a keyed table. Once `overtaken` it stops compacting, and another writer has to continue.
 
     Args:
-        state: what the bucket holds in the snapshot that is written upon.
-        ignore_previous: start as if the bucket were empty, because the commit will replace what it holds.
+        state: the state of the bucket in the snapshot that is written upon.
+        ignore_previous: start as if the bucket were empty, because the commit will replace its files.
     """
 
     def __init__(
@@ -46,6 +49,9 @@ class MergeTreeWriter:
         self._compactor = None if target.write.write_only else self._new_compactor(previous.files)
         self._done = _Done()
         self._seen = self._looked_at()
+        self._based_on = None if ignore_previous else state.version
+        self._handed_over: set[str] = set()
+        self.overtaken = False
 
     def _new_compactor(self, files: Iterable[DataFileMeta]) -> Compactor:
         target = self._target
@@ -58,13 +64,13 @@ class MergeTreeWriter:
         return self._buffer.bytes
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Take rows in their order: the table's columns and ``_VALUE_KIND``."""
+        """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
         self._buffer.add(wanted_kinds(self._target, rows))
         if self._buffer.bytes > self._target.write.write_buffer:
             self.spill()
 
     def spill(self) -> None:
-        """Write the buffer to temporary files, or to level 0 where that is not allowed."""
+        """Writes the buffer to temporary files, or to level 0 where spilling is not allowed."""
         if self._target.write.spillable:
             self._buffer.spill()
         else:
@@ -72,7 +78,7 @@ class MergeTreeWriter:
             self._compact(full=False)
 
     def compact(self, full: bool) -> None:
-        """Flush, then compact.
+        """Flushes, then compacts.
 
         Raises:
             InvalidArgument: a full compaction of a table that is ``write-only``.
@@ -86,16 +92,18 @@ class MergeTreeWriter:
         self._compact(full)
 
     def prepare_commit(self, *, wait_compaction: bool = True) -> CommitMessage:
-        """Flush, compact as the options say, and hand over all that was done since the last call.
+        """Flushes, compacts as the options say, and returns all changes since the last call.
 
         Args:
-            wait_compaction: False leaves a compaction for later, unless too many sorted runs have gathered.
+            wait_compaction: False postpones compaction, unless there are too many sorted runs.
         """
         self._flush()
         if wait_compaction or self._never_waits or self._is_crowded:
             self._compact(full=False)
         changes = self._vector_changes()
         seen, self._seen = self._seen, self._looked_at()
+        based_on, self._based_on = self._based_on, None  # from now on other writers may change the bucket too
+        self._handed_over |= {file.file_name for file in self._done.own}
         done, self._done = self._done, _Done()  # nothing may fail from here on: `close` would not know these files
         return CommitMessage(
             partition=self._place.partition,
@@ -109,27 +117,28 @@ class MergeTreeWriter:
             compact_new_index_files=changes.new,
             compact_deleted_index_files=changes.replaced,
             compact_seen=seen if done.before or done.after else None,
+            based_on=based_on,
         )
 
     def close(self) -> None:
-        """Drop the buffer, and delete the files of what was not handed over."""
+        """Drops the buffer, and deletes the files that were not handed over."""
         self._buffer.clear()
         done, self._done = self._done, _Done()
         delete_files(self._target, self._place, done.own)
 
     def _vector_changes(self) -> IndexChanges:
-        """Write what compactions changed in deletion vectors."""
+        """Writes the changes of deletion vectors by compactions."""
         vectors = self._vectors
         if vectors is None or self._compactor is None or not vectors.changed:
             return IndexChanges()
-        # Java Paimon keeps the vectors of files that a full compaction rewrites one by one.
+        # Java Paimon keeps the vectors of files that a full compaction rewrites individually.
         live = {file.file_name for file in self._compactor.levels.files}
         for name in set(vectors) - live:
             vectors.remove(name)
         return vectors.write()
 
     def _looked_at(self) -> tuple[str, ...] | None:
-        """The files in which compactions from now on look keys up, None where they do not."""
+        """Returns the files in which later compactions look keys up, None where they do not."""
         if self._compactor is None or not LookupStrategy.of(self._target).needed:
             return None
         return tuple(file.file_name for run in self._compactor.levels.runs for file in run)
@@ -145,7 +154,7 @@ class MergeTreeWriter:
         return self._compactor is not None and self._compactor.sorted_runs > self._target.write.run_stop_trigger + 1
 
     def _flush(self) -> None:
-        """Write what is buffered to level 0, and to the changelog if that has the input."""
+        """Writes the buffered rows to level 0, and to the changelog if that has the input."""
         if self._buffer.is_empty:
             return
         if self._target.write.changelog_producer is ChangelogProducer.INPUT:
@@ -164,13 +173,21 @@ class MergeTreeWriter:
             self._compactor.add(files)
 
     def _compact(self, full: bool) -> None:
-        result = None if self._compactor is None else self._compactor.compact(full)
+        try:
+            result = None if self._compactor is None else self._compactor.compact(full)
+        except FileMissing as error:
+            if error.path.rpartition("/")[2] not in self._handed_over:
+                raise
+            # The commit of this file has rewritten it with other sequence numbers.
+            log.info("%s: compaction is left to a later writer: %s", self._target.where, error)
+            self._compactor, self.overtaken = None, True
+            return
         if result is not None:
             delete_files(self._target, self._place, self._done.add(result))
 
 
 class _Done:
-    """What was done since the last commit was prepared. Compacted files go by name and level."""
+    """The changes since the last commit was prepared. Compacted files are identified by name and level."""
 
     def __init__(self) -> None:
         self.new: list[DataFileMeta] = []
@@ -180,9 +197,9 @@ class _Done:
         self.compact_changelog: list[DataFileMeta] = []
 
     def add(self, result: CompactResult) -> list[DataFileMeta]:
-        """Take in a compaction. Returns files that came and went within this commit, which nobody needs.
+        """Adds a compaction. Returns files to delete, which were both created and replaced within this commit.
 
-        A file that was only moved to another level is the file of the snapshot before, and stays.
+        A file that was only moved to another level is the file of the previous snapshot, and stays.
         """
         stays = {file.file_name for file in result.after}
         unneeded = []
@@ -197,13 +214,13 @@ class _Done:
 
     @property
     def own(self) -> list[DataFileMeta]:
-        """All files that were written, of which no snapshot knows."""
+        """All files that were written and are in no snapshot yet."""
         written = [file for file in self.after.values() if file.file_name not in self.before]
         return [*self.new, *self.changelog, *written, *self.compact_changelog]
 
 
 def wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows without those that the table takes no notice of (``ignore-delete``, ``ignore-update-before``)."""
+    """Returns the rows without those that the table ignores (``ignore-delete``, ``ignore-update-before``)."""
     if target.options.ignore_delete:
         return rows.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
     if target.write.ignore_update_before:
@@ -212,7 +229,7 @@ def wanted_kinds(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def compact_bucket(target: WriteTarget, place: Placement, state: BucketState, *, full: bool) -> CommitMessage:
-    """Compact one bucket without writing rows to it; also of tables that are ``write-only``."""
+    """Compacts one bucket without writing rows to it; also of tables that are ``write-only``."""
     target = replace(target, write=replace(target.write, write_only=False))
     writer = MergeTreeWriter(target, place, state)
     try:

@@ -1,1 +1,1 @@
-"""What users do to tables, each in one commit: append, upsert, delete, update, merge, overwrite, compact."""
+"""Operations on tables, each in one commit: append, upsert, delete, update, merge, overwrite, compact."""

@@ -1,9 +1,10 @@
-"""Compaction on request: of what writers left, in one commit, also for tables that are ``write-only``."""
+"""Compaction on request, in one commit, also of tables that are ``write-only``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from morrow.engine.arguments import texts
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
@@ -16,7 +17,7 @@ from morrow.writers.files import Placement
 from morrow.writers.merge_tree.postpone import compact_postponed
 from morrow.writers.merge_tree.writer import compact_bucket
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.operations.overtaken import compacting
+from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.partitions import is_in, matching_partitions, partition_spec
 from morrow.writers.operations.session import commit_once
 from morrow.writers.restored import BucketState, restored_partitions
@@ -32,7 +33,7 @@ def compact(
     order_by: str | Sequence[str] | None = None,
     strategy: str | None = None,
 ) -> Snapshot | None:
-    """Compact a table; see `Table.compact`."""
+    """Compacts a table; see `Table.compact`."""
     snapshot = target.metadata.latest_snapshot()
     partitions = chosen_partitions(target, snapshot, partition, where)
     columns = sort_columns(order_by, strategy)
@@ -48,7 +49,7 @@ def compact_partitions(
     order_by: Sequence[str] | None = None,
     strategy: str = ORDER,
 ) -> Snapshot | None:
-    """Compact these partitions (BinaryRows; None: all) of a snapshot. Others as for `Table.compact`."""
+    """Compacts these partitions (BinaryRows; None: all) of a snapshot. Other arguments as for `Table.compact`."""
     if snapshot is None or partitions == []:
         return None
     commits = maintained(target)
@@ -63,12 +64,15 @@ def compact_partitions(
 
 
 def sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> list[str] | None:
-    """The columns to sort by, None not to sort. Raises `InvalidArgument` for a strategy without any, and for none."""
+    """Returns the columns to sort by, None not to sort.
+
+    Raises `InvalidArgument` for a strategy without columns, and for an empty list of columns.
+    """
     if strategy is not None and order_by is None:
         raise InvalidArgument(f"compact: strategy={strategy!r} says how to sort; give order_by=[...] too")
     if order_by is None:
         return None
-    columns = [order_by] if isinstance(order_by, str) else list(order_by)
+    columns = list(texts(order_by, "compact: order_by"))
     if not columns:
         raise InvalidArgument("compact: order_by has no column in it; leave it out, or say what to sort by")
     return columns
@@ -77,7 +81,7 @@ def sort_columns(order_by: str | Sequence[str] | None, strategy: str | None) -> 
 def chosen_partitions(
     target: WriteTarget, snapshot: Snapshot | None, partition: Mapping[str, object] | None, where: FilterLike
 ) -> list[bytes] | None:
-    """The partitions to compact (BinaryRows), None for all.
+    """Returns the partitions to compact (BinaryRows), None for all.
 
     Raises:
         InvalidArgument: a column that is no partition column, a value or condition that does not fit.
@@ -104,7 +108,7 @@ def _keyed(
     messages: list[CommitMessage] = []
     try:
         for message in _compacted(target, states, full):
-            messages.append(message)  # noqa: PERF402 - an error half way has to know the ones before it
+            messages.append(message)  # noqa: PERF402 - after an error those before it are aborted
     except BaseException:
         commits.abort(messages)
         raise

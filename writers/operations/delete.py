@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import polars as pl
 import pyarrow as pa
@@ -10,29 +11,33 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.options.writing import ChangelogProducer
+from morrow.engine.names import ROW, cols, unnamed
+from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
 from morrow.writers.append.row_level import delete_where
+from morrow.writers.commit.premise import Premise
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.operations.new_versions import check_deletions
 from morrow.writers.operations.partitions import matching_partitions
+from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.rules import check_deletable
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
+from morrow.writers.operations.serial import check_alone, serially
 from morrow.writers.operations.session import WriteSession, commit_once
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget
 
-ROW = "__row"
 MOST_LISTED = 1_000
-"""Keys that a scan is told one by one; of more it is told the bounds."""
+"""Keys up to which a scan filters by their list; for more keys it filters by their bounds."""
 
 
 def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | None:
-    """Delete the rows for which the condition is true.
+    """Deletes the rows for which the condition is true.
 
     A condition on partition columns alone drops partitions, whatever the merge engine, unless
-    ``delete.force-produce-changelog`` asks for the rows.
+    ``delete.force-produce-changelog`` requires the deleted rows.
 
     Raises:
         InvalidArgument: no condition, or one that `parse_filter` refuses.
@@ -42,23 +47,29 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
         raise InvalidArgument("delete: give a condition or keys; Table.truncate removes all rows")
     filter = parse_filter(condition, target.schema.fields)
     if of_partitions(target, filter):
-        return _drop_matching(target, filter)
-    snapshot = target.metadata.latest_snapshot()
+        return serially(target, filter, partial(_drop_matching, target))
     if not target.keyed:
-        return commit_once(maintained(target), delete_where(target, snapshot, filter), BATCH_COMMIT_IDENTIFIER)
+        return serially(target, filter, partial(_delete_rows, target))
     check_deletable(target)
     columns = target.schema.primary_keys if needs_key_alone(target) else None
-    return _retract(target, rows_where(target, snapshot, filter, columns))
+    return serially(
+        target, filter, lambda premise: _retract(target, rows_where(target, premise.read, filter, columns), premise)
+    )
+
+
+def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
+    messages = delete_where(target, premise.read, premise.filter)
+    return commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
-    """Delete the rows with these primary keys; keys that are not there are left out.
+    """Deletes the rows with these primary keys; keys that are not in the table are left out.
 
     Args:
-        keys: rows with all columns of the primary key, as for `append`; their other columns are not looked at.
+        keys: rows with all columns of the primary key, as for `append`; their other columns are ignored.
 
     Raises:
-        InvalidArgument: an append table, or keys that are not complete.
+        InvalidArgument: an append table, or incomplete keys.
         Unsupported: the merge engine deletes no rows.
     """
     if not target.keyed:
@@ -69,16 +80,18 @@ def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     if not wanted:
         return None
     unique = pl.concat(wanted).unique(maintain_order=True)
+    filter = _holding(unique)
     if needs_key_alone(target):
-        return _retract(target, iter([unique.to_arrow()]))
-    return _retract(target, _rows_of(target, unique))
+        check_alone(target, target.metadata.latest_snapshot(), filter)
+        return retried(target, lambda: _retract(target, iter([unique.to_arrow()])))
+    return serially(target, filter, lambda premise: _retract(target, _rows_of(target, unique, premise), premise))
 
 
 def needs_key_alone(target: WriteTarget) -> bool:
-    """Whether a ``-D`` row is complete without the values of the row it deletes.
+    """Returns whether a ``-D`` row is complete without the values of the row it deletes.
 
-    Where engines combine versions it is better off without: a deleted row starts anew from its ``-D``, and whoever
-    inserts the key again does not expect the old values.
+    Merge engines that combine versions should not get them: a deleted row starts anew from its ``-D``, and a row
+    inserted later with that key is not expected to have the old values.
     """
     others = (f for f in target.schema.fields if f.name not in target.schema.primary_keys)
     return (
@@ -92,22 +105,30 @@ def needs_key_alone(target: WriteTarget) -> bool:
     )
 
 
-def _rows_of(target: WriteTarget, keys: pl.DataFrame) -> Iterator[pa.Table]:
-    """The rows with these keys."""
+def _holding(keys: pl.DataFrame) -> Filter:
+    """Returns a filter that is true for the rows with these keys, and for few others."""
     bounds = conjunction(*(part for name in keys.columns for part in bounds_of(keys[name])))
-    filter = Filter(bounds, (), frozenset(keys.columns), str(bounds)) if bounds != ALWAYS else NO_FILTER
-    for rows in rows_where(target, target.metadata.latest_snapshot(), filter):
-        found = checked(target, rows).with_row_index(ROW).join(keys, on=keys.columns, how="semi", maintain_order="left")
+    return Filter(bounds, (), frozenset(keys.columns), str(bounds)) if bounds != ALWAYS else NO_FILTER
+
+
+def _rows_of(target: WriteTarget, keys: pl.DataFrame, premise: Premise) -> Iterator[pa.Table]:
+    """Yields the rows with these keys."""
+    for rows in rows_where(target, premise.read, premise.filter):
+        found = (
+            checked(target, rows)
+            .with_row_index(ROW)
+            .join(keys, on=cols(keys.columns), how="semi", maintain_order="left")
+        )
         if found.height:
             yield rows.take(found[ROW].to_arrow())
 
 
 def bounds_of(column: pl.Series) -> Sequence[Predicate]:
-    """What a scan may know of the values it looks for: all of a few, the least and greatest of many."""
+    """Returns predicates that hold for the values, for a scan: their list if few, their least and greatest if many."""
     dtype = column.dtype
     if not (dtype.is_integer() or dtype in (pl.String, pl.Date)):
         return ()
-    distinct = column.drop_nulls().unique()
+    distinct = unnamed(column).drop_nulls().unique()
     if not len(distinct):
         return (Or(()),)
     if len(distinct) <= MOST_LISTED:
@@ -116,31 +137,31 @@ def bounds_of(column: pl.Series) -> Sequence[Predicate]:
     return (Leaf(column.name, Op.GE, (low,)), Leaf(column.name, Op.LE, (high,)))  # type: ignore[arg-type]  # of the dtypes above
 
 
-def _retract(target: WriteTarget, parts: Iterator[pa.Table]) -> Snapshot | None:
+def _retract(target: WriteTarget, parts: Iterator[pa.Table], premise: Premise | None = None) -> Snapshot | None:
     session = WriteSession(target)
     try:
         for rows in parts:
+            check_deletions(target, rows)
             session.write(of_kind(target, rows, "-D"), "-D")
-        return session.commit()
+        return session.commit(premise=premise)
     finally:
         session.abort()
 
 
 def of_partitions(target: WriteTarget, filter: Filter) -> bool:
-    """Whether a deletion drops partitions: its condition has their columns alone, and nobody wants the rows."""
+    """Returns whether a deletion drops partitions: it reads their columns alone, and no changelog is forced."""
     columns = filter.columns
     forced = target.write.delete_rows_for_changelog
     return bool(columns) and columns <= set(target.schema.partition_keys) and not forced
 
 
-def _drop_matching(target: WriteTarget, filter: Filter) -> Snapshot | None:
-    snapshot = target.metadata.latest_snapshot()
-    partitions = [] if snapshot is None else matching_partitions(target, snapshot, filter)
-    return maintained(target).overwrite((), partitions=partitions) if partitions else None
+def _drop_matching(target: WriteTarget, premise: Premise) -> Snapshot | None:
+    partitions = [] if premise.read is None else matching_partitions(target, premise.read, premise.filter)
+    return maintained(target).overwrite((), partitions=partitions, premise=premise) if partitions else None
 
 
 def is_condition(given: object) -> bool:
-    """Whether what is given to a delete is a condition, and not keys."""
+    """Returns whether the argument of a delete is a condition rather than keys."""
     import pyarrow.compute as pc
 
     return given is None or isinstance(given, (str, pl.Expr, pc.Expression, *_PREDICATES))

@@ -1,13 +1,13 @@
 """Values computed from rows: SQL expressions (DuckDB's dialect), Polars expressions, and constants.
 
-Rows are an Arrow table. SQL runs in a session that reads no file, no network and no Python variable, in UTC. What it
-gives is cast to the column it is for as SQL does on assignment among numbers and among dates and times; everything else
-has to fit without loss, as rows that are written do.
+Rows are an Arrow table. SQL runs in a session that reads no file, no network and no Python variable, in UTC. Results of
+SQL are cast to their columns as in a SQL assignment, among numbers and among dates and times; all other values must fit
+without loss, as written rows must.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,9 +18,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
+from morrow.readers.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
 from morrow.writers.rows.lossless import lossless
@@ -29,13 +31,13 @@ if TYPE_CHECKING:
     import duckdb
 
 Value: TypeAlias = object
-"""SQL text, a Polars expression, or a Python value that stands for itself."""
+"""SQL text, a Polars expression, or a Python value used as a constant."""
 
 Columns: TypeAlias = Mapping[str, Sequence[str] | None]
 """The columns that an expression may read: of a row, or of each side of a join."""
 
 LEAST_PATH = 2
-"""A column of a side of a join is named with its side."""
+"""Parts of the name of a column of a join: its side, and its name."""
 
 NUMBERS = (
     *(t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType),
@@ -47,7 +49,7 @@ DUCKDB_NUMBERS = frozenset((*DUCKDB_INTEGERS, *(f"U{name}" for name in DUCKDB_IN
 JOIN = {b"morrow": b"join"}
 """The metadata of tables whose columns are the sides of a join, as structs."""
 CASTS = ((NUMBERS, DUCKDB_NUMBERS), (TIMES, frozenset(("DATE", "VARCHAR"))))
-"""Types of columns, and the types of SQL values that are cast to them."""
+"""Types of columns, each with the types of SQL values that are cast to them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Expression:
     """A value for a column, or a condition, checked against the columns it may read."""
 
     what: str
-    """How messages name it: ``set amount``."""
+    """Its name in error messages: ``set amount``."""
     value: Value
 
     @property
@@ -64,11 +66,11 @@ class Expression:
 
 
 def checked(what: str, value: Value, columns: Columns) -> Expression:
-    """An expression over these columns.
+    """Returns an expression over these columns.
 
     Raises:
         InvalidArgument: SQL that does not parse or is more than a value per row.
-        ColumnNotFound: it reads a column that is not there.
+        ColumnNotFound: it reads a missing column.
     """
     if isinstance(value, str):
         for path in _paths(what, value):
@@ -82,6 +84,10 @@ def checked(what: str, value: Value, columns: Columns) -> Expression:
 
 
 def _paths(what: str, text: str) -> list[tuple[str, ...]]:
+    return with_room(lambda: _paths_of(what, text), text, what)
+
+
+def _paths_of(what: str, text: str) -> list[tuple[str, ...]]:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
     except SqlglotError as error:
@@ -89,6 +95,7 @@ def _paths(what: str, text: str) -> list[tuple[str, ...]]:
         raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse: {problem}") from None
     if type(tree).__name__ in STATEMENTS:
         raise InvalidArgument(f"{what}: one expression is expected, not statements: {text!r}")
+    check_calls(tree, what)
     node: exp.Expression
     for node in tree.find_all(*FORBIDDEN):
         name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
@@ -106,14 +113,28 @@ def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
             f"text value is written with quotes inside, or as polars.lit({path[0]!r})"
         )
     below = names[path[0].casefold()]
+    _check_case(what, path[0], columns)
+    if below is not None and len(path) >= LEAST_PATH:
+        _check_case(what, path[1], below)
     if below is not None and (len(path) < LEAST_PATH or path[1].casefold() not in {n.casefold() for n in below}):
         raise ColumnNotFound(f"{what}: there is no column {'.'.join(path)!r}; {path[0]} has {', '.join(below)}")
 
 
+def _check_case(what: str, name: str, names: Iterable[str]) -> None:
+    """Checks that no other name differs in case only: DuckDB takes such names for one, and would read either column."""
+    alike = [each for each in names if each.casefold() == name.casefold()]
+    if len(alike) > 1:
+        raise Unsupported(
+            f"SQL on columns that differ only in case ({', '.join(alike)}), {what}",
+            hint="write it as a Polars expression",
+        )
+
+
 def condition(expression: Expression, rows: pa.Table) -> pl.Series:
-    """Where a condition is true (not null), one Boolean per row."""
+    """Returns one Boolean per row: whether a condition is true (not null)."""
     if expression.is_sql:
-        (mask,) = _run([f"coalesce(CAST(({expression.value}\n) AS BOOLEAN), FALSE)"], rows, [expression])
+        # DuckDB evaluates the condition of a CASE like that of a WHERE, part by part.
+        (mask,) = _run([f"CASE WHEN ({expression.value}\n) THEN TRUE ELSE FALSE END"], rows, [expression])
         return pl.Series(mask)
     if isinstance(expression.value, pl.Expr):
         mask = _polars(expression, rows)
@@ -128,10 +149,10 @@ def condition(expression: Expression, rows: pa.Table) -> pl.Series:
 def values(
     expressions: Mapping[str, Expression], fields: Mapping[str, t.DataField], rows: pa.Table
 ) -> dict[str, pa.ChunkedArray]:
-    """The value of each expression for each row, in the Arrow type of the column it is for.
+    """Returns the value of each expression for each row, in the Arrow type of its column.
 
     Raises:
-        InvalidArgument: it cannot be computed, or what it gives does not fit the column.
+        InvalidArgument: an expression cannot be computed, or its result does not fit the column.
     """
     made: dict[str, pa.ChunkedArray] = {}
     sql = {name: one for name, one in expressions.items() if one.is_sql}
@@ -147,9 +168,9 @@ def values(
 
 
 def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
-    """A Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
+    """Returns a Python value in the Arrow type of a column. Raises `InvalidArgument` when it does not fit."""
     value, kind = expression.value, field.type
-    # Given a type, Arrow would cut off fractions and drop zones: it guesses the type, which then has to fit.
+    # Given a type, Arrow would truncate fractions and drop zones: it infers the type, which must then fit.
     exact = not isinstance(kind, (t.MapType, t.MultisetType)) and not (
         isinstance(kind, t.FloatType) and isinstance(value, float)
     )
@@ -166,7 +187,7 @@ def constant(expression: Expression, field: t.DataField) -> pa.Scalar:
 def _assigned(
     texts: Mapping[str, str], fields: Mapping[str, t.DataField], rows: pa.Table, expressions: Sequence[Expression]
 ) -> list[str]:
-    """The SQL of each value, with the cast that assigning it to its column asks for."""
+    """Returns the SQL of each value, with the cast for the assignment to its column."""
     types = _types([f"({text}\n)" for text in texts.values()], rows, expressions)
     casts = []
     for (name, text), given in zip(texts.items(), types):
@@ -180,7 +201,7 @@ def _assigned(
 def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[str]:
     cursor = session().cursor()
     try:
-        cursor.register("rows", rows.schema.empty_table())
+        cursor.register("rows", rows_apart(rows.schema.empty_table()))
         relation = cursor.sql(f"SELECT {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))} FROM rows")
         return [str(kind).partition("(")[0] for kind in relation.types]
     except duckdb_error() as error:
@@ -192,7 +213,7 @@ def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expressio
 def _run(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
     cursor = session().cursor()
     try:
-        cursor.register("rows", rows)
+        cursor.register("rows", rows_apart(rows))
         selected = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
         return list(cursor.sql(f"SELECT {selected} FROM rows").to_arrow_table().columns)
     except duckdb_error() as error:
@@ -218,7 +239,7 @@ def _polars(expression: Expression, rows: pa.Table) -> pl.Series:
 
 
 def _flat(rows: pa.Table) -> pl.DataFrame:
-    """Rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
+    """Returns rows as a frame; sides of a join (``target``, ``source``) as columns ``target.x``, ``source.x``."""
     columns = []
     is_join = rows.schema.metadata == JOIN
     for name in rows.column_names:

@@ -1,4 +1,4 @@
-"""Which rows of two tables match."""
+"""Joins that find the matching rows of two tables."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.names import ROW, apart
+from morrow.readers.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.writers.operations.expressions import duckdb_error, session
 
 Rows = npt.NDArray[np.int64]
-ROW = "__row"
 
 
 def matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tuple[Rows, Rows]:
-    """The pairs of row numbers for which a SQL condition is true, or in which these columns are equal.
+    """Returns the pairs of row numbers for which a SQL condition is true, or whose rows are equal in these columns.
 
-    Nulls equal nothing. Pairs come in the order of the target's rows.
+    Nulls equal nothing. Pairs are in the order of the target's rows.
 
     Raises:
         InvalidArgument: DuckDB cannot compute the condition, or compare the columns.
     """
     if not target.num_rows or not source.num_rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    columns = (quote_identifier(name) for name in on) if isinstance(on, tuple) else ()
-    condition = on if isinstance(on, str) else " AND ".join(f"target.{name} = source.{name}" for name in columns)
+    if isinstance(on, tuple):  # by number: DuckDB takes names that differ in case only for one
+        names = [f"c{i}" for i in range(len(on))]
+        target, source = (table.select(on).rename_columns(names) for table in (target, source))
+        condition = " AND ".join(f"target.{name} = source.{name}" for name in names)
+    else:
+        condition = on
     cursor = session().cursor()
     try:
-        cursor.register("target", _numbered(target))
-        cursor.register("source", _numbered(source))
-        numbers = f"target.{ROW} AS here, source.{ROW} AS there"
+        row = apart(ROW, [*target.column_names, *source.column_names])
+        cursor.register("target", _numbered(rows_apart(target), row))
+        cursor.register("source", _numbered(rows_apart(source), row))
+        numbers = f"target.{quote_identifier(row)} AS here, source.{quote_identifier(row)} AS there"
         joined = cursor.sql(f"SELECT {numbers} FROM target JOIN source ON ({condition}\n) ORDER BY ALL")
         pairs = joined.to_arrow_table()
     except duckdb_error() as error:
@@ -40,5 +46,5 @@ def matches(target: pa.Table, source: pa.Table, on: str | tuple[str, ...]) -> tu
     return pairs["here"].to_numpy(), pairs["there"].to_numpy()
 
 
-def _numbered(table: pa.Table) -> pa.Table:
-    return table.append_column(ROW, pa.array(np.arange(table.num_rows)))
+def _numbered(table: pa.Table, name: str) -> pa.Table:
+    return table.append_column(name, pa.array(np.arange(table.num_rows)))

@@ -1,13 +1,14 @@
-"""MERGE INTO: rows of a source are matched with those of the table, and clauses say what becomes of them.
+"""MERGE INTO: rows of a source are matched with those of the table, then updated, deleted or inserted by clauses.
 
 The table is read in batches; each is joined with the source, which is held in memory. For every matched pair, and for
-every row of either side without a partner, the first clause whose condition is true counts.
+every row of either side without a match, the first clause whose condition is true applies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +17,17 @@ import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import col
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
+from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.delete import bounds_of
 from morrow.writers.operations.expressions import JOIN, Expression, Value, checked, condition, values
 from morrow.writers.operations.joining import matches
 from morrow.writers.operations.merge_sink import MergeSink, sink_for
+from morrow.writers.operations.new_versions import check_deletions, new_versions
 from morrow.writers.operations.rules import check_deletable, check_updatable
+from morrow.writers.operations.serial import serially
 from morrow.writers.rows.sources import source_of
 from morrow.writers.target import WriteTarget
 
@@ -33,7 +38,7 @@ TARGET, SOURCE = "target", "source"
 
 @dataclass(frozen=True)
 class Clause:
-    """``WHEN <when> [AND <condition>] THEN <action>``; `assignments` None: every column that the source has."""
+    """A clause ``WHEN <when> [AND <condition>] THEN <action>``; `assignments` None: all columns of the source."""
 
     when: str
     action: str
@@ -43,7 +48,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Merge:
-    """A MERGE INTO that is being written down; nothing happens before `execute`.
+    """A builder of a MERGE INTO; nothing happens before `execute`.
 
         (t.merge(changes, on="id")
           .when_matched_delete("source.gone")
@@ -52,7 +57,7 @@ class Merge:
           .execute())
 
     Clauses are tried in the order in which they were added. In SQL the columns are ``target.x`` and ``source.x``, in
-    Polars expressions ``pl.col("target.x")``. Values as in `Table.update`. Make one with `Table.merge`.
+    Polars expressions ``pl.col("target.x")``. Values as in `Table.update`. Created by `Table.merge`.
     """
 
     target: WriteTarget
@@ -61,41 +66,41 @@ class Merge:
     clauses: tuple[Clause, ...] = field(default=())
 
     def when_matched_update(self, set: Mapping[str, Value] | None = None, condition: Value | None = None) -> Merge:
-        """Update a row of the table that a row of the source matches; `set` None: all columns that the source has."""
+        """Updates a row of the table that a row of the source matches; `set` None: all columns of the source."""
         return self._with(Clause(MATCHED, UPDATE, set, condition))
 
     def when_matched_delete(self, condition: Value | None = None) -> Merge:
-        """Delete a row of the table that a row of the source matches."""
+        """Deletes a row of the table that a row of the source matches."""
         return self._with(Clause(MATCHED, DELETE, None, condition))
 
     def when_not_matched_insert(
         self, values: Mapping[str, Value] | None = None, condition: Value | None = None
     ) -> Merge:
-        """Insert a row of the source that matches none; `values` None: all its columns. The others are defaults."""
+        """Inserts a row of the source without a match; `values` None: all its columns. Other columns get defaults."""
         return self._with(Clause(UNMATCHED, INSERT, values, condition))
 
     def when_not_matched_by_source_update(self, set: Mapping[str, Value], condition: Value | None = None) -> Merge:
-        """Update a row of the table that no row of the source matches; values can read ``target`` only."""
+        """Updates a row of the table that no row of the source matches; values can read ``target`` only."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, UPDATE, set, condition))
 
     def when_not_matched_by_source_delete(self, condition: Value | None = None) -> Merge:
-        """Delete a row of the table that no row of the source matches."""
+        """Deletes a row of the table that no row of the source matches."""
         return self._with(Clause(UNMATCHED_BY_SOURCE, DELETE, None, condition))
 
     def _with(self, clause: Clause) -> Merge:
         return replace(self, clauses=(*self.clauses, clause))
 
     def execute(self) -> Snapshot | None:
-        """Run it in one commit.
+        """Runs the merge in one commit.
 
         Returns: the last snapshot created, None when nothing changed.
 
         Raises:
             InvalidArgument: no clause, a row of the table that several rows of the source match (when there is a clause
                 for matched rows), expressions that cannot be computed, values that do not fit their column.
-            ColumnNotFound: a column that is not there.
-            Unsupported: what the table's merge engine does not do.
-            CommitConflict: somebody else changed the table at the same time; nothing was changed.
+            ColumnNotFound: a missing column.
+            Unsupported: a change that the table's merge engine does not support.
+            CommitConflict: others changed the table each time its rows were read; nothing was changed.
         """
         return _run(_prepared(self))
 
@@ -163,7 +168,7 @@ def _step(target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]
         return _Step(clause.when, clause.action, only_if, {})
     assignments = clause.assignments
     if assignments is None:
-        assignments = {name: pl.col(f"{SOURCE}.{name}") for name in sides[SOURCE]}
+        assignments = {name: col(f"{SOURCE}.{name}") for name in sides[SOURCE]}
         if clause.action == UPDATE and not isinstance(on, str):
             assignments = {name: value for name, value in assignments.items() if name not in on}
     for name in assignments:
@@ -175,13 +180,16 @@ def _step(target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]
 
 
 def _run(merge: _Prepared) -> Snapshot | None:
+    if merge.target.keyed:
+        check_updatable(merge.target, (), "a merge")
+    return serially(merge.target, _reading(merge), partial(_attempt, merge))
+
+
+def _attempt(merge: _Prepared, premise: Premise) -> Snapshot | None:
     target, source = merge.target, merge.source
-    snapshot = target.metadata.latest_snapshot()
-    if target.keyed:
-        check_updatable(target, (), "a merge")
     matched = np.zeros(source.num_rows, bool)
-    with sink_for(target, snapshot) as sink:
-        for rows, take in sink.read(_reading(merge)):
+    with sink_for(target, premise) as sink:
+        for rows, take in sink.read():
             _of_batch(merge, rows, take, matched, sink)
         fresh = source.filter(pa.array(~matched))
         for step, chosen in _chosen(merge.of(UNMATCHED), {SOURCE: fresh}):
@@ -191,7 +199,7 @@ def _run(merge: _Prepared) -> Snapshot | None:
 
 
 def _reading(merge: _Prepared) -> Filter:
-    """What has to be read of the table: rows that cannot match need not, unless a clause is about them."""
+    """Returns the filter of the rows to read: without rows that cannot match, unless a clause applies to them."""
     if merge.of(UNMATCHED_BY_SOURCE) or isinstance(merge.on, str):
         return NO_FILTER
     columns = (_key_column(merge, name) for name in merge.on)
@@ -215,7 +223,7 @@ def _of_batch(
     matched: npt.NDArray[np.bool_],
     sink: MergeSink,
 ) -> None:
-    """What becomes of a batch of the table's rows."""
+    """Applies the clauses to a batch of the table's rows."""
     here, there = matches(rows, merge.source, merge.on)
     matched[there] = True
     steps = merge.of(MATCHED)
@@ -247,13 +255,14 @@ def _act(
         part = {side: table.take(chosen) for side, table in sides.items()}
         found = take(pa.array(numbers[chosen.to_numpy()]))
         if step.action == DELETE:
+            check_deletions(merge.target, part[TARGET])
             sink.delete(part[TARGET], found)
         else:
             sink.update(_new_rows(merge.target, step, part, part[TARGET]), found)
 
 
 def _chosen(steps: Sequence[_Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[_Step, pa.Array]]:
-    """The rows (numbers) that each clause is the first to take."""
+    """Yields each clause with the numbers of the rows to which it is the first to apply."""
     height = next(iter(sides.values())).num_rows
     left = np.ones(height, bool)
     joined = _joined(sides) if any(step.condition is not None for step in steps) else None
@@ -267,23 +276,24 @@ def _chosen(steps: Sequence[_Step], sides: Mapping[str, pa.Table]) -> Iterator[t
 
 
 def _new_rows(target: WriteTarget, step: _Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
-    """The rows that a clause makes: columns that it sets, and those of the old row."""
+    """Returns the rows that a clause produces: the columns that it sets, and the others of the old row."""
     made = values(step.values, target.schema.by_name, _joined(sides))
     if old is None:
         height = next(iter(sides.values())).num_rows
         return pa.table({**_unknown(target, made, height), **made})
     names = old.column_names
-    return pa.Table.from_arrays([made.get(name, old.column(name)) for name in names], names=names)
+    new = pa.Table.from_arrays([made.get(name, old.column(name)) for name in names], names=names)
+    return new_versions(target, old, new, step.values.keys())
 
 
 def _unknown(target: WriteTarget, given: Iterable[str], height: int) -> dict[str, pa.Array]:
-    """Nulls for the columns that an insert says nothing about, but for those with a default value."""
+    """Returns nulls for the columns that an insert does not set, except those with a default value."""
     absent = (f for f in target.schema.fields if f.name not in given and f.default_value is None and f.type.nullable)
     return {f.name: pa.nulls(height, f.type.arrow()) for f in absent}
 
 
 def _joined(sides: Mapping[str, pa.Table]) -> pa.Table:
-    """Rows of a join: a struct for each side."""
+    """Returns the rows of a join as a table with a struct column for each side."""
     return pa.table({side: _struct(table) for side, table in sides.items()}).replace_schema_metadata(JOIN)
 
 

@@ -1,4 +1,4 @@
-"""Where the changes of a merge go: row kinds in keyed tables, changes to single rows in append tables."""
+"""Sinks for the changes of a merge: row kinds in keyed tables, row-level changes in append tables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.filter import Filter
+from morrow.engine.names import POSITION
 from morrow.readers.dtypes import to_arrow_table
-from morrow.readers.file_frames import POSITION
 from morrow.writers.append.row_level import Found, RowChanges
+from morrow.writers.commit.premise import Premise
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
@@ -23,13 +23,13 @@ from morrow.writers.operations.session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
 Batch = tuple[pa.Table, Callable[[pa.Array], object]]
-"""Rows of the table, and what gives the handle of some of them by their numbers."""
+"""Rows of the table, and a function from row numbers to a handle of those rows."""
 
 
 class MergeSink(Protocol):
-    """Reads the rows of a table and takes what becomes of them. A context manager: without a commit nothing stays."""
+    """A reader of a table's rows and writer of their changes. A context manager: without a commit no file stays."""
 
-    def read(self, filter: Filter) -> Iterator[Batch]: ...
+    def read(self) -> Iterator[Batch]: ...
     def insert(self, rows: pa.Table) -> None: ...
     def update(self, rows: pa.Table, found: object) -> None: ...
     def delete(self, rows: pa.Table, found: object) -> None: ...
@@ -40,18 +40,18 @@ class MergeSink(Protocol):
     ) -> None: ...
 
 
-def sink_for(target: WriteTarget, snapshot: Snapshot | None) -> MergeSink:
-    """The sink of a table."""
-    return _KeyedSink(target, snapshot) if target.keyed else _AppendSink(target, snapshot)
+def sink_for(target: WriteTarget, premise: Premise) -> MergeSink:
+    """Returns the sink of a table: it reads the rows of the premise, and commits under it."""
+    return _KeyedSink(target, premise) if target.keyed else _AppendSink(target, premise)
 
 
 class _KeyedSink:
-    def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
-        self._target, self._snapshot = target, snapshot
+    def __init__(self, target: WriteTarget, premise: Premise) -> None:
+        self._target, self._premise = target, premise
         self._session = WriteSession(target)
 
-    def read(self, filter: Filter) -> Iterator[Batch]:
-        for rows in rows_where(self._target, self._snapshot, filter):
+    def read(self) -> Iterator[Batch]:
+        for rows in rows_where(self._target, self._premise.read, self._premise.filter):
             yield rows, lambda _numbers: None
 
     def insert(self, rows: pa.Table) -> None:
@@ -64,7 +64,7 @@ class _KeyedSink:
         self._write(rows, "-D")
 
     def commit(self) -> Snapshot | None:
-        return self._session.commit()
+        return self._session.commit(premise=self._premise)
 
     def __enter__(self) -> _KeyedSink:
         return self
@@ -77,13 +77,13 @@ class _KeyedSink:
 
 
 class _AppendSink:
-    def __init__(self, target: WriteTarget, snapshot: Snapshot | None) -> None:
-        self._target = target
-        self._changes = RowChanges(target, snapshot)
+    def __init__(self, target: WriteTarget, premise: Premise) -> None:
+        self._target, self._premise = target, premise
+        self._changes = RowChanges(target, premise.read)
 
-    def read(self, filter: Filter) -> Iterator[Batch]:
+    def read(self) -> Iterator[Batch]:
         fields = self._target.schema.fields
-        for found in self._changes.matching(filter, tuple(f.name for f in fields)):
+        for found in self._changes.matching(self._premise.filter, tuple(f.name for f in fields)):
             rows = to_arrow_table(found.rows.drop(POSITION), fields)
             yield rows, partial(_some, found)
 
@@ -99,7 +99,8 @@ class _AppendSink:
         self._changes.delete(found)
 
     def commit(self) -> Snapshot | None:
-        return commit_once(maintained(self._target), self._changes.messages(), BATCH_COMMIT_IDENTIFIER)
+        messages = self._changes.messages()
+        return commit_once(maintained(self._target), messages, BATCH_COMMIT_IDENTIFIER, premise=self._premise)
 
     def __enter__(self) -> _AppendSink:
         self._changes.__enter__()

@@ -1,4 +1,4 @@
-"""Overwrites: partitions, or the whole table, are replaced in one commit."""
+"""Overwrites of partitions, or of the whole table, in one commit."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ def overwrite(
     dynamic: bool | None,
     kinds: Kinds = None,
 ) -> Snapshot | None:
-    """Replace rows by others.
+    """Replaces rows by new ones.
 
     Args:
-        partition: values of (some) partition columns: rows are of these partitions; the data may lack those columns.
-        dynamic: True: only partitions that the data has rows of are replaced. False: all partitions of `partition` are,
-            or the whole table. None: as ``dynamic-partition-overwrite`` says. Tables without partitions are replaced.
+        partition: values of (some) partition columns of all rows; the data may lack those columns.
+        dynamic: True: replaces only partitions of which the data has rows. False: replaces all partitions of
+            `partition`, or the whole table. None: as ``dynamic-partition-overwrite``. Tables without partitions are
+            replaced.
 
     Raises:
         InvalidArgument: rows of another partition than `partition`, and as `incoming`.
@@ -54,7 +55,7 @@ def overwrite(
 
 
 def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
-    """Remove all rows of partitions with these values in (some of) their columns.
+    """Removes all rows of partitions with these values in (some of) their columns.
 
     Raises:
         InvalidArgument: no values, a value that does not fit, or a table without partitions.
@@ -65,12 +66,12 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
 
 
 def truncate(target: WriteTarget) -> Snapshot | None:
-    """Remove all rows."""
+    """Removes all rows."""
     return maintained(target).truncate()
 
 
 def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:
-    """The source with the partition columns that it lacks."""
+    """Adds the partition columns that the source lacks."""
     lacking = [name for name in spec if name not in source.names]
     if not lacking or not source.names:
         return source

@@ -1,4 +1,4 @@
-"""The partitions of a table, chosen by conditions or values."""
+"""Selection of partitions by conditions or values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Mapping
 import polars as pl
 import pyarrow as pa
 
+from morrow.engine.arguments import mapping
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.format.binary_row import Value, decode_columns, decode_row
+from morrow.engine.format.binary_row import Value, decode_columns, decode_row, same_value
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import PARTITION
 from morrow.engine.plan.filter import Filter
 from morrow.readers.casts import arrow_cast
 from morrow.readers.expressions import polars as expressions
@@ -19,32 +21,28 @@ from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.target import WriteTarget
 
-PARTITION = "__partition"
-
 PartitionSpec = Mapping[str, "Value | None"]
-"""Values of some partition columns, in the form in which metadata decodes them."""
+"""Values of some partition columns, as decoded from metadata."""
 
 
 def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
-    """The partitions (BinaryRows) that hold files and for which a filter on partition columns is true."""
+    """Returns the partitions (BinaryRows) that hold files and for which a filter on partition columns is true."""
     stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
     fields = target.partition_fields
     if not fields:
         return stored.to_list()
     columns = decode_columns(stored, [f.type for f in fields], where=target.where)
     frame = pl.DataFrame([*(c.alias(f.name) for c, f in zip(columns, fields)), stored.alias(PARTITION)]).lazy()
-    matching = frame.filter(expressions.compile(filter.predicate, fields))
-    for residual in filter.residuals:
-        matching = expressions.residual(residual, fields)(matching)
-    return matching.collect()[PARTITION].to_list()
+    return expressions.matching(filter, fields, frame).collect()[PARTITION].to_list()
 
 
 def partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> PartitionSpec:
-    """Values of partition columns in the form in which metadata decodes them. Text may spell a value of another type.
+    """Returns values of partition columns as decoded from metadata. Text is parsed as a value of the column's type.
 
     Raises:
         InvalidArgument: a column that is no partition key, a value that does not fit its type.
     """
+    partition = mapping(partition, f"{target.where}: partition")
     keys = target.schema.partition_keys
     unknown = [name for name in partition if name not in keys]
     if unknown:
@@ -55,9 +53,9 @@ def partition_spec(target: WriteTarget, partition: Mapping[str, object]) -> Part
 
 
 def is_in(target: WriteTarget, partition: bytes, spec: PartitionSpec) -> bool:
-    """Whether a partition has these values."""
+    """Returns whether a partition has these values."""
     values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
-    return all(values[name] == value for name, value in spec.items())
+    return all(same_value(values[name], value) for name, value in spec.items())
 
 
 def _value(target: WriteTarget, field: t.DataField, given: object) -> Value | None:

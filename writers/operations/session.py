@@ -1,31 +1,38 @@
-"""A write session: rows go in, messages come out, and are committed once or cleaned up."""
+"""A write session, which turns rows into messages and commits them once or removes their files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
+from morrow.engine.arguments import mapping, text
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument, MorrowError, UnclearOutcome
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import COMPACT, Snapshot
+from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit import TableCommit
+from morrow.writers.commit.conflicts import AlreadyCommitted
+from morrow.writers.commit.premise import Premise
+from morrow.writers.commit.routes import Misplaced
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.lookup import LookupStrategy
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
-from morrow.writers.operations.overtaken import is_living
-from morrow.writers.operations.settling import settled
+from morrow.writers.operations.expired_base import is_living
+from morrow.writers.operations.recompaction import recompacted
+from morrow.writers.operations.replaying import can_replay, replayed
+from morrow.writers.operations.retrying import retried
 from morrow.writers.rows import Kinds
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
-COMPACT = "COMPACT"
-
 
 class WriteSession:
-    """Writes and commits under one commit user. After an error nothing that was not committed stays."""
+    """Writes and commits under one commit user. After an error no uncommitted file stays."""
 
     def __init__(self, target: WriteTarget, *, repeats: bool = False) -> None:
-        """`repeats`: the commit user may have committed before, so its identifiers are looked up in the table."""
-        self.target = target
+        """Opens the session. `repeats`: the commit user may have committed before, so its identifiers are looked up in
+        the table; it writes a stream of commits, not a batch."""
+        target = self.target = waiting(target) if repeats else target
         self.commits = maintained(target)
         self._writer = TableWriter(target)
         self._repeats = repeats
@@ -34,12 +41,13 @@ class WriteSession:
         self._known: Snapshot | None = None
 
     def write(self, data: object, kinds: Kinds = None) -> int:
-        """Take rows; returns how many. An error aborts the session."""
+        """Writes rows; returns how many. An error aborts the session."""
         with self._cleaned_up():
             return self._writer.write(data, kinds)
 
     def prepare(self) -> list[CommitMessage]:
-        """Finish the files of what was written since the last call and hand them over; they outlive the session."""
+        """Finishes the files of the rows written since the last call; returns their messages and releases the files,
+        which outlive the session."""
         with self._cleaned_up():
             messages = self._writer.prepare_commit()
         self._prepared += messages
@@ -51,9 +59,12 @@ class WriteSession:
         *,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
+        premise: Premise | None = None,
     ) -> Snapshot | None:
-        """Commit what was written and not prepared yet."""
+        """Commits the rows written and not prepared yet; `premise`: the rows that they were computed from."""
         number = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
+        check_identifier(number)
+        checked_properties(properties)
         base = self._known or self._writer.base
         with self._cleaned_up(), self._based_on(base):
             self._check_not_rolled_back(base)
@@ -63,7 +74,13 @@ class WriteSession:
         repeats = number in self._unclear or (self._repeats and identifier is not None)
         try:
             done = commit_once(
-                self.commits, messages, number, watermark=watermark, properties=properties, repeats=repeats
+                self.commits,
+                messages,
+                number,
+                watermark=watermark,
+                properties=properties,
+                repeats=repeats,
+                premise=premise,
             )
         except UnclearOutcome:
             self._unclear[number] = messages
@@ -79,7 +96,7 @@ class WriteSession:
         return done
 
     def abort(self) -> None:
-        """Drop what was written and not prepared."""
+        """Drops the rows written and not prepared."""
         self._writer.close()
 
     @contextmanager
@@ -92,7 +109,8 @@ class WriteSession:
 
     @contextmanager
     def _based_on(self, base: Snapshot | None) -> Iterator[None]:
-        """Within the block files are read that were there when the session committed last, or began."""
+        """Turns missing files into a conflict, for a block that reads files of `base`: the snapshot of the session's
+        last commit, or of its begin."""
         try:
             yield
         except FileMissing as error:
@@ -101,7 +119,7 @@ class WriteSession:
             raise self._overtaken("was rolled back, or compacted and expired by others,", base) from error
 
     def _check_not_rolled_back(self, base: Snapshot | None) -> None:
-        """Keys are not looked up in files that left the table with a rollback, though a tag may keep them."""
+        """Checks that no rollback removed the files in which keys are looked up, though a tag may keep them."""
         if base is None or not LookupStrategy.of(self.target).needed:
             return
         metadata = self.target.metadata
@@ -109,7 +127,7 @@ class WriteSession:
         if there == base:
             return
         earliest = metadata.earliest_snapshot_id()
-        if there is not None or earliest is None or earliest < base.id:  # else it has expired, which is no matter
+        if there is not None or earliest is None or earliest < base.id:  # else it has expired, which does no harm
             raise self._overtaken("was rolled back", base)
 
     def _overtaken(self, what: str, base: Snapshot) -> CommitConflict:
@@ -119,13 +137,14 @@ class WriteSession:
         )
 
     def _was_committed(self, identifier: int, messages: Sequence[CommitMessage]) -> None:
-        """This identifier was committed before: by this very call, whose answer was unclear, or with other files."""
+        """Cleans up after an identifier committed before: by this very call, with an unclear outcome, or with other
+        files, in which case those of `messages` are removed."""
         if identifier not in self._unclear:
             self.commits.abort(messages)
         self._writer.forget()
 
     def _go_on(self, messages: Sequence[CommitMessage], done: Snapshot, known: int) -> None:
-        """Buckets stay as this session knows them if all snapshots since are its own, and none was rolled back."""
+        """Keeps the known state of buckets if all snapshots since are the session's own and none was rolled back."""
         compacted = any(message.compact_before or message.compact_after for message in messages)
         foreign = done.id <= known or (compacted and done.commit_kind != COMPACT)
         for snapshot_id in range(known + 1, done.id):
@@ -139,12 +158,12 @@ class WriteSession:
 
 
 def full_compaction_is_due(target: WriteTarget, identifier: int | None) -> bool:
-    """Whether ``full-compaction.delta-commits`` asks for a full compaction: every so many numbered commits, and every
-    commit without a number, as Spark's writers have it."""
+    """Returns whether ``full-compaction.delta-commits`` requires a full compaction: every so many numbered commits, and
+    every commit without a number, as in Spark's writers."""
     every = target.write.full_compaction_commits
     if every is None or target.write.write_only:
         return False
-    # What is no number at all is refused when it is committed.
+    # An identifier that is not a number is refused by the commit.
     return identifier is None or (isinstance(identifier, int) and (identifier + 1) % every == 0)
 
 
@@ -156,29 +175,87 @@ def commit_once(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     repeats: bool = False,
+    premise: Premise | None = None,
+    check_new: bool = False,
 ) -> Snapshot | None:
-    """Commit messages, or find that this commit user has committed this identifier already.
+    """Commits messages, unless this commit user has committed this identifier already.
+
+    Args:
+        check_new: check whether files of the messages are in the table; those of one's own writer cannot be.
 
     Returns: the last snapshot created; None when there was nothing to commit, or it was committed before.
 
     Raises:
-        InvalidArgument: an identifier that cannot be one.
-        CommitConflict: somebody else was faster in a way that cannot be reconciled; the files are deleted.
+        InvalidArgument: an invalid identifier, or messages that were committed before.
+        CommitConflict: another commit was faster in a way that cannot be reconciled; the files are deleted.
         UnclearOutcome: repeat with the same user and identifier.
     """
     check_identifier(identifier)
-    named: Mapping[str, str] = properties or {}
+    named = checked_properties(properties)
+    common = partial(_commit, commits, identifier, named, watermark, repeats, premise, check_new)
+    try:
+        return common(messages)
+    except Misplaced:
+        if premise is not None or not can_replay(commits.target, messages):
+            commits.abort(messages)
+            raise
+    done = retried(commits.target, partial(_replay, commits, messages, common))
+    commits.abort(messages)
+    return done
+
+
+def _replay(
+    commits: TableCommit,
+    messages: Sequence[CommitMessage],
+    common: Callable[[Sequence[CommitMessage]], Snapshot | None],
+) -> Snapshot | None:
+    """Commits the rows of messages in the buckets to which they belong now."""
+    again = replayed(commits.target, messages)
+    try:
+        return common(again)
+    except Misplaced:
+        commits.abort(again)
+        raise
+
+
+def _commit(
+    commits: TableCommit,
+    identifier: int,
+    named: Mapping[str, str],
+    watermark: int | None,
+    repeats: bool,
+    premise: Premise | None,
+    check_new: bool,
+    messages: Sequence[CommitMessage],
+) -> Snapshot | None:
     with cleaned_up(commits, messages, identifier):
         if repeats:
-            made = commits.filter_and_commit({identifier: messages}, watermark=watermark, properties=named)
+            made = commits.filter_and_commit(
+                {identifier: messages}, watermark=watermark, properties=named, premise=premise
+            )
             done = commits.latest_snapshot() if made and any(not m.is_empty for m in messages) else None
         else:
-            done = commits.commit(messages, identifier=identifier, watermark=watermark, properties=named)
-    return settled(commits, messages, done, identifier)
+            done = commits.commit(
+                messages,
+                identifier=identifier,
+                watermark=watermark,
+                properties=named,
+                check_append_files=check_new and not commits.target.keyed,  # keyed rows are always checked
+                premise=premise,
+            )
+    return recompacted(commits, messages, done, identifier)
+
+
+def checked_properties(properties: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Returns the properties of a snapshot: text by name. Raises `InvalidArgument` for others."""
+    return {
+        text(name, "the name of a property"): text(value, f"the property {name!r}")
+        for name, value in mapping(properties, "properties").items()
+    }
 
 
 def check_identifier(identifier: object) -> None:
-    """Raises `InvalidArgument` for what is no commit identifier."""
+    """Raises `InvalidArgument` unless the argument is a commit identifier."""
     if (
         isinstance(identifier, bool)
         or not isinstance(identifier, int)
@@ -191,13 +268,18 @@ def check_identifier(identifier: object) -> None:
 def cleaned_up(
     commits: TableCommit, messages: Sequence[CommitMessage], identifier: int = BATCH_COMMIT_IDENTIFIER
 ) -> Iterator[None]:
-    """Around a commit: the files of messages are deleted when it is sure that none of them was committed."""
+    """Deletes the files of messages when the commit within the block fails and certainly committed none of them.
+
+    Files are kept after `Misplaced`: their rows may be written once more.
+    """
     before: Snapshot | None = None
     try:
         before = commits.latest_snapshot()
         yield
-    except UnclearOutcome:
+    except (UnclearOutcome, AlreadyCommitted, Misplaced):
         raise
+    except FileMissing:
+        raise  # a file of the messages: the process that removed it may have committed the others
     except CommitConflict:
         commits.abort(messages)
         raise
@@ -208,7 +290,7 @@ def cleaned_up(
 
 
 def _is_not_committed(commits: TableCommit, before: int, identifier: int) -> bool:
-    """Whether no snapshot after `before` is this commit's: an error after its first snapshot must delete nothing."""
+    """Returns whether no snapshot after `before` is this commit's: an error after its first one must delete nothing."""
     target = commits.target
     try:
         ids = [i for i in target.metadata.snapshot_ids() if i > before]

@@ -1,1 +1,1 @@
-"""States that are given up: later snapshots and tags gone at once, the files that only they need after them."""
+"""Rollback: removal of later snapshots and tags at once, and of the files that only they need after them."""

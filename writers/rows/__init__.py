@@ -1,4 +1,4 @@
-"""Whatever users hand over becomes checked Polars frames in the types of the table."""
+"""Converts incoming data to checked Polars frames in the types of the table."""
 
 from morrow.writers.rows.incoming import incoming
 from morrow.writers.rows.kinds import Kinds

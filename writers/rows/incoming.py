@@ -1,4 +1,4 @@
-"""Incoming data, matched to the table's columns by name and checked, as frames that bucket writers take."""
+"""Matches incoming data to the table's columns by name, checks it, and makes frames for bucket writers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.names import unnamed
 from morrow.readers.casts import arrow_cast
 from morrow.readers.dtypes import polars_dtype, to_series
 from morrow.writers.rows.kinds import KindColumn, Kinds, kinds_of_field, without_ignored
@@ -32,24 +33,24 @@ def incoming(
     kinds: Kinds = None,
     partial: bool = False,
 ) -> Iterator[pl.DataFrame]:
-    """What a user wrote, as frames of the table's columns in schema order, keyed tables with ``_VALUE_KIND`` (Int8).
+    """Returns the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
 
-    Columns are matched by name, in any order. A column that is missing takes its default value. Without one it takes
-    null where null says nothing: when the merge engine combines versions, and in deletions. As in Java, a default value
-    also replaces nulls that are given. An empty list lacks no column.
+    Columns are matched by name, in any order. A missing column takes its default value. Without one it takes null where
+    null carries no value: when the merge engine combines versions, and in deletions. As in Java, a default value also
+    replaces given nulls. An empty list lacks no column.
 
     Args:
         data: see `source_of`.
-        columns: take only these columns of the table, and give frames of them (and kinds). The table's other columns
-            are not looked at.
-        kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrules it.
-        partial: null for whatever is missing.
+        columns: take only these columns of the table, and yield frames of them (and kinds). The table's other columns
+            are ignored.
+        kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrides it.
+        partial: use null for missing columns.
 
     Raises:
         ColumnNotFound: the data has a column that the table does not have.
         InvalidArgument: a column is missing, a value does not fit its column's type, a null in a NOT NULL column, or a
-            row kind that the table does not take. What is wrong with names is raised by this call, what is wrong with
-            types and values when their frame is due.
+            row kind that the table does not accept. Errors of names are raised by this call, errors of types and
+            values when their frame is made.
     """
     source = source_of(data, target.schema.fields)
     fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)
@@ -111,22 +112,24 @@ def _frames(
 def _column(piece: Piece, field: t.DataField, default: pl.Series | None, given: bool, first_row: int) -> pl.Series:
     if not given:
         absent = pl.Series(field.name, [None], polars_dtype(field.type)) if default is None else default
-        return absent.new_from_index(0, len(piece))
+        return unnamed(absent).new_from_index(0, len(piece)).alias(field.name)
     column = _typed(piece, field, first_row)
     if not field.type.nullable and column.null_count():
-        nulls = column.is_null().arg_true().head(ROWS_SHOWN).to_list()
+        nulls = unnamed(column).is_null().arg_true().head(ROWS_SHOWN).to_list()
         raise InvalidArgument(
             f"column {field.name!r} is {field.type} and the data has {column.null_count()} nulls in it, the first in "
             f"row {', '.join(str(first_row + row) for row in nulls)}"
         )
-    return column if default is None else column.fill_null(default[0]) if column.null_count() else column
+    if default is None or not column.null_count():
+        return column
+    return unnamed(column).fill_null(default[0]).alias(field.name)
 
 
 def _typed(piece: Piece, field: t.DataField, first_row: int) -> pl.Series:
-    """The column in Morrow's Polars representation."""
+    """Returns the column in Morrow's Polars representation."""
     if isinstance(piece, pl.DataFrame):
         series = piece[field.name]
-        if _is_exact(series, field.type):
+        if _is_exact(unnamed(series), field.type):
             return series
         given = series.to_arrow(compat_level=pl.CompatLevel.newest())
     else:
@@ -135,7 +138,7 @@ def _typed(piece: Piece, field: t.DataField, first_row: int) -> pl.Series:
 
 
 def _is_exact(series: pl.Series, kind: t.DataType) -> bool:
-    """Whether a series holds values of the type as they are, without any that the type has no digits for."""
+    """Returns whether a series has the type's representation and no value with more digits than the type."""
     if series.dtype != polars_dtype(kind):
         return False
     if isinstance(kind, t.TimeType):
@@ -150,7 +153,7 @@ def _as_series(piece: Piece, name: str) -> pl.Series:
 
 
 def _default(field: t.DataField, where: str) -> pl.Series:
-    """The default value of a column (one row): its text cast to the type, without the quotes around it, as in Java."""
+    """Returns the default value of a column (one row): its text cast to the type, without outer quotes, as in Java."""
     text = field.default_value
     assert text is not None
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):

@@ -1,4 +1,4 @@
-"""Row kinds of incoming rows: given once, in a column, beside the data, or in the table's ``rowkind.field``."""
+"""Row kinds of incoming rows: one for all, in a column, beside the data, or in the table's ``rowkind.field``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.merge.spec import OnDelete
+from morrow.engine.names import unnamed
 from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ SPELLINGS = "+I, -U, +U, -D or their codes 0 to 3"
 
 
 class KindColumn:
-    """The kinds of rows that come piece by piece."""
+    """The kinds of rows that arrive in pieces."""
 
     def __init__(self, kinds: Kinds, names: tuple[str, ...]) -> None:
         self.column: str | None = None
-        """The column of the data that holds kinds and is no column of the table."""
+        """The column of the data that holds kinds and is not a column of the table."""
         self._of_piece = self._chosen(kinds, names)
         self._row = 0
 
     def of(self, piece_column: Callable[[str], pl.Series], height: int) -> pl.Series:
-        """The kinds of the next `height` rows (Int8). Raises `InvalidArgument` for what is no kind."""
+        """Returns the kinds of the next `height` rows (Int8). Raises `InvalidArgument` for an invalid kind."""
         kinds = self._of_piece(piece_column, height)
         self._row += height
         return kinds
@@ -70,11 +70,12 @@ class KindColumn:
 
 
 def codes(kinds: pl.Series) -> pl.Series:
-    """Kinds as text or codes -> codes (Int8).
+    """Returns the codes (Int8) of kinds given as text or codes.
 
     Raises:
-        InvalidArgument: a null, or a value that is no kind.
+        InvalidArgument: a null, or a value that is not a kind.
     """
+    kinds = unnamed(kinds)
     if kinds.dtype.is_integer():
         found = kinds.is_between(INSERT, DELETE)
         result = pl.select(pl.when(found).then(kinds).cast(pl.Int8)).to_series()
@@ -104,10 +105,10 @@ def _constant(code: int, height: int) -> pl.Series:
 
 
 def kinds_of_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series:
-    """The kinds in the column ``rowkind.field`` of the table (text), as codes.
+    """Returns the codes of the kinds in the table's column ``rowkind.field`` (text).
 
     Raises:
-        InvalidArgument: a null, or text that is no kind.
+        InvalidArgument: a null, or text that is not a kind.
     """
     try:
         return codes(rows[field])
@@ -116,7 +117,7 @@ def kinds_of_field(rows: pl.DataFrame, field: str, first_row: int) -> pl.Series:
 
 
 def without_ignored(target: WriteTarget, rows: pl.DataFrame, kinds: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
-    """The rows that the table takes: ``ignore-delete`` leaves retractions out.
+    """Returns the rows that the table accepts: ``ignore-delete`` drops retractions.
 
     Raises:
         InvalidArgument: a retraction that the table's merge engine refuses.
@@ -138,11 +139,6 @@ def _refusal(target: WriteTarget) -> str | None:
     merge = target.merge
     if merge is None:
         return "it is an append table; use Table.delete or Table.update"
-    if merge.engine == "first-row":
-        return "merge-engine first-row takes no retractions; set ignore-delete to leave them out"
-    if merge.on_delete is OnDelete.REFUSE:
-        return (
-            "merge-engine partial-update takes none unless an option says what they do: ignore-delete, "
-            "partial-update.remove-record-on-delete, or a sequence group"
-        )
-    return None
+    if merge.takes_retractions:
+        return None
+    return f"merge-engine {merge.engine} takes no retractions; {merge.refused_retractions}"

@@ -1,7 +1,7 @@
-"""Arrow columns in the exact types of the table, when no value changes by it.
+"""Lossless casts of Arrow columns to the exact types of the table.
 
-Integers fit any number type that holds each of them, text only text, instants only TIMESTAMP_LTZ: what would have to be
-parsed, rounded, cut off or guessed is an error that names what was given and what is needed.
+Integers fit any number type that holds each of them, text only text, instants only TIMESTAMP_LTZ: values that would
+have to be parsed, rounded, truncated or guessed are an error that names the given and the needed type.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ WIDEST_DECIMAL = 38
 
 
 class Misfit(Exception):
-    """Why values cannot become the type; the caller says which column and raises `InvalidArgument`."""
+    """The reason why values do not fit the type; the caller names the column and raises `InvalidArgument`."""
 
 
 def lossless(array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: int) -> pa.ChunkedArray:
-    """A column as exactly ``field.type.arrow()``.
+    """Returns the column as exactly ``field.type.arrow()``.
 
     Args:
         array: the values as given, of any Arrow type.
         first_row: the number of the first row, for messages.
 
     Raises:
-        InvalidArgument: the type is another one, or a value does not fit.
+        InvalidArgument: the type is incompatible, or a value does not fit.
     """
     given = array.type
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -51,7 +51,7 @@ def lossless(array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: i
 
 
 def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
-    """The first value that does not fit, found by halves."""
+    """Returns the first value that does not fit, found by bisection."""
     low, high = 0, len(chunk)
     while high - low > 1:
         middle = (low + high) // 2
@@ -62,22 +62,49 @@ def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
             high = middle
     try:
         return low, chunk[low].as_py()
-    except (ValueError, OverflowError):  # beyond what Python's datetime holds
+    except (ValueError, OverflowError):  # out of range for Python's datetime
         return low, f"{chunk[low].value} {chunk.type}"
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
+    """Returns the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(array.storage)
     if kinds.is_dictionary(kind):
-        return _plain(array.dictionary_decode())
+        # Polars' categories are views, which Arrow's `take` does not support.
+        return _plain(_without_views(array.dictionary).take(array.indices))
     if kinds.is_run_end_encoded(kind):
         return _plain(pc.run_end_decode(array))
+    if kinds.is_struct(kind) and any(map(_is_encoded, kind)):
+        members = [_plain(member) for member in array.flatten()]
+        named = [pa.field(each.name, member.type, each.nullable) for each, member in zip(kind, members)]
+        return pa.StructArray.from_arrays(members, fields=named, mask=null_mask(array))
+    if kinds.is_list(kind) and _is_encoded(kind.value_field):
+        values = _plain(array.values)
+        return pa.ListArray.from_arrays(list_offsets(array), values, mask=null_mask(array))
+    if kinds.is_map(kind) and (_is_encoded(kind.key_field) or _is_encoded(kind.item_field)):
+        key, item = _plain(array.keys), _plain(array.items)
+        return pa.MapArray.from_arrays(list_offsets(array), key, item, mask=null_mask(array))
     if kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
-        return array.cast(pa.list_(kind.value_field))
+        return _plain(array.cast(pa.list_(kind.value_field)))
     return array
+
+
+def _is_encoded(field: pa.Field) -> bool:
+    """Returns whether there is a dictionary in the values of this type, at any depth."""
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if kinds.is_dictionary(kind):
+        return True
+    return any(_is_encoded(kind.field(i)) for i in range(kind.num_fields))
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    if kinds.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if kinds.is_binary_view(values.type) else values
 
 
 def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
@@ -90,7 +117,7 @@ def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 
 def _requires_inside(kind: t.DataType) -> bool:
-    """Whether something within values of the type is NOT NULL: Arrow's types say so too, and its arrays do not care."""
+    """Returns whether a part of the type is NOT NULL, which Arrow's types state but its arrays do not enforce."""
     match kind:
         case t.ArrayType() | t.VectorType():
             inside: tuple[t.DataType, ...] = (kind.element,)
@@ -104,7 +131,7 @@ def _requires_inside(kind: t.DataType) -> bool:
 
 
 def _of(*takes: Callable[[pa.DataType], bool], hint: str = "") -> Callable[[pa.Array, t.DataType], pa.Array]:
-    """Arrow's own checked cast, for these types."""
+    """Returns Arrow's own checked cast, for these types."""
 
     def cast(array: pa.Array, kind: t.DataType) -> pa.Array:
         if not any(take(array.type) for take in takes):
@@ -176,7 +203,7 @@ def _vector(array: pa.Array, kind: t.DataType) -> pa.Array:
 
 
 def _entries(array: pa.Array, key: t.DataType, value: t.DataType, target: pa.DataType) -> pa.Array:
-    """Maps, also as lists of (key, value) structs, the form in which Polars has them."""
+    """Casts maps, also as lists of (key, value) structs, which is Polars' form of them."""
     if kinds.is_map(array.type):
         given_keys, given_values = array.keys, array.items
     elif kinds.is_list(array.type) and kinds.is_struct(array.type.value_type) and array.type.value_type.num_fields == 2:
@@ -223,7 +250,7 @@ def _absent(member: t.DataField, array: pa.StructArray) -> pa.Array:
 
 
 def _nested(array: pa.Array, kind: t.DataType, parent: pa.StructArray | None = None) -> pa.Array:
-    """Elements or members; null in those that are NOT NULL only where their struct is null."""
+    """Casts elements or members; those that are NOT NULL are null only where their struct is."""
     made = _cast(_plain(array), kind)
     if not kind.nullable and made.null_count:
         missing = made.is_null() if parent is None else pc.and_(made.is_null(), parent.is_valid())

@@ -1,4 +1,4 @@
-"""What may be written, as a stream of Arrow tables or Polars frames with the same columns."""
+"""Sources of rows: converts supported inputs to a stream of Arrow tables or Polars frames with the same columns."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
+from morrow.readers.streaming import batches
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
 GATHERED_ROWS = 1 << 17
-"""Batches of a stream are joined until there are so many rows: each step on them costs per batch and column."""
+"""Batches of a stream are joined up to this many rows: each step on them costs per batch and column."""
 
 PIECE_ROWS = 1 << 20
-"""Rows of a piece at most, and its bytes, about: what is written from memory is still worked on in parts."""
+"""The most rows of a piece, and its approximate bytes: data in memory is also processed in parts."""
 PIECE_BYTES = 64 << 20
 
 INDEX_COLUMN = "__index_level_"
-"""The names pandas gives to the index of a frame in Arrow: not data."""
+"""The prefix of pandas' names for the index of a frame in Arrow, which is not data."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,13 @@ class Source:
 
 
 def source_of(data: object, fields: Sequence[t.DataField] = ()) -> Source:
-    """Rows to write, whatever brings them.
+    """Returns the rows to write from any supported input.
 
     Args:
         data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
             LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns. Streams are read once, batch by batch.
-        fields: the columns they are for: Python, which has no narrow floats and whose dicts are structs as well as
-            maps, gives them as it can.
+        fields: the columns of the table, needed for Python's values: Python has no narrow floats, and its dicts are
+            structs as well as maps.
 
     Raises:
         InvalidArgument: another kind of object, values of several types in one column, or two columns of one name.
@@ -60,12 +61,12 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
     if isinstance(data, pl.DataFrame):
         return Source(tuple(data.columns), _sliced(data))
     if isinstance(data, pl.LazyFrame):
-        batches = data.collect_batches(maintain_order=True)
-        return Source(tuple(data.collect_schema().names()), (part for frame in batches for part in _sliced(frame)))
+        columns = tuple(data.collect_schema().names())
+        return Source(columns, (part for frame in batches(data) for part in _sliced(frame)))
     if isinstance(data, pa.Table):
         return _of_table(data)
     if hasattr(data, "__arrow_c_stream__"):
-        return _of_reader(pa.RecordBatchReader.from_stream(data))
+        return _of_reader(_built(pa.RecordBatchReader.from_stream, data))
     if hasattr(data, "__arrow_c_array__"):
         return _of_table(pa.Table.from_batches([pa.record_batch(data)]))
     if hasattr(data, "scanner"):  # an Arrow dataset
@@ -92,7 +93,7 @@ def _of_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -> 
 
 
 def _array(kind: t.DataType | None, values: Any) -> Any:
-    """Python's values as Arrow infers them, but for what it cannot infer."""
+    """Returns Python's values as Arrow infers them, except those it cannot infer."""
     if not isinstance(values, (list, tuple)):
         return pa.array(values) if not hasattr(values, "__arrow_c_stream__") else values
     if isinstance(kind, t.FloatType):
@@ -104,7 +105,7 @@ def _array(kind: t.DataType | None, values: Any) -> Any:
 
 
 def _narrow(numbers: pa.Array) -> pa.Array:
-    """Floats in 32 bits, unless one would become infinite."""
+    """Returns floats in 32 bits, unless one would become infinite."""
     if numbers.type != pa.float64():
         return numbers
     narrow = numbers.cast(pa.float32(), safe=False)
@@ -112,7 +113,7 @@ def _narrow(numbers: pa.Array) -> pa.Array:
 
 
 def _entries(value: Any) -> list[dict[str, Any]]:
-    """A dict, or pairs, as entries of a map."""
+    """Returns a dict, or pairs, as entries of a map."""
     pairs = value.items() if isinstance(value, Mapping) else value
     return [dict(pair if isinstance(pair, Mapping) else zip(("key", "value"), pair, strict=True)) for pair in pairs]
 
@@ -120,6 +121,8 @@ def _entries(value: Any) -> list[dict[str, Any]]:
 def _built(make: Callable[[Any], Any], data: object, problem: str = "the data does not make a table") -> Any:
     try:
         return make(data)
+    except MorrowError:
+        raise
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError) as e:
         raise InvalidArgument(f"{problem}: {e}") from e
 

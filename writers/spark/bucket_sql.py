@@ -1,8 +1,8 @@
-"""Buckets as SQL that Spark compiles, for keys whose BinaryRow it can put together; no row visits Python for them.
+"""Buckets as SQL that Spark compiles, for keys whose BinaryRow SQL can build; no row passes through Python.
 
 Paimon hashes the bytes of a BinaryRow (`morrow.engine.format.binary_row`): header and null bits, a slot of 8 bytes for
-each field, then what is too long for its slot, in whole words. It does so by Murmur3 with seed 42, and so does Spark's
-``hash`` of a BINARY of whole words. Columns are called by names that need no quotes.
+each field, then values too long for their slots, in whole words. The hash is Murmur3 with seed 42, as is Spark's
+``hash`` of a BINARY of whole words. Columns have names that need no quotes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NULL_SLOT = f"X'{'00' * SLOT_WIDTH}'"
 
 @dataclass(frozen=True)
 class _Part:
-    """A column in a row: its slot, from where its variable part would begin, and that variable part (BINARY)."""
+    """A column in a row: its slot, by the offset where its variable part would begin, and that part (BINARY)."""
 
     slot: Callable[[str], str]
     size: str | None = None
@@ -32,11 +32,11 @@ class _Part:
 
 
 def bucket_sql(router: FixedRouter, columns: Mapping[str, str], schema: StructType) -> str | None:
-    """The bucket of each row (INT), as `FixedRouter.buckets` has it; None where Spark cannot work it out.
+    """Returns SQL for the bucket of each row (INT), as `FixedRouter.buckets`; None where Spark cannot compute it.
 
     Args:
-        columns: what the columns of the table are called in the data.
-        schema: of the data, by those names.
+        columns: the names in the data of the columns of the table.
+        schema: the schema of the data, by those names.
     """
     if router.count == 1:
         return "0"
@@ -61,7 +61,7 @@ def _row(parts: Sequence[_Part], nullable: Sequence[tuple[int, str]]) -> str:
 
 
 def _part(field: t.DataField, column: str | None, schema: StructType) -> _Part | None:
-    """None for a type that has no SQL here, a column that is missing, or whose nulls become something else."""
+    """Returns the part of a field; None for a type without SQL here, a missing column, or replaced nulls."""
     made = _PARTS.get(type(field.type))
     if made is None or column is None or field.default_value is not None:
         return None
@@ -70,13 +70,13 @@ def _part(field: t.DataField, column: str | None, schema: StructType) -> _Part |
 
 
 def _word(value: str) -> str:
-    """The 8 bytes of a BIGINT, the lowest first."""
+    """Returns the 8 bytes of a BIGINT, the lowest first."""
     moved = (f"shiftleft(shiftright({value}, {at}) & 255L, {56 - at})" for at in range(0, 64, 8))
     return f"unhex(lpad(hex({' | '.join(moved)}), 16, '0'))"
 
 
 def _number(value: str, bits: int) -> Callable[[str], _Part]:
-    """A slot that begins with an integer of so many bits, and is zero otherwise."""
+    """Returns a slot that begins with an integer of this many bits, and is zero otherwise."""
     mask = f" & {(1 << bits) - 1}L" if bits < 64 else ""
 
     def part(column: str) -> _Part:
@@ -87,7 +87,7 @@ def _number(value: str, bits: int) -> Callable[[str], _Part]:
 
 
 def _bytes(column: str) -> _Part:
-    """Few bytes are in the slot, with their number; of more the slot has their number and place."""
+    """Returns a part of bytes: a few are in the slot, with their number; otherwise it has their number and place."""
     length, data = f"octet_length({column})", f"CAST({column} AS BINARY)"
     is_long, words = f"{length} > {MAX_INLINE_LENGTH}", f"({length} + 7 & -8)"
     inline = f"concat(rpad({data}, {MAX_INLINE_LENGTH}, X'00'), unhex(hex({length} | {INLINE_MARK % 256})))"
@@ -110,4 +110,4 @@ _PARTS: Mapping[type[t.DataType], tuple[Sequence[str], Callable[[str], _Part]]] 
     t.VarCharType: (("StringType", "VarcharType"), _bytes),
     t.VarBinaryType: (("BinaryType",), _bytes),
 }
-"""By the type of the table: the types of Spark whose values it takes as they are, and their part of a row."""
+"""By the type of the table: the Spark types whose values it takes unchanged, and their part of a row."""

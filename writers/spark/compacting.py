@@ -1,7 +1,7 @@
-"""Compaction as a job of Spark's: the driver plans units of work, tasks rewrite files, the driver commits once.
+"""Compaction as a Spark job: the driver plans units of work, tasks rewrite files, the driver commits once.
 
-Each unit is what the local compaction does at a time, and is done by the same code: results are the same. What is
-small is compacted by the driver itself, which costs less than a job.
+Each unit is one step of the local compaction and runs the same code, so the results are the same. Small compactions are
+done by the driver itself, which costs less than a job.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.compact import chosen_partitions, compact_partitions
-from morrow.writers.operations.overtaken import compacting
+from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.session import commit_once
 from morrow.writers.restored import restored_partitions
+from morrow.writers.spark.attempt_log import AttemptLog
 from morrow.writers.spark.compaction_tasks import CompactionTasks
 from morrow.writers.spark.compaction_units import (
     Compaction,
@@ -38,7 +39,6 @@ from morrow.writers.spark.compaction_units import (
     encoded,
     with_options,
 )
-from morrow.writers.spark.ledger import Ledger
 from morrow.writers.spark.results import RESULT, cores, run
 from morrow.writers.spark.sorting import Divided, divided, sorted_in_ranges
 from morrow.writers.target import WriteTarget
@@ -47,25 +47,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST_BYTES = 128 << 20
-"""The size of all files in question from which a job pays off: of less, starting a job and its Python workers is most
-of the time."""
+"""The total size of files from which a job pays off: below, most time goes into starting it and its Python workers."""
 
 TASKS_PER_CORE = 4
-"""Units are dealt out to so many tasks that no core waits long for the last one,"""
+"""Tasks per core that units are distributed over: no core waits long for the last one."""
 MOST_TASK_BYTES = 4 << 30
-"""and that an attempt that fails has not done more than this for nothing."""
+"""The most bytes of a task: a failed attempt wastes no more work than this."""
 
 EPOCH = dt.datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which partitions are compacted.
+    """The partitions that are compacted.
 
     Args:
-        partitions: values of partition columns, any of which a partition has; none: all.
+        partitions: values of partition columns; a partition matches any of them; none: all.
         where: a condition on partition columns.
-        idle: only partitions that have had no new file for so long.
+        idle: only partitions without a new file for this duration.
     """
 
     partitions: Sequence[Mapping[str, object]] = ()
@@ -80,16 +79,16 @@ def compact(
     how: Compaction,
     distributed: bool | None = None,
 ) -> Snapshot | None:
-    """Compact a table in one commit.
+    """Compacts a table in one commit.
 
     Args:
-        distributed: whether executors do the work; None: from `LEAST_BYTES` on, when there is more than one unit.
+        distributed: whether executors do the work; None: if there are `LEAST_BYTES` and more than one unit.
 
-    Returns: the snapshot, None when nothing was worth compacting.
+    Returns: the snapshot, None when there was nothing worth compacting.
 
     Raises:
-        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job where that can be.
-        CommitConflict: somebody else compacted the same files; nothing was changed.
+        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job where possible.
+        CommitConflict: another writer compacted the same files; nothing was changed.
         Spark's own errors, when a task failed too often; nothing was changed.
     """
     target = with_options(target, how.options)
@@ -130,7 +129,7 @@ def _compacted(
     how: Compaction,
     commits: TableCommit,
 ) -> list[CommitMessage]:
-    """What the tasks have written; after an error nothing of it stays."""
+    """Returns the messages of the tasks; after an error none of their files stays."""
     messages = _in_units(spark, target, units, how) if units else []
     try:
         return messages + (sorted_in_ranges(spark, target, parts, how) if parts else [])
@@ -140,21 +139,21 @@ def _compacted(
 
 
 def _in_units(spark: SparkSession, target: WriteTarget, units: Sequence[Unit], how: Compaction) -> list[CommitMessage]:
-    ledger = Ledger(target.store, target.metadata.root)
+    attempt_log = AttemptLog(target.store, target.metadata.root)
     size = sum(unit.bytes for unit in units)
     hands = dealt(units, max(TASKS_PER_CORE * cores(spark), -(-size // MOST_TASK_BYTES)))
     tasks = CompactionTasks(
-        pickle.dumps(CompactionJob.of(target, how, ledger.folder)),
+        pickle.dumps(CompactionJob.of(target, how, attempt_log.folder)),
         [tuple(map(encoded, hand)) for hand in hands],
     )
-    return run(ledger, lambda: spark.range(0, len(hands), numPartitions=len(hands)).mapInArrow(tasks, RESULT))
+    return run(attempt_log, lambda: spark.range(0, len(hands), numPartitions=len(hands)).mapInArrow(tasks, RESULT))
 
 
 # --- which files ---
 
 
 def _partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chosen) -> list[bytes] | None:
-    """The partitions that are chosen (BinaryRows), None for all."""
+    """Returns the chosen partitions (BinaryRows), None for all."""
     specs: Sequence[Mapping[str, object] | None] = chosen.partitions or (None,)
     found = [chosen_partitions(target, snapshot, spec, chosen.where) for spec in specs]
     named = [one for part in found for one in part or ()]
@@ -165,7 +164,7 @@ def _partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chosen) 
     for place, state in restored_partitions(target, snapshot, partitions).items():
         times = [file.creation_time for file in state.files]
         newest[place.partition] = max([newest.get(place.partition, 0), *times])
-    # The clock on the wall of whoever wrote the file, as Paimon keeps it.
+    # The local wall clock of the file's writer, as Paimon stores it.
     until = (dt.datetime.now() - chosen.idle - EPOCH) // dt.timedelta(milliseconds=1)
     return [partition for partition, time in newest.items() if time <= until]
 
@@ -178,7 +177,7 @@ def _held(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes] |
 def _planned(
     target: WriteTarget, held: Sequence[Held], how: Compaction, sorter: Sorter | None
 ) -> tuple[list[Unit], list[Divided]]:
-    """The units of a compaction, and the partitions whose sorting is divided among tasks."""
+    """Returns the units of a compaction, and the partitions whose sorting is divided among tasks."""
     if sorter is not None:
         parts = {number: divided(target, one, sorter) for number, one in enumerate(held)}
         whole = [Unit(Work.SORTED, (held[number],)) for number, part in parts.items() if part is None]
@@ -194,7 +193,7 @@ def _planned(
 
 
 def _postponed(held: Iterable[Held]) -> Iterator[Unit]:
-    """One unit for all buckets of a partition that has rows waiting, for they may get into each; one for each other."""
+    """Yields one unit for all buckets of a partition with postponed rows, which may go to any; else one per bucket."""
     partitions: dict[bytes, list[Held]] = {}
     for one in held:
         partitions.setdefault(one.partition, []).append(one)
@@ -216,5 +215,5 @@ def _packs(target: WriteTarget, held: Held, full: bool) -> Iterator[Unit]:
 
 
 def _has_one(index: IndexFileMeta, names: set[str]) -> bool:
-    """Whether an index file has the deletion vector of one of these data files."""
+    """Returns whether an index file has the deletion vector of one of these data files."""
     return index.index_type == INDEX_TYPE and any(entry.data_file in names for entry in index.deletion_ranges or ())

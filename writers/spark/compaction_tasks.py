@@ -1,4 +1,4 @@
-"""The tasks of a compaction, as Spark is given them: units of work go in by their numbers, messages come back.
+"""The tasks of a compaction, as passed to Spark: units of work go in by their numbers, messages come back.
 
 This module imports little: it sets up the executor's process before Polars starts in it.
 """
@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 
     from morrow.writers.spark.compaction_units import CompactionJob
 
-RANGE, GROUP, PIECE, ROWS = "range", "group", "piece", "rows"
-PIECES = f"{GROUP} int, {RANGE} int, {PIECE} bigint, {ROWS} binary"
-"""Rows of a sort on their way: the group of ranges that one task sorts, the range, where they come from in the order of
-the files, and the rows themselves as Arrow IPC, which keeps every type as it is."""
-
 
 @dataclass(frozen=True)
 class CompactionTasks:
-    """Compacts. `job` is a pickled `CompactionJob`; each task has encoded units."""
+    """Compacts units. `job` is a pickled `CompactionJob`; each task has encoded units."""
 
     job: bytes = field(repr=False)
     tasks: Sequence[tuple[bytes, ...]] = field(repr=False)
@@ -42,7 +37,7 @@ class CompactionTasks:
 
 @dataclass(frozen=True)
 class PieceTasks:
-    """Reads files whose rows are sorted and tells the ranges apart. `job` is a pickled `SortJob`."""
+    """Reads files to be sorted and splits their rows by range. `job` is a pickled `SortJob`."""
 
     job: bytes = field(repr=False)
 
@@ -57,7 +52,7 @@ class PieceTasks:
 
 @dataclass(frozen=True)
 class SortTasks:
-    """Sorts and writes the pieces of groups, which come one group after the other. `job` is a pickled `SortJob`."""
+    """Sorts and writes the pieces of groups, which arrive one group after another. `job` is a pickled `SortJob`."""
 
     job: bytes = field(repr=False)
 

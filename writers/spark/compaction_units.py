@@ -1,8 +1,8 @@
-"""What travels to the tasks of a compaction: units of work as plain data, each one independent of the others.
+"""The units of work sent to the tasks of a compaction: plain data, each unit independent of the others.
 
 =============  =================================================================================================
 bucket         one bucket of a table with a primary key
-postponed      buckets of one partition whose rows wait for one (``bucket`` = -2), or that have got theirs so
+postponed      buckets of one partition with postponed rows (``bucket`` = -2), or with rows that were postponed
 append bucket  one fixed bucket of an append table
 pack           files of a table without buckets that become one, with the index files of their deletion vectors
 sorted         all files of a partition, whose rows are sorted
@@ -21,8 +21,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
-from morrow.engine.options.known import FORMER_KEYS
-from morrow.engine.options.registry import OPTIONS
+from morrow.engine.options.registry import OPTIONS, present_key
 from morrow.engine.schema.option_changes import check_set_option
 from morrow.writers.files import Placement
 from morrow.writers.restored import BucketState
@@ -31,7 +30,7 @@ from morrow.writers.target import WriteTarget
 
 
 class Work(StrEnum):
-    """What is done with a unit."""
+    """The kind of work of a unit."""
 
     BUCKET = "bucket"
     POSTPONED = "postponed"
@@ -41,7 +40,7 @@ class Work(StrEnum):
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
-    """What a bucket holds: a `BucketState` and its place."""
+    """The files of a bucket: a `BucketState` and its place."""
 
     partition: bytes
     bucket: int
@@ -77,7 +76,7 @@ class Unit(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def bytes(self) -> int:
-        """The size of its files."""
+        """The total size of its files."""
         return sum(file.file_size for one in self.held for file in one.files)
 
 
@@ -85,23 +84,23 @@ _DECODER = msgspec.msgpack.Decoder(Unit)
 
 
 def encoded(unit: Unit) -> bytes:
-    """A unit as MessagePack."""
+    """Returns a unit as MessagePack."""
     return msgspec.msgpack.encode(unit)
 
 
 def decoded(data: bytes) -> Unit:
-    """The unit that was `encoded`."""
+    """Returns the unit from the bytes of `encoded`."""
     return _DECODER.decode(data)
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """How a table is compacted.
+    """The settings of a compaction.
 
     Args:
         full: as for `Table.compact`.
-        order_by, strategy: how rows are sorted; no columns: they are not.
-        options: those of the table that are others this time.
+        order_by, strategy: the order of rows; no columns: they are not sorted.
+        options: options of the table that are overridden this time.
     """
 
     full: bool = False
@@ -112,32 +111,32 @@ class Compaction:
 
 @dataclass(frozen=True)
 class CompactionJob:
-    """What all tasks of a compaction have in common: the table, and how it is compacted."""
+    """The common part of all tasks of a compaction: the table, and the settings."""
 
     table: WriteJob
     how: Compaction
 
     @classmethod
-    def of(cls, target: WriteTarget, how: Compaction, ledger: str) -> CompactionJob:
-        return cls(WriteJob.of(target, (), kinds=None, overwrite=False, compact=how.full, ledger=ledger), how)
+    def of(cls, target: WriteTarget, how: Compaction, attempt_log: str) -> CompactionJob:
+        return cls(WriteJob.of(target, (), kinds=None, overwrite=False, compact=how.full, attempt_log=attempt_log), how)
 
     def target(self, store: FileStore) -> WriteTarget:
-        """The table at the schema that the driver saw, with the options of this time."""
+        """Returns the table at the schema that the driver saw, with the options of this compaction."""
         return with_options(self.table.target(store), self.how.options)
 
 
 def with_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget:
-    """The table with other options, for this time.
+    """Returns the table with other options, for this compaction.
 
     Raises:
-        InvalidArgument: an option that there is not, a value that does not parse, or one that cannot change.
-        Unsupported: as when the table had them.
+        InvalidArgument: an unknown option, a value that does not parse, or an option that cannot change.
+        Unsupported: as if the table had these options.
     """
     if not options:
         return target
     changed: dict[str, str] = {}
     for key, value in options.items():
-        name = FORMER_KEYS.get(key, key)
+        name = present_key(key)
         if name not in OPTIONS:
             raise InvalidArgument(f"{target.where}: there is no option {key!r} of tables")
         check_set_option(target.schema.options, name, value, target.where)
@@ -148,7 +147,7 @@ def with_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget
 
 
 def dealt(units: Sequence[Unit], hands: int) -> list[list[Unit]]:
-    """The units in so many groups (fewer if there are not as many) of about the same size, the largest first."""
+    """Distributes units over `hands` groups (fewer if there are fewer units) of similar size, the largest first."""
     groups: list[list[Unit]] = [[] for _ in range(min(hands, len(units)))]
     sizes = [0] * len(groups)
     for unit in sorted(units, key=lambda unit: unit.bytes, reverse=True):

@@ -1,4 +1,4 @@
-"""What a task of a compaction does: units in, files written, messages out."""
+"""The work of a task of a compaction: units in, files written, messages out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from morrow.writers.append.sort_compaction import Sorter, sort_partition
 from morrow.writers.merge_tree.postpone import compact_postponed
 from morrow.writers.merge_tree.writer import compact_bucket
 from morrow.writers.messages import CommitMessage
+from morrow.writers.spark.attempt_log import recorded
 from morrow.writers.spark.compaction_units import Compaction, CompactionJob, Unit, Work, decoded
-from morrow.writers.spark.ledger import recorded
 from morrow.writers.spark.results import failed, finished
 from morrow.writers.spark.work import attempt_name
 from morrow.writers.target import WriteTarget
@@ -22,12 +22,13 @@ Run = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
 
 
 def compacted(job: CompactionJob, units: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    """Work on these units and tell of it in one row of `RESULT`.
+    """Compacts these units and yields the result as one row of `RESULT`.
 
-    What is wrong with the table is told, too: no further attempt would make it better. A store that fails may.
+    Errors of the table are results, too: another attempt would fail in the same way. After errors of the store it may
+    succeed.
     """
     attempt = attempt_name()
-    target = job.target(recorded(job.table.store(), job.table.ledger, attempt))
+    target = job.target(recorded(job.table.store(), job.table.attempt_log, attempt))
     messages: list[CommitMessage] = []
     try:
         for unit in map(decoded, units):

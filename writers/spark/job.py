@@ -1,32 +1,35 @@
 """One write as a Spark job: checked before it starts, written by tasks, committed once by the driver.
 
-Messages come back as the result of the job, of which Spark takes that of one attempt of each task, whatever it ran
-twice: only those are committed. The ledger finds the files of the other attempts, which are removed.
+Messages come back as the result of the job. Spark takes the result of one attempt of each task, even if it ran several:
+only those are committed. The attempt log finds the files of the other attempts, which are removed.
 """
 
 from __future__ import annotations
 
 import pickle
-import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from morrow.engine.errors import CommitConflict, InvalidArgument
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import TASK
 from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.buckets.postponed import waiting
+from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.operations.partitions import PartitionSpec, is_in
+from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due
 from morrow.writers.rows import incoming
-from morrow.writers.spark.ledger import Ledger
+from morrow.writers.spark.attempt_log import AttemptLog
+from morrow.writers.spark.partitioning import shuffled
 from morrow.writers.spark.payload import WriteJob
-from morrow.writers.spark.placing import shuffled
 from morrow.writers.spark.results import RESULT, run
-from morrow.writers.spark.tasks import TASK, WriteTasks
+from morrow.writers.spark.tasks import WriteTasks
 from morrow.writers.spark.types import arrow_schema
 from morrow.writers.target import WriteTarget
 
@@ -34,15 +37,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Replaced: TypeAlias = 'PartitionSpec | Literal["dynamic"]'
-"""What an overwrite replaces: partitions of these values (none: the table), or those that there are rows of."""
+"""The target of an overwrite: partitions of these values (none: the table), or the partitions of the rows."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """How a write is committed; see `Writer.commit`.
+    """The settings of the commit of a write; see `Writer.commit`.
 
     Args:
-        identifier: with it the commit user's earlier commits are looked up, and what was committed is not again.
+        identifier: looked up among the commit user's earlier commits, so that nothing is committed twice.
         replaced: an overwrite; None: an append.
     """
 
@@ -51,7 +54,9 @@ class Commit:
     properties: Mapping[str, str] = field(default_factory=dict)
     replaced: Replaced | None = None
     within: PartitionSpec = field(default_factory=dict)
-    """Of a dynamic overwrite: the partitions that rows may be of."""
+    """The partitions that the rows of a dynamic overwrite may belong to."""
+    premise: Premise | None = None
+    """The state that the rows were derived from; a change of it is a conflict."""
 
     @property
     def number(self) -> int:
@@ -59,27 +64,24 @@ class Commit:
 
 
 def write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
-    """Write the rows of a DataFrame in one commit.
+    """Writes the rows of a DataFrame in one commit.
 
-    Returns: the last snapshot created; None when there was nothing to commit, or it was committed before.
+    Returns: the last snapshot created; None when there was nothing to commit, or it had been committed before.
 
     Raises:
-        ColumnNotFound, InvalidArgument, Unsupported: columns, types, values or row kinds that the table does not take.
+        ColumnNotFound, InvalidArgument, Unsupported: columns, types, values or row kinds that the table rejects.
         CommitConflict, UnclearOutcome: as `Writer.commit`. Spark's own errors, when a task failed too often.
     """
     check_identifier(commit.number)
+    target = target if commit.identifier is None else waiting(target)
     check(rows, target, kinds)
     if was_committed(target, commit.identifier):
         return None
-    # Two writers of dynamic buckets may give one key two buckets; the later commit is refused, and written once more.
-    repeats = target.write.commit_retries if bucket_mode(target) is BucketMode.DYNAMIC else 0
-    for done in range(repeats):
-        try:
-            return _write(rows, target, kinds, commit)
-        except CommitConflict:
-            wait = min(target.write.commit_max_wait, target.write.commit_min_wait * 2**done)
-            time.sleep(wait.total_seconds() * random.uniform(0.5, 1.5))
-    return _write(rows, target, kinds, commit)
+    once = partial(_write, rows, target, kinds, commit)
+    # Two writers may assign different buckets or partitions to a key; the later commit is refused and retried. (Rows
+    # with a premise are derived anew by the caller.)
+    given_one_by_one = bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
+    return retried(target, once) if given_one_by_one and commit.premise is None else once()
 
 
 def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Commit) -> Snapshot | None:
@@ -90,8 +92,9 @@ def _write(rows: DataFrame, target: WriteTarget, kinds: str | None, commit: Comm
 
 
 def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
-    """Refuse, before any job, what the schema of a DataFrame shows. Raises as `writers.rows.incoming`, and for types
-    that Paimon does not have `Unsupported`."""
+    """Refuses, before any job, errors in the schema of a DataFrame. Raises as `writers.rows.incoming`, and
+    `Unsupported` for types that Paimon does not have.
+    """
     empty = arrow_schema(rows.schema).empty_table()
     for _ in incoming(target, empty, kinds=kinds):
         pass
@@ -100,17 +103,19 @@ def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
 def written(
     rows: DataFrame, target: WriteTarget, kinds: str | None, *, overwrite: bool = False, compact: bool = False
 ) -> list[CommitMessage]:
-    """The files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
-    ledger = Ledger(target.store, target.metadata.root)
-    job = WriteJob.of(target, rows.columns, kinds=kinds, overwrite=overwrite, compact=compact, ledger=ledger.folder)
+    """Writes the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
+    attempt_log = AttemptLog(target.store, target.metadata.root)
+    job = WriteJob.of(
+        target, rows.columns, kinds=kinds, overwrite=overwrite, compact=compact, attempt_log=attempt_log.folder
+    )
     placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
-    return run(ledger, lambda: placed.mapInArrow(WriteTasks(pickle.dumps(job)), RESULT))
+    return run(attempt_log, lambda: placed.mapInArrow(WriteTasks(pickle.dumps(job)), RESULT))
 
 
 def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:
-    """Commit the messages of a job, and keep the table as its options say: tags, expiry.
+    """Commits the messages of a job, and maintains the table as its options say: tags, expiry.
 
-    Without success their files are removed, unless the outcome is not clear.
+    On failure their files are removed, unless the outcome is unclear.
     """
     commits = maintained(target)
     if was_committed(target, commit.identifier):  # by another driver, while the job ran
@@ -124,6 +129,7 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
             watermark=commit.watermark,
             properties=commit.properties,
             repeats=commit.identifier is not None,
+            premise=commit.premise,
         )
     with cleaned_up(commits, messages, commit.number):
         return commits.overwrite(
@@ -136,7 +142,7 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
 
 
 def was_committed(target: WriteTarget, identifier: int | None) -> bool:
-    """Whether the commit user of the target has committed this identifier: they grow, as `filter_and_commit` has it."""
+    """Returns whether the target's commit user has committed this identifier: they grow, as in `filter_and_commit`."""
     if identifier is None:
         return False
     newest = SnapshotLog(target.metadata).latest_of(target.commit_user)

@@ -1,7 +1,7 @@
-"""Orphan files of large tables: folders are listed by tasks of Spark's, what is an orphan is decided by the driver.
+"""Removal of orphan files of large tables: Spark tasks list folders, and the driver decides which files are orphans.
 
-The driver lists folder after folder from the top, until there are enough for all tasks. What comes back are hashes of
-names, 8 bytes a file, and the few things that may have to go; so its memory is that of the local cleaning.
+The driver lists folder after folder from the top, until there are enough for all tasks. Tasks return hashes of names,
+8 bytes a file, and the few entries that may have to be removed; so the driver's memory is that of the local cleaning.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.cleaning.listing import FOUND, FolderListing, Listed, Listing, files_of, listed_in, together
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST_FOLDERS = 256
-"""Folders of partitions and buckets from which tasks list them; fewer are listed while a job would start."""
+"""The least number of partition and bucket folders that tasks list; fewer are listed faster than a job starts."""
 LEAF = re.compile(r"bucket-.*|manifest|index|statistics|snapshot|changelog|schema|tag|consumer|branch|\..*")
-"""Names of folders that the driver does not look into; others are of partitions, or lead to them."""
+"""Names of folders that the driver does not list; others are of partitions, or lead to them."""
 FOLDERS_PER_TASK = 4
 TASKS_PER_CORE = 4
 
@@ -47,14 +48,14 @@ def remove_orphan_files(
     parallelism: int | None = None,
     distributed: bool | None = None,
 ) -> OrphanFiles:
-    """Find files that nothing names, and remove them.
+    """Finds files that nothing names, and removes them.
 
     Args:
-        parallelism: how many tasks list at most; None: some for each core.
-        distributed: whether tasks list; None: from `LEAST_FOLDERS` on.
+        parallelism: the most tasks that list; None: a few for each core.
+        distributed: whether tasks list; None: if there are `LEAST_FOLDERS`.
         Others: as for `cleaning.orphans.remove_orphan_files`.
 
-    Raises: as there. Spark's own errors, when a task failed too often; nothing was removed then.
+    Raises: as that function. Spark's own errors, when a task failed too often; nothing was removed then.
     """
 
     def listing(store: FileStore, places: Sequence[Place], before_millis: int) -> Listing:
@@ -70,7 +71,7 @@ def remove_orphan_files(
 
 @dataclass(frozen=True)
 class Top:
-    """What the driver has listed: pieces by the number of their place, and the folders that it has not looked into."""
+    """The driver's listing: pieces by the number of their place, and the folders that it has not listed."""
 
     pieces: tuple[tuple[int, pl.DataFrame], ...]
     folders: tuple[Folder, ...]
@@ -78,7 +79,7 @@ class Top:
 
 @dataclass(frozen=True)
 class SparkListing:
-    """A `Listing` by tasks."""
+    """A `Listing` by Spark tasks."""
 
     spark: SparkSession
     store: FileStore
@@ -88,7 +89,7 @@ class SparkListing:
 
     @cached_property
     def top(self) -> Top:
-        """Folders of partitions are looked into, level by level, as long as there are too few of them."""
+        """The driver's listing: lists folders of partitions, level by level, until there are enough of them."""
         pieces: list[tuple[int, pl.DataFrame]] = []
         wanted = max(self.tasks * FOLDERS_PER_TASK, LEAST_FOLDERS)
         known: list[Folder] = []
@@ -119,24 +120,24 @@ class SparkListing:
         rows = self._run(ListingTasks(pickle.dumps(self._job), hashes.to_numpy().tobytes()), PATHS)
         here = [files_of(self.places[place], piece, hashes) for place, piece in self.top.pieces]
         found = pl.concat([pl.DataFrame(schema=FOUND), *here, *(unpacked(bytes(row.files)) for row in rows)])
-        # What goes is what this process finds by its own hashes, whatever tasks say.
+        # Only files that match this process's own hashes are removed, whatever tasks return.
         return found.filter(pl.col(NAME).hash().is_in(hashes.implode()))
 
     def _of_top(self, place: int) -> Listed:
-        """What the driver has seen itself. Of the folders that tasks look into, they tell whether they are empty."""
+        """Returns the driver's own listing; tasks report whether the folders that they list are empty."""
         found = listed_in(self.places[place], (p for at, p in self.top.pieces if at == place), self.before_millis)
         theirs = {folder.path for folder in self.top.folders}
         return Listed(found.hashes, found.strays, [path for path in found.empty if path not in theirs])
 
     def _list(self, folder: str) -> Iterator[tuple[str, FileStatus]]:
-        """What a folder holds, without links to elsewhere, as in walks."""
+        """Yields the contents of a folder, without symbolic links, as walks do."""
         for status in self.store.list(folder):
             path = f"{folder.rstrip('/')}/{status.name}"
             if not (self.store.is_local and Path(path).is_symlink()):
                 yield path, status
 
     def _piece(self, found: Sequence[tuple[str, FileStatus]]) -> pl.DataFrame:
-        # Object stores have no folders, that could be empty.
+        # Object stores have no folders, so none is empty.
         kept = [(path, status) for path, status in found if self.store.is_local or not status.is_dir]
         return piece_of(kept, self.before_millis)
 
@@ -144,7 +145,7 @@ class SparkListing:
     def _job(self) -> ListingJob:
         folders = self.top.folders
         tasks = tuple(folders[number :: self.tasks] for number in range(min(self.tasks, len(folders))))
-        return ListingJob(self.store.url(""), self.store.storage_options, self.places, self.before_millis, tasks)
+        return ListingJob(self.store.url(""), lend(self.store.storage_options), self.places, self.before_millis, tasks)
 
     def _run(self, tasks: ListingTasks, columns: str) -> list[Any]:
         count = len(self._job.tasks)

@@ -1,4 +1,4 @@
-"""The tasks that list a table's folders, as Spark is given them. This module imports little, as those beside it."""
+"""The tasks that list a table's folders, as passed to Spark. Like its siblings, this module imports little."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from morrow.writers.spark.listing_work import ListingJob
 
 LISTED = "hashes binary, strays binary, empty array<string>, check bigint"
-"""The hashes of a task, 8 bytes each; strays as Arrow IPC; and the hash of `PROBE`."""
+"""The hashes of a task, 8 bytes each; strays as Arrow IPC; and the hash of `listing_work.PROBE`."""
 PATHS = "files binary"
-PROBE = "data-00000000-0000-0000-0000-000000000000-0.parquet"
-"""Hashes are compared with those of the driver: what hashes this in another way must not be listened to."""
 
 
 @dataclass(frozen=True)
 class ListingTasks:
-    """Lists folders; or, where `hashes` are given (8 bytes each), finds the files whose names have them.
+    """Lists folders, or finds the files whose names have the `hashes` (8 bytes each), if given.
 
     `job` is a pickled `ListingJob`.
     """

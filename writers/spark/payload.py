@@ -1,4 +1,4 @@
-"""What travels to the tasks of a write, and comes back: plain data."""
+"""The data sent to the tasks of a write and back: plain data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import resolve, verify_of
+from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.buckets.postponed import waiting
 from morrow.writers.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
@@ -19,15 +21,16 @@ _DECODER = msgspec.msgpack.Decoder(tuple[CommitMessage, ...])
 
 @dataclass(frozen=True)
 class WriteJob:
-    """One write to a table at one schema. Where a store needs secrets they are in here, and not in what Spark prints.
+    """One write to a table at one schema, without the secrets of the store, see `morrow.secrets`.
 
     Args:
-        columns: the names of the columns of the rows, which are called by their numbers on the way: Spark takes dots in
-            names for something else.
+        columns: the names of the columns of the rows, which are named by their numbers in Spark: there, dots in names
+            have another meaning.
         kinds: as for `TableWriter.write`, one for all rows or the name of a column.
-        overwrite: what the table holds does not count.
-        compact: compact every bucket that is written to fully.
-        ledger: the folder of the job's ledger; see `morrow.writers.spark.ledger`.
+        overwrite: ignore the contents of the table.
+        compact: fully compact every bucket that is written to.
+        attempt_log: the folder of the job's attempt log; see `morrow.writers.spark.attempt_log`.
+        waits: postpone rows of tables with ``bucket`` = -2.
     """
 
     location: str
@@ -40,7 +43,9 @@ class WriteJob:
     kinds: str | None = None
     overwrite: bool = False
     compact: bool = False
-    ledger: str = ""
+    attempt_log: str = ""
+    waits: bool = False
+    verify: str | None = None
 
     @classmethod
     def of(
@@ -51,12 +56,12 @@ class WriteJob:
         kinds: str | None,
         overwrite: bool,
         compact: bool,
-        ledger: str,
+        attempt_log: str,
     ) -> WriteJob:
         metadata, store = target.metadata, target.store
         return cls(
             store.url(metadata.root),
-            store.storage_options,
+            lend(store.storage_options),
             metadata.branch,
             metadata.allowed_roots,
             target.schema.id,
@@ -65,36 +70,39 @@ class WriteJob:
             kinds,
             overwrite,
             compact,
-            ledger,
+            attempt_log,
+            not target.write.postpone_fixed,
+            verify_of(store),
         )
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """What the columns are called on the way."""
+        """The names of the columns in Spark."""
         return tuple(f"c{number}" for number in range(len(self.columns)))
 
     def numbered(self, names: Sequence[str]) -> list[str]:
-        """What those of these columns are called that there are."""
+        """Returns the names in Spark of those of these columns that exist."""
         called = dict(zip(self.columns, self.numbers))
         return [called[name] for name in names if name in called]
 
     def store(self) -> FileStore:
-        return resolve(self.location, self.storage_options)[0]
+        return resolve(self.location, self.storage_options, self.verify)[0]
 
     def target(self, store: FileStore) -> WriteTarget:
-        """The table at the schema that the driver saw, whatever it is by now."""
+        """Returns the table at the schema that the driver saw, whatever the newest is."""
         root = resolve(self.location, self.storage_options)[1]
         metadata = TableMetadata(store, root, self.branch, self.allowed_roots)
         schema = metadata.schema(self.schema_id)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
-        return WriteTarget(metadata, schema, metadata.options(schema), write, self.commit_user)
+        target = WriteTarget(metadata, schema, metadata.options(schema), write, self.commit_user)
+        return waiting(target) if self.waits else target
 
 
 def encoded(messages: Sequence[CommitMessage]) -> bytes:
-    """Messages as MessagePack."""
+    """Returns messages as MessagePack."""
     return msgspec.msgpack.encode(messages)
 
 
 def decoded(data: bytes) -> tuple[CommitMessage, ...]:
-    """The messages that were `encoded`."""
+    """Returns the messages from the bytes of `encoded`."""
     return _DECODER.decode(data)

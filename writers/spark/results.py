@@ -1,7 +1,7 @@
-"""What the tasks of a job give back that writes, and how the driver takes it: all of it, or none.
+"""The results of the tasks of a writing job, and their collection by the driver: all of them, or none.
 
-Of a task that Spark runs several times the result of one attempt counts. The ledger finds the files of all others, and
-those of the whole job when something is wrong.
+If Spark runs a task several times, the result of one attempt counts. The attempt log finds the files of all others, and
+those of the whole job after an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import MorrowError
 from morrow.writers.messages import CommitMessage
-from morrow.writers.spark.ledger import Ledger
+from morrow.writers.spark.attempt_log import AttemptLog
 from morrow.writers.spark.payload import decoded, encoded
 
 if TYPE_CHECKING:
@@ -23,44 +23,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RESULT = "attempt string, messages binary, error binary"
-"""One row of a task: what it has written as encoded messages, or the error (pickled) that says what is wrong."""
+"""One row of a task: its messages, encoded, or the error (pickled)."""
 _SCHEMA = pa.schema([("attempt", pa.string()), ("messages", pa.binary()), ("error", pa.binary())])
 
 UNKNOWN_CORES = 8
-"""Where a session does not tell how many tasks run at once (Spark Connect)."""
+"""The number of tasks assumed to run at once where a session does not report it (Spark Connect)."""
 
 
 def finished(attempt: str, messages: Sequence[CommitMessage]) -> pa.RecordBatch:
-    """The row of a task that has written these."""
+    """Returns the row of a task that has written these messages."""
     return pa.RecordBatch.from_pylist([{"attempt": attempt, "messages": encoded(messages)}], _SCHEMA)
 
 
 def failed(attempt: str, error: MorrowError) -> pa.RecordBatch:
-    """The row of a task that no further attempt would make better."""
+    """Returns the row of a task whose error another attempt would not avoid."""
     return pa.RecordBatch.from_pylist([{"attempt": attempt, "error": pickle.dumps(error)}], _SCHEMA)
 
 
-def run(ledger: Ledger, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
-    """Run a job, a DataFrame of `RESULT`, whose tasks write through `ledger`. Only the files of the messages stay.
+def run(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
+    """Runs a job, a DataFrame of `RESULT`, whose tasks write through `attempt_log`. Only files of the messages stay.
 
     Raises:
-        MorrowError: what the first task tells of that failed so. Spark's own errors, when a task failed too often.
+        MorrowError: the error of the first task that returned one. Spark's own errors, when a task failed too often.
     """
     taken: list[str] = []
-    ledger.begin()
+    attempt_log.begin()
     try:
         rows = frame().collect()
         error = next((bytes(row.error) for row in rows if row.error), None)
         taken = [] if error else [row.attempt for row in rows]
     finally:
-        ledger.close(taken)
+        attempt_log.close(taken)
     if error is not None:
         raise pickle.loads(error)
     return [message for row in rows for message in decoded(bytes(row.messages))]
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks run at once."""
+    """Returns the number of tasks that run at once."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,4 +1,4 @@
-"""What the tasks of a divided sort do: rows of files are told apart by range; ranges are sorted and written."""
+"""The work of the tasks of a divided sort: splits the rows of files by range; sorts and writes ranges."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from morrow.engine.errors import MorrowError, StorageError
 from morrow.writers.append.sort_compaction import Sorter, ranges_apart, stored_rows, write_sorted
 from morrow.writers.messages import CommitMessage
 from morrow.writers.restored import BucketState
-from morrow.writers.spark.compaction_tasks import GROUP, PIECE, RANGE, ROWS
-from morrow.writers.spark.ledger import recorded
+from morrow.writers.spark.attempt_log import recorded
 from morrow.writers.spark.results import failed, finished
-from morrow.writers.spark.sorting import SortJob
+from morrow.writers.spark.sort_job import GROUP, PIECE, RANGE, ROWS, SortJob
 from morrow.writers.spark.work import attempt_name
 from morrow.writers.target import WriteTarget
 
 Piece: TypeAlias = tuple[int, int, bytes]
-"""Its group, its range, and its rows."""
+"""The group, the range, and the rows."""
 
 _SCHEMA = pa.schema([(GROUP, pa.int32()), (RANGE, pa.int32()), (PIECE, pa.int64()), (ROWS, pa.binary())])
 FAILED = -1
-"""The range, before all others of a group, whose rows are the error (pickled) of the task that read a file."""
+"""The range, sorted before all others of a group, whose rows are the error (pickled) of the task that read a file."""
 FILE_BITS = 32
-"""A piece is numbered by its file, above so many bits, and the batch of rows in it: the order of equal rows."""
+"""The bits of a piece's number below its file, for the batch of rows in it: the order of equal rows."""
 
 
 def pieces(job: SortJob, number: int) -> Iterator[pa.RecordBatch]:
-    """The rows of one file, apart by range; or what is wrong with it. A store that fails is tried again by Spark."""
+    """Yields the rows of one file, split by range, or its error. Spark retries after errors of the store."""
     part, file = job.files[number]
     groups = job.parts[part].groups
     try:
@@ -47,7 +46,7 @@ def pieces(job: SortJob, number: int) -> Iterator[pa.RecordBatch]:
 
 
 def _ranges(job: SortJob, part: int, file: int) -> Iterator[tuple[int, int, pl.DataFrame]]:
-    """Number of a range, of a batch of the file, and the rows of both."""
+    """Yields the number of a range, the number of a batch of the file, and the rows of both."""
     target = job.compaction.target(job.compaction.table.store())
     sorter = Sorter.of(target, job.compaction.how.order_by, job.compaction.how.strategy)
     held, bounds = job.held(part), job.parts[part].bounds
@@ -62,10 +61,10 @@ def _piece(group: int, chosen: int, place: int, rows: bytes) -> pa.RecordBatch:
 
 
 def written(job: SortJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Sort and write the groups that come, and tell of each in one row of `RESULT`."""
+    """Sorts and writes the groups that arrive, and yields one row of `RESULT` for each."""
     attempt = attempt_name()
     compaction = job.compaction
-    target = compaction.target(recorded(compaction.table.store(), compaction.table.ledger, attempt))
+    target = compaction.target(recorded(compaction.table.store(), compaction.table.attempt_log, attempt))
     sorter = Sorter.of(target, compaction.how.order_by, compaction.how.strategy)
     part_of = {group: number for number, part in enumerate(job.parts) for group in part.groups}
     for group, found in groupby(_read(batches), key=itemgetter(0)):

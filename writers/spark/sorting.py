@@ -1,12 +1,12 @@
-"""The sort of a partition that outgrows one task: some tasks tell its ranges apart, others sort and write them.
+"""Sorts a partition too large for one task: some tasks split its rows by range, others sort and write the ranges.
 
-It is what `append.sort_compaction` does with temporary files, with Spark's shuffle in their place:
+It does the same as `append.sort_compaction`, with Spark's shuffle in place of temporary files:
 
     files ──▶ rows apart by range ──shuffle──▶ groups of neighbouring ranges ──▶ each range sorted, group by group
                                                                                  written to files of the target size
 
-The driver looks at a sample of the rows, to find where ranges end. Rows travel as Arrow IPC, so that Spark's types have
-no part in it.
+The driver samples the rows to find the bounds of ranges. Rows are shuffled as Arrow IPC, so that Spark's types are not
+involved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -24,22 +24,23 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.writers.append.sort_compaction import SHARE, Sorter, range_bounds, sorted_message, stored_rows
 from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
-from morrow.writers.spark.compaction_tasks import GROUP, PIECE, PIECES, RANGE, PieceTasks, SortTasks
+from morrow.writers.spark.attempt_log import AttemptLog
+from morrow.writers.spark.compaction_tasks import PieceTasks, SortTasks
 from morrow.writers.spark.compaction_units import Compaction, CompactionJob, Held
-from morrow.writers.spark.ledger import Ledger
 from morrow.writers.spark.results import RESULT, run
+from morrow.writers.spark.sort_job import GROUP, PIECE, PIECES, RANGE, SortedPart, SortJob
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PIECES_AT_ONCE = 16
-"""Rows of `PIECES` that Spark hands to a task together; its default of 10,000 would be all there are."""
+"""Rows of `PIECES` that Spark passes to a task in one batch; its default of 10,000 would be all there are."""
 
 
 @dataclass(frozen=True)
 class Divided:
-    """A partition whose rows are sorted range by range: what it holds, and the keys at which ranges end."""
+    """A partition whose rows are sorted range by range: its state, and the keys at which ranges end."""
 
     held: Held
     bounds: pl.DataFrame
@@ -49,34 +50,13 @@ class Divided:
         return self.bounds.height + 1
 
     def groups(self, target: WriteTarget) -> int:
-        """How many tasks sort it: each writes about one file of the target size."""
+        """Returns the number of tasks that sort it: each writes about one file of the target size."""
         size = sum(file.file_size for file in self.held.files)
         return min(max(size // target.write.target_file_size, 1), self.ranges)
 
 
-@dataclass(frozen=True)
-class SortedPart:
-    """A `Divided` on its way to tasks; `groups` has the number of the group of each range."""
-
-    held: bytes = field(repr=False)
-    bounds: pl.DataFrame = field(repr=False)
-    groups: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class SortJob:
-    """What tasks of a sort have in common. `files` has the part and the number of each file that is read."""
-
-    compaction: CompactionJob
-    parts: tuple[SortedPart, ...]
-    files: tuple[tuple[int, int], ...]
-
-    def held(self, part: int) -> Held:
-        return msgpack.decode(self.parts[part].held, type=Held)
-
-
 def divided(target: WriteTarget, held: Held, sorter: Sorter) -> Divided | None:
-    """How a partition is divided; None when one task may sort it."""
+    """Returns the division of a partition into ranges; None when one task can sort it."""
     if sum(file.file_size for file in held.files) <= target.write.write_buffer // SHARE:
         return None
     bounds = range_bounds(stored_rows(target, held.place, held.state), sorter)
@@ -86,8 +66,8 @@ def divided(target: WriteTarget, held: Held, sorter: Sorter) -> Divided | None:
 def sorted_in_ranges(
     spark: SparkSession, target: WriteTarget, partitions: Sequence[Divided], how: Compaction
 ) -> list[CommitMessage]:
-    """Sort these partitions in one job. After an error nothing of it stays. Raises as `results.run`."""
-    ledger = Ledger(target.store, target.metadata.root)
+    """Sorts these partitions in one job. After an error none of its files stays. Raises as `results.run`."""
+    attempt_log = AttemptLog(target.store, target.metadata.root)
     parts: list[SortedPart] = []
     groups = 0
     for one in partitions:
@@ -96,23 +76,23 @@ def sorted_in_ranges(
         parts.append(SortedPart(msgpack.encode(one.held), one.bounds, numbers))
         groups += count
     files = tuple((part, number) for part, one in enumerate(partitions) for number in range(len(one.held.files)))
-    job = pickle.dumps(SortJob(CompactionJob.of(target, how, ledger.folder), tuple(parts), files))
+    job = pickle.dumps(SortJob(CompactionJob.of(target, how, attempt_log.folder), tuple(parts), files))
 
     def frame() -> DataFrame:
         numbers = _session(spark).range(0, len(files), numPartitions=len(files))
         pieces = _by_group(numbers.mapInArrow(PieceTasks(job), PIECES), groups)
         return pieces.sortWithinPartitions(GROUP, RANGE, PIECE).mapInArrow(SortTasks(job), RESULT)
 
-    return _messages(target, partitions, run(ledger, frame))
+    return _messages(target, partitions, run(attempt_log, frame))
 
 
 def _messages(
     target: WriteTarget, partitions: Sequence[Divided], written: Sequence[CommitMessage]
 ) -> list[CommitMessage]:
-    """One message for each partition, of all that was written for it."""
+    """Returns one message for each partition, with all files written for it."""
     files: dict[Placement, list[DataFileMeta]] = defaultdict(list)
     for message in written:
-        files[Placement(message.partition, message.bucket)] += message.new_files
+        files[Placement.of(message)] += message.new_files
     return [sorted_message(target, one.held.place, one.held.state, files[one.held.place]) for one in partitions]
 
 
@@ -123,7 +103,7 @@ def _by_group(pieces: DataFrame, groups: int) -> DataFrame:
 
 
 def _session(spark: SparkSession) -> SparkSession:
-    """A session of the same application that hands few rows to tasks at once; the caller's stays as it is."""
+    """Returns a session of the same application that passes small batches to tasks; the caller's stays unchanged."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,4 +1,4 @@
-"""The tasks of a write, as Spark is given them: rows go to a `TableWriter`, messages come back.
+"""The tasks of a write, as passed to Spark: rows go to a `TableWriter`, messages come back.
 
 This module imports little: it sets up the executor's process before Polars starts in it.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from morrow.engine.names import TASK
 from morrow.readers.spark.tasks import use_cores_of_task
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteTasks:
-    """Writes the rows of a partition of Spark's. `job` is a pickled `WriteJob`, opened where the task runs."""
+    """Writes the rows of a Spark partition. `job` is a pickled `WriteJob`, opened where the task runs."""
 
     job: bytes = field(repr=False)
 
@@ -33,15 +34,15 @@ class WriteTasks:
 
 
 @dataclass(frozen=True)
-class Placing:
-    """The number of the task that writes each row, where Spark cannot work it out, from the columns that say it."""
+class Partitioning:
+    """Computes the task of each row, where Spark cannot, from the columns that determine it."""
 
     job: bytes = field(repr=False)
     columns: tuple[str, ...]
     tasks: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with the numbers as a last column (Int32)."""
+        """Yields the batches with the numbers as a last column (Int32)."""
         use_cores_of_task()
         import pyarrow as pa
 
@@ -50,7 +51,3 @@ class Placing:
         for batch in batches:
             numbers = task_numbers(self.job, {name: batch.column(name) for name in self.columns}, self.tasks)
             yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, TASK])
-
-
-TASK = "__morrow_task"
-"""The column that tells which task writes a row."""

@@ -1,7 +1,7 @@
-"""Spark's types as Paimon's: the columns of a table that is made for a DataFrame, and what no table can hold.
+"""Spark's types as Paimon types: the columns of a table made for a DataFrame, and types that no table can hold.
 
 TIMESTAMP is an instant, TIMESTAMP_LTZ(6) in Paimon, and TIMESTAMP_NTZ is TIMESTAMP(6); CHAR and VARCHAR keep their
-lengths; the other types are those of `morrow.readers.spark.types` the other way round.
+lengths; the other types reverse the mapping of `morrow.readers.spark.types`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 COMMENT = "comment"
-"""Where a column of Spark's keeps its comment, in its metadata."""
+"""The key of a column's comment in the metadata of Spark's columns."""
 
 
 def paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
-    """The columns of a DataFrame as Paimon has them, NOT NULL where they are, without ids yet.
+    """Returns the columns of a DataFrame as Paimon fields, NOT NULL where they are, without ids yet.
 
     Raises:
         Unsupported: a type that Paimon does not have, such as an interval.
@@ -36,7 +36,7 @@ def paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
 
 
 def paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.DataType:
-    """The Paimon type of a Spark type; `column` is named in errors. Raises as `paimon_fields`."""
+    """Returns the Paimon type of a Spark type; `column` is named in errors. Raises as `paimon_fields`."""
     name = type(kind).__name__
     build = _PAIMON.get(name)
     if build is None:
@@ -49,7 +49,7 @@ def paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.Dat
 
 
 def arrow_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The Arrow schema in which tasks are given rows, of all columns or these. Raises as `paimon_fields`."""
+    """Returns the Arrow schema in which tasks receive rows, of all columns or these. Raises as `paimon_fields`."""
     fields = {f.name: f for f in paimon_fields(schema)}
     if len(fields) < len(schema.fields):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -92,4 +92,4 @@ _PAIMON: Mapping[str, Callable[[Any, str], t.DataType]] = {
     "MapType": _map,
     "StructType": lambda kind, _: t.RowType(fields=paimon_fields(kind)),
 }
-"""By class name: some of them are newer than the oldest version of Spark that Morrow works with."""
+"""Types by class name: some are newer than the oldest version of Spark that Morrow works with."""

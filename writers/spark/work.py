@@ -1,4 +1,4 @@
-"""What a task of a write does: rows in, files written, messages out."""
+"""The work of a task of a write: rows in, files written, messages out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from morrow.engine.format.binary_row_encode import hash_rows
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.rows import incoming
-from morrow.writers.spark.ledger import recorded
+from morrow.writers.spark.attempt_log import recorded
 from morrow.writers.spark.payload import WriteJob
 from morrow.writers.spark.results import failed, finished
 from morrow.writers.table_writer import TableWriter
@@ -24,16 +24,16 @@ from morrow.writers.target import WriteTarget
 
 
 def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write these rows and tell of it in one row, as `morrow.writers.spark.results` has it; no rows, none.
+    """Writes these rows and yields the result as one row of `morrow.writers.spark.results`; nothing without rows.
 
-    Rows that the table does not take are told as well: no further attempt would make them better.
+    Errors of rows that the table rejects are results as well: another attempt would fail in the same way.
     """
     rows = (batch.rename_columns(list(job.columns)) for batch in batches)
     first = next(rows, None)
     if first is None:
         return
     attempt = attempt_name()
-    target = job.target(recorded(job.store(), job.ledger, attempt))
+    target = job.target(recorded(job.store(), job.attempt_log, attempt))
     writer = TableWriter(target, overwrite=job.overwrite)
     try:
         writer.write(pa.RecordBatchReader.from_batches(first.schema, chain([first], rows)), job.kinds)
@@ -47,15 +47,15 @@ def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 def task_numbers(pickled: bytes, columns: Mapping[str, pa.Array], tasks: int) -> pa.Array:
-    """The task of each row, from columns by their numbers: rows of one partition and bucket have the same.
+    """Returns the task of each row, from columns by number: rows of one partition and bucket have the same.
 
-    As in Java, the buckets of a partition go to one task after the other, from one that the partition's hash says.
+    As in Java, the buckets of a partition go to consecutive tasks; the partition's hash selects the first.
     """
     job, target = _placing(pickled)
     data = pa.table({name: columns[number] for name, number in zip(job.columns, job.numbers) if number in columns})
     try:
-        frames = list(incoming(target, data, columns=placing_columns(target), partial=True))
-    except InvalidArgument:  # the task that has to write such a row says so
+        frames = list(incoming(target, data, columns=partitioning_columns(target), partial=True))
+    except InvalidArgument:  # the task that has to write such a row raises it
         frames = []
     rows = pl.concat(frames) if frames else None
     if rows is None or rows.height != data.num_rows:
@@ -70,13 +70,13 @@ def task_numbers(pickled: bytes, columns: Mapping[str, pa.Array], tasks: int) ->
 
 @lru_cache(maxsize=8)
 def _placing(pickled: bytes) -> tuple[WriteJob, WriteTarget]:
-    """A job and its table: kept, since the rows of a task come in many batches."""
+    """Returns a job and its table: cached, since the rows of a task arrive in many batches."""
     job: WriteJob = pickle.loads(pickled)
     return job, job.target(job.store())
 
 
-def placing_columns(target: WriteTarget) -> tuple[str, ...]:
-    """The columns that say which partition and bucket a row belongs to."""
+def partitioning_columns(target: WriteTarget) -> tuple[str, ...]:
+    """Returns the columns that determine the partition and bucket of a row."""
     names = target.schema.partition_keys
     if bucket_mode(target) is BucketMode.FIXED:
         names = (*names, *(target.options.bucket_key or target.schema.trimmed_primary_keys))
@@ -84,7 +84,7 @@ def placing_columns(target: WriteTarget) -> tuple[str, ...]:
 
 
 def attempt_name() -> str:
-    """What tells this attempt of a task from every other of the application."""
+    """Returns a name that is unique among the attempts of all tasks of the application."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,1 +1,1 @@
-"""Tags: made by users and by the clock, changed, deleted with what only they need."""
+"""Tags: creation by users and by time, changes, and deletion with the files that only they need."""

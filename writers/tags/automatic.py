@@ -1,14 +1,13 @@
-"""Tags that are made without being asked for: when a period has ended, or at the end of a batch.
+"""Automatic tags: at the end of a period, or at the end of a batch.
 
-A snapshot gets the tag of the last period that has ended by its time (the commit time, or the watermark, as the clock
-of a zone shows it), once the delay has passed too. What was tagged last is told by the tags themselves, so whoever
-commits next goes on there. Source: Java's TagAutoCreation and TagBatchCreation.
+A snapshot gets the tag of the last period that has ended by its time (the commit time, or the watermark, as local time
+of a zone), once the delay has passed too. The tags themselves show which period was tagged last, so that any later
+committer continues from there. Source: Java's TagAutoCreation and TagBatchCreation.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +15,12 @@ from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.options.tagging import BY_PERIOD, TagCreation, TagOptions, parse_tag_options
+from morrow.engine.options.tagging import BY_PERIOD, TagOptions, parse_tag_options
+from morrow.engine.options.words import TagCreation
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.snapshot_search import NO_WATERMARK
 from morrow.engine.plan.time_travel import to_millis
+from morrow.engine.telling import logger
 from morrow.writers.commit import TableCommit
 from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.tags.changing import replace_tag
@@ -35,15 +36,16 @@ from morrow.writers.target import WriteTarget
 BATCH_PREFIX = "batch-write-"
 BATCH_DAYS = TagPeriod(dt.timedelta(days=1) // MICRO, DASHED_DAY)
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 AfterCommit: TypeAlias = Callable[[Snapshot], object]
 
 
 def after_commit(target: WriteTarget, *, clock: Clock = utc_now) -> list[AfterCommit]:
-    """What a writer does about tags after its commits, by the options of the table; each takes the last snapshot.
+    """Returns the tag maintenance of a writer after its commits, by the options of the table; each action takes the
+    last snapshot.
 
-    They raise what storage and damaged tags raise; the commit itself is done.
+    The actions raise the errors of storage and of damaged tags; the commit itself is durable by then.
 
     Raises:
         InvalidArgument, Unsupported: the options about tags are wrong.
@@ -60,14 +62,14 @@ def after_commit(target: WriteTarget, *, clock: Clock = utc_now) -> list[AfterCo
 
 
 def create_due(metadata: TableMetadata, *, now: dt.datetime | None = None) -> list[Tag]:
-    """Make the tags of the periods that have ended; returns those that were made.
+    """Creates the tags of the periods that have ended; returns the tags created.
 
     Where tags go by process time and nothing was committed since a period ended, an empty snapshot is committed to
     carry its tag, as Java's streaming jobs do; missing tags that are to be completed get one each. Where tags go by
-    watermark or by batches, there is nothing to be done about a table that stands still.
+    watermark or by batches, a table without commits gets no tags.
 
     Args:
-        now: what time it is; None for the clock.
+        now: the current time; None for the clock.
 
     Raises:
         InvalidArgument, Unsupported: the table's options. StorageError: it may be called again.
@@ -81,16 +83,16 @@ def create_due(metadata: TableMetadata, *, now: dt.datetime | None = None) -> li
     made = periods.run(newest)
     while options.creation is TagCreation.PROCESS_TIME and periods.ended():
         found = periods.tag(_empty_snapshot(metadata), periods.now())
-        if not found:  # somebody else has made it, or no name can be made for it
+        if not found:  # another process has created it, or no name exists for it
             break
         made += found
     return made
 
 
 def forces_snapshot(target: WriteTarget, *, clock: Clock = utc_now) -> bool:
-    """Whether a stream that has nothing to commit should commit an empty snapshot, so that a period can be tagged.
+    """Returns whether a stream without changes should commit an empty snapshot, so that a period can be tagged.
 
-    Raises as `after_commit`, and what storage and damaged tags raise.
+    Raises as `after_commit`, and the errors of storage and of damaged tags.
     """
     options = parse_tag_options(target.schema.options, where=target.where)
     if target.write.write_only or options.creation not in BY_PERIOD:
@@ -107,29 +109,29 @@ def _empty_snapshot(metadata: TableMetadata) -> Snapshot:
 
 @dataclass
 class PeriodTags:
-    """Tags of periods in one table; what it has found out is kept between commits."""
+    """The creator of a table's periodic tags, which keeps state between commits."""
 
     metadata: TableMetadata
     options: TagOptions
     clock: Clock = utc_now
     _following: int | None = None
-    """The first snapshot that was not looked at; None before the tags were."""
+    """The first snapshot that was not examined; None before the tags were read."""
     _due: WallTime | None = None
-    """When the period begins that is to be tagged next; None when no tag is there to follow."""
+    """The beginning of the period to tag next; None when there is no tag to follow."""
 
     def __post_init__(self) -> None:
         self._period = TagPeriod.of(self.options)
 
     def run(self, newest: Snapshot) -> list[Tag]:
-        """Tag what is due among the snapshots up to the newest; returns the tags that were made.
+        """Tags the snapshots that are due, up to the newest; returns the tags created.
 
         Times and watermarks grow with the ids of snapshots. So nothing is read when the newest is not due, and the
-        first that is due is found by halving.
+        first that is due is found by bisection.
         """
         try:
             return self._run(newest)
         except MorrowError:
-            self._following = self._due = None  # others may have made tags too: begin with them
+            self._following = self._due = None  # others may have created tags too: read them first
             raise
 
     def _run(self, newest: Snapshot) -> list[Tag]:
@@ -143,7 +145,7 @@ class PeriodTags:
         return made
 
     def tag(self, snapshot: Snapshot, time: WallTime | None) -> list[Tag]:
-        """Tag a snapshot of this time if it is due; returns the tag, or nothing when it was there already."""
+        """Tags a snapshot of this time if it is due; returns the tag, or no tag when it existed already."""
         if time is None or not self._is_due(time):
             return []
         begin = self._period.last_ended(time)
@@ -161,23 +163,23 @@ class PeriodTags:
         return [] if made is None else [made]
 
     def ended(self) -> bool:
-        """Whether a period has ended by the clock and is not tagged yet."""
+        """Returns whether a period has ended by the clock and is not tagged yet."""
         self._begin()
         return self._is_due(self.now())
 
     def is_idle(self) -> bool:
-        """Whether the watermark has not moved for ``snapshot.watermark-idle-timeout``."""
+        """Returns whether the watermark has not moved for ``snapshot.watermark-idle-timeout``."""
         newest = self.metadata.latest_snapshot() if self.options.watermark_idle is not None else None
         if newest is None or newest.watermark is None or self.options.watermark_idle is None:
             return False
         return to_millis(self.clock() - self.options.watermark_idle) >= newest.watermark
 
     def now(self) -> WallTime | None:
-        """What the clock shows where process time goes."""
+        """Returns the local time in the zone of process time."""
         return wall_time(to_millis(self.clock()), self.options.process_zone)
 
     def _begin(self) -> int:
-        """The snapshot to go on with: after the newest that has an automatic tag."""
+        """Returns the id of the snapshot to continue with: after the newest one with an automatic tag."""
         if self._following is not None:
             return self._following
         tagged = self._automatic()
@@ -196,7 +198,7 @@ class PeriodTags:
         return self._due is None or time - self.options.delay // MICRO >= self._period.next(self._due)
 
     def _time(self, snapshot: Snapshot) -> WallTime | None:
-        """The time of a snapshot that counts; None when it has none, or it is in no calendar."""
+        """Returns the time of a snapshot that decides on its tag; None when it has none, or one in no calendar."""
         if self.options.creation is TagCreation.PROCESS_TIME:
             return wall_time(snapshot.time_millis, self.options.process_zone)
         if snapshot.watermark is None or snapshot.watermark == NO_WATERMARK:
@@ -204,7 +206,7 @@ class PeriodTags:
         return wall_time(snapshot.watermark, self.options.watermark_zone)
 
     def _first_due(self, following: int, newest: Snapshot) -> Snapshot:
-        """The first snapshot that is due, up to the newest, which is."""
+        """Returns the first snapshot that is due, up to the newest, which is due."""
         ids = [i for i in self.metadata.living_snapshot_ids() if following <= i < newest.id]
 
         def due(snapshot_id: int) -> bool:
@@ -216,11 +218,11 @@ class PeriodTags:
         return found or newest
 
     def _automatic(self) -> list[TagFile]:
-        """The automatic tags by the ids of their snapshots."""
+        """Returns the automatic tags, by the ids of their snapshots."""
         return [file for file in tag_files(self.metadata) if self._period.is_automatic(file.tag.name)]
 
     def _delete_oldest(self, most: int) -> None:
-        """Keep automatic tags of so many snapshots; tags of other names do not count and stay."""
+        """Deletes the oldest automatic tags, but for those of `most` snapshots; other tags do not count and stay."""
         tagged = self._automatic()
         snapshots = sorted({file.tag.snapshot.id for file in tagged})
         old = set(snapshots[: max(len(snapshots) - most, 0)])
@@ -229,19 +231,19 @@ class PeriodTags:
 
 @dataclass(frozen=True)
 class BatchTags:
-    """A tag at the end of each batch: ``batch-write-<day>``, moved on by the next batch of that day."""
+    """The creator of a tag at the end of each batch: ``batch-write-<day>``, moved by the next batch of that day."""
 
     metadata: TableMetadata
     options: TagOptions
     clock: Clock = utc_now
 
     def after(self, snapshot: Snapshot) -> None:
-        """Tag what a batch has committed; commits of streams are left alone."""
+        """Tags the snapshot of a batch; commits of streams are not tagged."""
         if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
             self.run(snapshot)
 
     def run(self, snapshot: Snapshot) -> Tag | None:
-        """Tag this snapshot; None when somebody else has made the tag at the same time."""
+        """Tags this snapshot; returns None when another process created the tag at the same time."""
         name = self._name(snapshot)
         if name is None:
             return None
@@ -267,8 +269,8 @@ class BatchTags:
         return None if time is None else f"{BATCH_PREFIX}{BATCH_DAYS.name(time)}"
 
     def _oldest(self, most: int) -> list[str]:
-        """The names beyond the limit. Here all tags of the table count, as in Java: those of the oldest snapshots go,
-        and among the tags of one snapshot those first that were made first."""
+        """Returns the names of the oldest tags beyond the limit. All tags of the table count, as in Java: those of the
+        oldest snapshots go, and among the tags of one snapshot those written first."""
         files = sorted(tag_files(self.metadata), key=lambda file: (file.tag.snapshot.id, file.modified_millis))
         return [file.tag.name for file in files[: max(len(files) - most, 0)]]
 

@@ -1,4 +1,4 @@
-"""Tags renamed, and moved to other snapshots. At no moment is a file that a tag needs without a tag."""
+"""Renames of tags, and moves to other snapshots. The files that a tag needs are protected at every moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from morrow.engine.errors import AlreadyExists, FileMissing, TagNotFound
 from morrow.engine.format.snapshot import Snapshot, Tag, tag_json
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import to_millis
-from morrow.writers.rollback.retired import finish_retired, retire, retired_path
+from morrow.writers.rollback.tombstones import finish_removals, retire, tombstone_path
 from morrow.writers.tags.creation import (
     Clock,
     check_single_automatic,
@@ -27,18 +27,18 @@ from morrow.writers.tags.names import check_new_name
 from morrow.writers.tags.success import remove_success, write_success
 
 RENAMED_FROM = "renamedFrom"
-"""A member that a tag has while it is being renamed; nobody else knows it."""
+"""A member of a tag's JSON while it is being renamed; known to Morrow only."""
 
 
 def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Clock = utc_now) -> Tag:
-    """Give a tag another name.
+    """Renames a tag.
 
-    First the new name is taken, by a tag that says from which it comes. Who is killed then leaves both names; doing it
-    again completes it.
+    First a tag of the new name is created, which names the old one. A killed run leaves both names; another call
+    completes it.
 
     Raises:
         TagNotFound: there is no tag `name`. AlreadyExists: there is a tag `new_name`.
-        InvalidArgument: a name that no tag can have.
+        InvalidArgument: an invalid name for a tag.
     """
     tag = metadata.tag(name)
     check_new_name(new_name, metadata.where)
@@ -48,7 +48,7 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
     try:
         metadata.store.move(metadata.paths.tag(name), path)
     except FileMissing:
-        retire(metadata, path)  # its files may be going
+        retire(metadata, path)  # its files may be being removed
         raise TagNotFound(f"{metadata.where}: the tag {name!r} was deleted while it was renamed") from None
     if remove_success(metadata, name):
         write_success(metadata, new_name, to_millis(clock()))
@@ -56,12 +56,12 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
 
 
 def _claim(tag: Tag) -> Tag:
-    """What stands under the new name until the tag is moved there."""
+    """Returns the tag that holds the new name until the old one is moved there."""
     return replace(tag, snapshot=replace(tag.snapshot, extra={**tag.snapshot.extra, RENAMED_FROM: tag.name}))
 
 
 def _is_claimed(metadata: TableMetadata, new_name: str, tag: Tag) -> bool:
-    """Whether the tag of the new name is what a killed process has left of renaming this one."""
+    """Returns whether the tag of the new name was left by a killed rename of this tag."""
     try:
         there = metadata.tag(new_name).snapshot
     except TagNotFound:
@@ -77,9 +77,9 @@ def replace_tag(
     time_retained: dt.timedelta | None = None,
     clock: Clock = utc_now,
 ) -> Tag:
-    """Let a tag name another snapshot (None: the newest), or stay for another time (None: for ever, as in Java).
+    """Moves a tag to another snapshot (None: the newest), or sets its retention (None: for ever, as in Java).
 
-    What only the old snapshot needs is removed.
+    Files that only the old snapshot needs are removed.
 
     Raises:
         TagNotFound: there is no such tag. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
@@ -92,13 +92,13 @@ def replace_tag(
     if same_state(before.snapshot, found):
         metadata.store.write(path, tag_json(tag))
         return tag
-    # The old tag is retired beforehand: as long as the name has it, whoever finishes retired files removes none of its.
+    # The old tag is retired first: as long as the name still has it, `finish_removals` removes none of its files.
     if not is_alive(metadata, before.snapshot):
-        metadata.store.write(retired_path(path), tag_json(before))
+        metadata.store.write(tombstone_path(path), tag_json(before))
     metadata.store.write(path, tag_json(tag))
     if not is_kept(metadata, found, besides=name):
-        metadata.store.write(retired_path(path), tag_json(tag))  # expiry may have seen it and kept files for it
+        metadata.store.write(tombstone_path(path), tag_json(tag))  # expiry may have read it and kept files for it
         metadata.store.write(path, tag_json(before))
         raise expired(metadata, found, name)
-    finish_retired(metadata)
+    finish_removals(metadata)
     return tag

@@ -1,7 +1,7 @@
-"""Tags made: the file first, then a look whether expiry was faster.
+"""Creation of tags: the file is written first; then its creator re-checks that the snapshot has not expired.
 
-Expiry announces which snapshot will be the earliest, then reads the tags, then deletes. So a tag that is there before
-its snapshot is announced as expired keeps all files; one that comes too late is taken back.
+Expiry announces the earliest snapshot that stays, then reads the tags, then deletes. So a tag written before its
+snapshot is announced as expired keeps all files; a tag written later is withdrawn.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from morrow.engine.options.tagging import BY_PERIOD, TagOptions, parse_tag_optio
 from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel, resolve, to_millis
-from morrow.writers.rollback.retired import retire
+from morrow.writers.rollback.tombstones import retire
 from morrow.writers.tags.listing import tag_files
 from morrow.writers.tags.names import check_new_name
 from morrow.writers.tags.periods import TagPeriod
 from morrow.writers.tags.success import write_success
 
 Clock: TypeAlias = Callable[[], dt.datetime]
-"""Tells the time, with its zone."""
+"""Returns the current time, with its zone."""
 
 
 def utc_now() -> dt.datetime:
@@ -39,7 +39,7 @@ def utc_now() -> dt.datetime:
 
 
 def tag_options(metadata: TableMetadata) -> TagOptions:
-    """The table's options about tags. Raises as `parse_tag_options`."""
+    """Returns the table's options about tags. Raises as `parse_tag_options`."""
     return parse_tag_options(metadata.latest_schema().options, where=metadata.where)
 
 
@@ -52,15 +52,15 @@ def create_tag(
     ignore_if_exists: bool = False,
     clock: Clock = utc_now,
 ) -> Tag:
-    """Give a snapshot a name that keeps it.
+    """Creates a tag, which keeps its snapshot.
 
     Args:
-        snapshot: it, or its id; None for the newest. One that has expired can get another name while a tag keeps it.
+        snapshot: a snapshot, or its id; None for the newest. An expired one can get another tag while a tag keeps it.
         time_retained: how long the tag stays; None for ``tag.default-time-retained``.
-        ignore_if_exists: when there is a tag of this name, leave it as it is and return it.
+        ignore_if_exists: return an existing tag of this name, unchanged.
 
     Raises:
-        InvalidArgument: a name that no tag can have, or a second automatic name for one snapshot.
+        InvalidArgument: an invalid name for a tag, or a second automatic name for one snapshot.
         AlreadyExists: there is such a tag. SnapshotNotFound, SnapshotExpired: there is no such snapshot.
     """
     check_new_name(name, metadata.where)
@@ -82,14 +82,14 @@ def put_tag(
     time_retained: dt.timedelta | None,
     clock: Clock,
 ) -> Tag | None:
-    """Write a new tag, whatever its name; None when there is one of this name. Raises as `create_tag`."""
+    """Writes a new tag of any name; returns None when there is one of this name. Raises as `create_tag`."""
     check_single_automatic(metadata, options, name, snapshot)
     tag = new_tag(name, snapshot, time_retained, clock)
     path = metadata.paths.tag(name)
     if not create_file(metadata, path, tag_json(tag)):
         return None
     if not is_kept(metadata, snapshot, besides=name):
-        retire(metadata, path)  # expiry may have seen it and kept files for it
+        retire(metadata, path)  # expiry may have read it and kept files for it
         raise expired(metadata, snapshot, name)
     if options.success_file:
         write_success(metadata, name, to_millis(clock()))
@@ -97,10 +97,10 @@ def put_tag(
 
 
 def new_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, clock: Clock) -> Tag:
-    """A tag that is made now. As in Java, only one that has an end says when it was made.
+    """Returns a tag created now. As in Java, only a tag with a retention has a creation time.
 
     Raises:
-        InvalidArgument: it would be gone as soon as it is there.
+        InvalidArgument: the tag would expire at once.
     """
     if time_retained is None:
         return Tag(name, snapshot)
@@ -110,12 +110,12 @@ def new_tag(name: str, snapshot: Snapshot, time_retained: dt.timedelta | None, c
 
 
 def local_time(clock: Clock) -> dt.datetime:
-    """What the clock on the wall of this machine shows, as tags have it."""
+    """Returns the local time of this machine without zone, as in tags."""
     return clock().astimezone().replace(tzinfo=None)
 
 
 def taggable(metadata: TableMetadata, snapshot: Snapshot | int | None) -> Snapshot:
-    """The snapshot that is meant: alive, or kept by a tag. Raises as `create_tag`."""
+    """Returns the snapshot to tag: alive, or kept by a tag. Raises as `create_tag`."""
     if snapshot is None:
         found = metadata.latest_snapshot()
         if found is None:
@@ -135,7 +135,7 @@ def taggable(metadata: TableMetadata, snapshot: Snapshot | int | None) -> Snapsh
 
 
 def first_since(metadata: TableMetadata, millis: int) -> Snapshot:
-    """The first snapshot that was committed at or after a time, alive or kept by a tag.
+    """Returns the first snapshot that was committed at or after a time, alive or kept by a tag.
 
     Raises:
         SnapshotNotFound: all are older.
@@ -151,14 +151,14 @@ def first_since(metadata: TableMetadata, millis: int) -> Snapshot:
 
 
 def is_kept(metadata: TableMetadata, snapshot: Snapshot, *, besides: str | None = None) -> bool:
-    """Whether the files of this state stay: it is alive, or a tag of another name than `besides` has it."""
+    """Returns whether the files of a snapshot stay: it is alive, or kept by a tag of another name than `besides`."""
     if is_alive(metadata, snapshot):
         return True
     return any(same_state(file.tag.snapshot, snapshot) for file in tag_files(metadata) if file.tag.name != besides)
 
 
 def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Whether it is a snapshot of the table, and not announced as expired."""
+    """Returns whether it is a snapshot of the table, and not announced as expired."""
     there = metadata.snapshot_or_none(snapshot.id)
     if there is None or not same_state(there, snapshot):
         return False
@@ -167,7 +167,8 @@ def is_alive(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def without_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
-    """The snapshot as it can be one again: tags keep rows, but not the changelog files, which went when it expired."""
+    """Returns the snapshot, without its changelog if it has expired: tags keep rows, but expiry removed the changelog
+    files."""
     if snapshot.changelog_manifest_list is None or is_alive(metadata, snapshot):
         return snapshot
     kept = metadata.changelog_or_none(snapshot.id)
@@ -179,7 +180,7 @@ def without_lost_changelog(metadata: TableMetadata, snapshot: Snapshot) -> Snaps
 
 
 def same_state(one: Snapshot, other: Snapshot) -> bool:
-    """Whether they are one commit. Other members may differ: Java drops those that it does not know from tags."""
+    """Returns whether two snapshots are one commit. Other members may differ: Java drops unknown ones from tags."""
     return (one.id, one.base_manifest_list, one.delta_manifest_list) == (
         other.id,
         other.base_manifest_list,
@@ -188,7 +189,7 @@ def same_state(one: Snapshot, other: Snapshot) -> bool:
 
 
 def expired(metadata: TableMetadata, snapshot: Snapshot, name: str | None = None) -> SnapshotExpired:
-    """The error for a snapshot that cannot be tagged any more."""
+    """Returns the error for a snapshot that has expired and cannot be tagged."""
     meanwhile = "" if name is None else f" while the tag {name!r} was made"
     return SnapshotExpired(
         f"{metadata.where}: snapshot {snapshot.id} has expired{meanwhile}, and no tag keeps it; take a newer one"
@@ -196,7 +197,7 @@ def expired(metadata: TableMetadata, snapshot: Snapshot, name: str | None = None
 
 
 def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: str, snapshot: Snapshot) -> None:
-    """Automatic tags go on after the last one, so a snapshot has one at most, as in Java.
+    """Checks that a snapshot gets one automatic tag at most, as in Java: automatic tags continue after the last one.
 
     Raises:
         InvalidArgument: `name` would be the second.
@@ -214,7 +215,7 @@ def check_single_automatic(metadata: TableMetadata, options: TagOptions, name: s
 
 
 def _first_living_since(metadata: TableMetadata, millis: int) -> Snapshot | None:
-    """Java's search, probe by probe: of several snapshots of one time it finds the same."""
+    """Searches like Java, probe by probe, so that it finds the same of several snapshots of one time."""
     ids = metadata.living_snapshot_ids()
     low, high, found = 0, len(ids) - 1, None
     if not ids or metadata.snapshot(ids[-1]).time_millis < millis:
@@ -232,7 +233,7 @@ def _first_living_since(metadata: TableMetadata, millis: int) -> Snapshot | None
 
 
 def create_file(metadata: TableMetadata, path: str, data: bytes) -> bool:
-    """Put a file where none is; False when there is one. A store that does not answer is asked what is there."""
+    """Creates a file; returns False when there is one. After an unclear outcome it reads back what exists."""
     try:
         return metadata.store.create(path, data)
     except UnclearOutcome:

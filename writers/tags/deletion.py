@@ -1,7 +1,7 @@
-"""Tags deleted, with the files that nothing else needs.
+"""Deletion of tags, with the files that nothing else needs.
 
-The tag is gone at once; its files go after it. They are those that no snapshot, changelog or other tag of any branch
-needs, so the files of a tag whose snapshot is alive stay, and nobody has to look for them.
+The tag is gone at once; its files are removed after it. They are those that no snapshot, changelog or other tag of any
+branch needs, so the files of a tag whose snapshot is alive stay, and no search for them is needed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterable
 
 from morrow.engine.errors import TagNotFound
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.rollback.retired import finish_retired, retire
+from morrow.writers.rollback.tombstones import finish_removals, retire
 from morrow.writers.tags.creation import is_alive
 from morrow.writers.tags.success import remove_success
 
 
 def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool = False) -> bool:
-    """Delete a tag; False when there was none.
+    """Deletes a tag; returns False when there was none.
 
     Raises:
-        TagNotFound: there is none, and that is not to be ignored. InvalidArgument: a name that no tag can have.
+        TagNotFound: there is none, and `ignore_if_not_exists` is false. InvalidArgument: an invalid name for a tag.
         StorageError: the tag is gone, some of its files are not; the next maintenance removes them.
     """
     try:
@@ -31,13 +31,13 @@ def delete_tag(metadata: TableMetadata, name: str, *, ignore_if_not_exists: bool
 
 
 def delete_tags(metadata: TableMetadata, names: Iterable[str]) -> list[str]:
-    """Delete several tags, then at once what only they need; returns the names of those that were there.
+    """Deletes several tags, then together the files that only they need; returns the names of those that existed.
 
     Raises:
-        InvalidArgument: a name that no tag can have. StorageError: as `delete_tag`.
+        InvalidArgument: an invalid name for a tag. StorageError: as `delete_tag`.
     """
     gone = [name for name in names if _given_up(metadata, name)]
-    finish_retired(metadata)
+    finish_removals(metadata)
     return gone
 
 

@@ -1,4 +1,4 @@
-"""The tags of a table as they are looked at after every commit: one listing, and only what is new in it is read."""
+"""Cached reads of a table's tags after every commit: one listing, and reads of new or changed files only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata
 
 READERS = 16
-"""Tags that are read at once where each takes a request."""
+"""Tags read concurrently in stores where each read is a request."""
 CACHED_PER_BYTE = 4
-"""Bytes that a parsed tag takes for each of its file."""
+"""Bytes of memory of a parsed tag per byte of its file."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class TagFile:
 
 
 def tag_files(metadata: TableMetadata) -> list[TagFile]:
-    """All tags by the id of their snapshot, then by name; those that are deleted while this runs are left out.
+    """Returns all tags by the id of their snapshot, then by name, without those that are deleted during the call.
 
-    A file of the size and time of one that was read before is taken for the same: look again before you delete it.
+    A file with the size and time of one that was read before is taken for the same: read it again before deleting it.
 
     Raises:
         CorruptFile: a tag file is damaged.

@@ -1,16 +1,16 @@
-"""Names of tags: what a new one may be called."""
+"""Checks of names for new tags."""
 
 from __future__ import annotations
 
 from morrow.engine.errors import InvalidArgument
 
 SUCCESS_FOLDER = "success-file"
-"""The folder of success files lies beside the tags, and is called as the file of a tag of this name would be."""
+"""The folder of success files, which lies beside the tags under the file name of a tag of this name."""
 SEPARATORS = "/\\\0"
 
 
 def check_new_name(name: str, where: str) -> None:
-    """Raises `InvalidArgument` for a name that a tag of the table at `where` must not get."""
+    """Raises `InvalidArgument` for an invalid name of a new tag of the table at `where`."""
     problem = _problem(name)
     if problem is not None:
         raise InvalidArgument(f"{where}: a tag cannot be called {name!r}: {problem}")

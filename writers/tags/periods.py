@@ -1,8 +1,7 @@
-"""Periods of automatic tags: which one has ended, and how its tag is named.
+"""Periods of automatic tags: the last one that has ended, and the names of tags.
 
-A tag is named by the time at which its period began. Times here are what a clock on the wall shows, in microseconds
-since 1970-01-01T00:00 of that clock: an hour that summer time skips or repeats is nobody's business, and no time is out
-of reach.
+A tag is named by the time at which its period began. Times here are local times without zone, in microseconds since
+1970-01-01T00:00 local time: hours that summer time skips or repeats are ignored, and no time is out of range.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from morrow.engine.options.tagging import Period, PeriodFormatter, TagOptions
+from morrow.engine.options.tagging import TagOptions
+from morrow.engine.options.words import Period, PeriodFormatter
 
 WallTime: TypeAlias = int
 
@@ -23,7 +23,7 @@ WALL_EPOCH = dt.datetime(1970, 1, 1)
 INSTANT_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 FIELDS: Mapping[str, int] = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2}
-"""Field of a pattern, in the order of the arguments of `datetime` -> its digits."""
+"""Fields of a pattern, in the order of the arguments of `datetime`, with their numbers of digits."""
 DASHED_DAY = "yyyy-MM-dd"
 DASHED_HOUR = "yyyy-MM-dd HH"
 MINUTE = "yyyyMMddHHmm"
@@ -35,7 +35,7 @@ PATTERNS: Mapping[tuple[Period | None, PeriodFormatter], str] = {
     (Period.HOURLY, PeriodFormatter.WITH_DASHES): DASHED_HOUR,
     (Period.HOURLY, PeriodFormatter.WITHOUT_DASHES): "yyyyMMdd HH",
     (Period.HOURLY, PeriodFormatter.WITHOUT_DASHES_AND_SPACES): "yyyyMMddHH",
-    # Java knows one way to write these, whatever the formatter.
+    # Java has a single format for these, whatever the formatter.
     **{(Period.TWO_HOURS, formatter): DASHED_HOUR for formatter in PeriodFormatter},
     **{(None, formatter): MINUTE for formatter in PeriodFormatter},
 }
@@ -51,23 +51,23 @@ class TagPeriod:
 
     @classmethod
     def of(cls, options: TagOptions) -> TagPeriod:
-        """The periods that the options ask for."""
+        """Returns the periods of the options."""
         pattern = PATTERNS[options.period, options.formatter]
         return cls(options.period_length // MICRO, pattern, options.period is Period.DAILY)
 
     def last_ended(self, time: WallTime) -> WallTime:
-        """The beginning of the last period that has ended at `time`."""
+        """Returns the beginning of the last period that has ended at `time`."""
         millis, length = time // MICROS_PER_MILLI, self.length // MICROS_PER_MILLI
         # Java's division rounds to zero: before 1970 that is upwards.
         whole = millis // length if millis >= 0 else -(-millis // length)
         return whole * length * MICROS_PER_MILLI - self.length
 
     def next(self, time: WallTime) -> WallTime:
-        """The beginning of the period after that which begins at `time`."""
+        """Returns the beginning of the period after the one that begins at `time`."""
         return time + self.length
 
     def name(self, time: WallTime) -> str | None:
-        """The name of the tag of the period that begins at `time`; None for a year that four digits cannot write."""
+        """Returns the tag name of the period that begins at `time`; None for a year that does not fit four digits."""
         try:
             moment = WALL_EPOCH + time * MICRO
         except OverflowError:
@@ -78,7 +78,7 @@ class TagPeriod:
         return text
 
     def time(self, name: str) -> WallTime | None:
-        """When the period began whose tag has this name; None for a name that is not automatic."""
+        """Returns the beginning of the period whose tag has this name; None for a name that is not automatic."""
         if self.ignores_text_after_blank:
             name = name.split(" ")[0]
         match = self._expression.fullmatch(name)
@@ -92,7 +92,7 @@ class TagPeriod:
             return None
 
     def is_automatic(self, name: str) -> bool:
-        """Whether automatic tags of this table have such names."""
+        """Returns whether this is a name of an automatic tag of this table."""
         return self.time(name) is not None
 
     @property
@@ -104,7 +104,7 @@ class TagPeriod:
 
 
 def wall_time(millis: int, zone: dt.tzinfo | None) -> WallTime | None:
-    """What the clock of a zone (None: of this machine) shows at epoch milliseconds; None for a time in no calendar."""
+    """Returns the local time of a zone (None: this machine's) at epoch milliseconds; None for a time in no calendar."""
     try:
         moment = (INSTANT_EPOCH + dt.timedelta(milliseconds=millis)).astimezone(zone)
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Tags whose time is over, as Java sees it: by the clock on the wall, since when they were made."""
+"""Expiry of tags, as in Java: by local time since their creation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MILLIS = 1000
 
 
 def expire_tags(metadata: TableMetadata, *, older_than: dt.datetime | None = None, clock: Clock = utc_now) -> list[str]:
-    """Delete tags that have been retained as long as they say; returns their names.
+    """Deletes tags whose retention has passed; returns their names.
 
     Args:
-        older_than: delete tags made before this time (with its zone) as well. Tags that say nothing about how long
-            they stay are as old as their files.
+        older_than: delete tags created before this time (with its zone) as well. Tags without a retention are as old
+            as their files.
 
     Raises:
         CorruptFile: a tag file is damaged; nothing was deleted. StorageError: as `delete_tag`.
@@ -27,7 +27,7 @@ def expire_tags(metadata: TableMetadata, *, older_than: dt.datetime | None = Non
     now = local_time(clock)
     before = None if older_than is None else local_time(lambda: older_than)
     due = [file for file in tag_files(metadata) if _is_due(file.tag, file.modified_millis, now, before)]
-    # It may have been replaced since it was read.
+    # A tag may have been replaced since it was read.
     names = [
         tag.name
         for file in due

@@ -1,4 +1,4 @@
-"""Success files: ``tag/tag-success-file/<name>_SUCCESS``, by which other systems see that a tag is there.
+"""Success files: ``tag/tag-success-file/<name>_SUCCESS``, which tell other systems that a tag exists.
 
 {
   "creationTime" : 1715644800000,        epoch milliseconds: when the file was made
@@ -20,16 +20,16 @@ MODIFIED = "modificationTime"
 
 
 def success_path(metadata: TableMetadata, name: str) -> str:
-    """Where the success file of this tag is."""
+    """Returns the path of the success file of this tag."""
     folder = f"{metadata.paths.tag_dir}/{TAG_PREFIX}{SUCCESS_FOLDER}"
     return f"{folder}/{segment(name + SUFFIX, folder)}"
 
 
 def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
-    """Say that the tag is there since `millis`; a file that says so already keeps when it was made.
+    """Writes the success file of a tag with the time `millis`; an existing file keeps its creation time.
 
     Raises:
-        CorruptFile: the file that is there is damaged. StorageError: it cannot be written.
+        CorruptFile: the existing file is damaged. StorageError: it cannot be written.
     """
     path = success_path(metadata, name)
     created = _created(metadata, path)
@@ -37,7 +37,7 @@ def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
 
 
 def remove_success(metadata: TableMetadata, name: str) -> bool:
-    """Nobody is told of the tag any more; False when nobody was."""
+    """Removes the success file of a tag; returns False when there was none."""
     return metadata.store.delete(success_path(metadata, name))
 
 

@@ -1,4 +1,4 @@
-"""Data file indexes: what they know about a comparison before the data file is opened, and how they are made."""
+"""Data file indexes: their answers to comparisons before the data file is opened, and their encoders."""
 
 from morrow.engine.format.file_index.container import ColumnIndex, FileIndex, read_file_index
 from morrow.engine.format.file_index.container_encode import build_index, write_container

@@ -1,4 +1,4 @@
-"""The ``bitmap`` index: for each value the rows that have it.
+"""The ``bitmap`` index: the set of rows of each value.
 
 Integers big-endian; a key is stored in the width of its type, text as ``i32 length`` and bytes::
 
@@ -18,7 +18,7 @@ Integers big-endian; a key is stored in the width of its type, text as ``i32 len
     then the roaring bitmaps
 
 A place below 0 is a single row, ``-1 - place``; otherwise it is the offset of a bitmap from the first one. Version 2
-keys ascend. Neither version tells where the last bitmap ends in a way that matters: a roaring bitmap knows its size.
+keys ascend. The end of the last bitmap need not be stored in either version: a roaring bitmap tells its own size.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
@@ -45,7 +46,7 @@ def supports(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class BitmapIndex:
-    """The places of the bitmaps; a bitmap is decoded when it is asked for."""
+    """The places of the bitmaps, each of which is decoded on demand."""
 
     row_count: int
     null_place: int | None
@@ -61,7 +62,7 @@ class BitmapIndex:
         return rowsets.empty(self.row_count) if place is None else self._rows(place)
 
     def below(self, key: Key) -> None:
-        """Bitmaps are found by value, not by order."""
+        """Returns None: bitmaps are found by value, not by order."""
 
     def _rows(self, place: int) -> Packed:
         if place >= 0:
@@ -75,7 +76,7 @@ class BitmapIndex:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> BitmapIndex:
-    """Read the index of a column of this type.
+    """Reads the index of a column of this type.
 
     Raises:
         CorruptFile, Unsupported: not this format, or another version of it.
@@ -94,7 +95,7 @@ def _read_v1(cursor: Cursor, kind: KeyKind, row_count: int) -> BitmapIndex:
 
 
 def _read_v2(cursor: Cursor, kind: KeyKind, row_count: int) -> BitmapIndex:
-    cursor.i32()  # the number of keys, which the blocks tell as well
+    cursor.i32()  # the number of keys, which the blocks store as well
     null_place = None
     if cursor.boolean():
         null_place = cursor.i32()
@@ -115,10 +116,13 @@ def _read_v2(cursor: Cursor, kind: KeyKind, row_count: int) -> BitmapIndex:
 
 def _read_block(cursor: Cursor, kind: KeyKind) -> dict[Key, int]:
     number = cursor.count((kind.width or PLACE_WIDTH) + 2 * PLACE_WIDTH)
-    places = {}
+    places: dict[Key, int] = {}
+    last: Any = None  # all keys of an index are of one type
     for _ in range(number):
         key = kind.read(cursor)
-        places[key] = cursor.i32()
+        if last is not None and key < last:
+            raise cursor.corrupt("keys of a block that do not ascend")
+        places[key], last = cursor.i32(), key
         cursor.i32()  # the length of the bitmap
     return places
 

@@ -21,13 +21,13 @@ Ints = npt.NDArray[np.int64]
 DEFAULT_VERSION = 2
 DEFAULT_BLOCK_SIZE = 16 << 10
 NO_LENGTH = -1
-"""Length of what needs no bitmap: the set of a single row."""
+"""The length stored for a single row, which needs no bitmap."""
 BLOCK_HEAD = 4
 
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """The bitmaps of a column, and for each distinct key, ascending, its place and length."""
+    """The bitmaps of a column, and the place and length of each distinct key in ascending order."""
 
     order: Ints
     places: Ints
@@ -38,7 +38,7 @@ class _Places:
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """The index of a column, of the ``version`` asked for.
+    """Returns the index of a column, in the ``version`` that the options ask for.
 
     Raises:
         InvalidArgument: a parameter out of range, or a key that does not fit a block of ``index-block-size``.
@@ -50,7 +50,7 @@ def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
 
 
 def _places(keys: ColumnKeys) -> _Places:
-    """Lay out the bitmaps: that of the nulls first, then those of the keys in the order of Java's map."""
+    """Lays out the bitmaps: that of the nulls first, then those of the keys in the order of Java's map."""
     count = keys.distinct.len()
     counts = np.bincount(keys.codes, minlength=count)
     _, came = np.unique(keys.codes, return_index=True)
@@ -76,7 +76,7 @@ def _places(keys: ColumnKeys) -> _Places:
 
 
 def _at(values: Ints, places: Ints) -> Ints:
-    """The values at these places; anything where the place is not one."""
+    """Returns the values at these places, and an arbitrary value for an invalid place."""
     return values[places.clip(0)] if len(values) else places
 
 
@@ -101,7 +101,7 @@ def _head_v2(keys: ColumnKeys, places: _Places, options: Mapping[str, str]) -> I
 
 
 def _blocks(sizes: Ints, limit: int) -> tuple[Ints, Ints]:
-    """The first entry of each block, and the size of each block: as many entries as fit the limit."""
+    """Returns the first entry and the size of each block, which holds as many entries as fit the limit."""
     if len(sizes) and int(sizes.max()) + BLOCK_HEAD > limit:
         problem = f"a key of {int(sizes.max()) - 2 * BLOCK_HEAD} bytes does not fit a block of {limit} bytes"
         raise InvalidArgument(f"bitmap index: {problem}; raise index-block-size or take another index")

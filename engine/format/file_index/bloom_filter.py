@@ -1,9 +1,9 @@
-"""The ``bloom-filter`` index: whether a value may be in the file at all.
+"""The ``bloom-filter`` index, which tells whether a value may be in the file at all.
 
 Layout: ``i32 number of hash functions`` (big-endian), then the bits; bit `i` is ``i & 7`` of byte ``i >> 3``.
 
-A value is hashed to 64 bits. The halves give the bits to look at: ``(low + i * high) mod number of bits``, `i` from 1.
-Integers, and what is kept as integers, are hashed by Thomas Wang's mix, text and binary by XXH64 with seed 0.
+A value is hashed to 64 bits. The halves give the bits to test: ``(low + i * high) mod number of bits``, `i` from 1.
+Integers, and values kept as integers, are hashed by Thomas Wang's mix, text and binary by XXH64 with seed 0.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def supports(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class BloomFilter:
-    """The bits and how a key of the column is hashed."""
+    """The bits of the filter, and how keys of the column are hashed."""
 
     hash_functions: int
     bits: memoryview
     data_type: t.DataType
 
     def evaluate(self, op: str, literals: Sequence[Keys]) -> IndexResult:
-        """`NONE` when no literal of ``=`` or ``IN`` is in the file, otherwise `ALL`."""
+        """Returns `NONE` when no literal of ``=`` or ``IN`` is in the file, otherwise `ALL`."""
         if op not in ("=", "IN") or any(self.may_contain(key) for keys in literals for key in keys):
             return ALL
         return NONE
 
     def may_contain(self, key: Key) -> bool:
-        """False only if no row of the file has this key."""
+        """Returns False only if no row of the file has this key."""
         hashed = hash_of(key, self.data_type)
         low, high = hashed & _MASK32, hashed >> 32
         size = len(self.bits) * 8
@@ -57,7 +57,7 @@ class BloomFilter:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> BloomFilter:
-    """Read the index.
+    """Reads the index.
 
     Raises:
         CorruptFile: no bits, or an impossible number of hash functions.
@@ -70,7 +70,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> BloomFilter:
 
 
 def hash_of(key: Key, data_type: t.DataType) -> int:
-    """The 64-bit hash, unsigned."""
+    """Returns the 64-bit hash of a key, unsigned."""
     if isinstance(key, bytes):
         return xxh64(key)
     width = _FLOAT_WIDTHS.get(type(data_type))
@@ -78,7 +78,7 @@ def hash_of(key: Key, data_type: t.DataType) -> int:
 
 
 def mix64(key: int) -> int:
-    """Thomas Wang's 64-bit integer hash with arithmetic (sign-keeping) right shifts, as Java's ``>>``."""
+    """Returns Thomas Wang's 64-bit integer hash, with arithmetic (sign-keeping) right shifts, as Java's ``>>``."""
     key = _signed(~key + (key << 21))
     key ^= key >> 24
     key = _signed(key * 265)
@@ -97,7 +97,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def xxh64(data: bytes) -> int:
-    """XXH64 with seed 0; only literals are hashed, so plain Python is fast enough."""
+    """Returns XXH64 with seed 0; only literals are hashed, so plain Python is fast enough."""
     at = 0
     if len(data) >= 32:
         lanes = [(_P1 + _P2) & _MASK64, _P2, 0, -_P1 & _MASK64]

@@ -27,7 +27,7 @@ _STRIPE, _WORD, _HALF = 32, 8, 4
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """The index of a column; its size follows ``items`` and ``fpp`` alone.
+    """Returns the index of a column; its size depends on ``items`` and ``fpp`` alone.
 
     Raises:
         InvalidArgument: a parameter out of range.
@@ -47,12 +47,12 @@ def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
 
 
 def hashes_of(keys: pl.Series, data_type: t.DataType) -> U64:
-    """The 64-bit hash of each key."""
+    """Returns the 64-bit hash of each key."""
     return xxh64(spans(keys)) if keys.dtype == pl.Binary else mix64(bits_of(keys.to_numpy(), data_type))
 
 
 def mix64(keys: Ints) -> U64:
-    """Thomas Wang's 64-bit integer hash; see `bloom_filter.mix64`. numpy's integers wrap as Java's do."""
+    """Returns Thomas Wang's 64-bit integer hash; see `bloom_filter.mix64`. numpy's integers wrap as Java's do."""
     keys = ~keys + (keys << 21)
     keys = (keys ^ keys >> 24) * 265
     keys = (keys ^ keys >> 14) * 21
@@ -62,7 +62,7 @@ def mix64(keys: Ints) -> U64:
 
 
 def xxh64(strings: Ragged) -> U64:
-    """XXH64 with seed 0 of each string; loops run over the words of the longest string, never over strings."""
+    """Returns XXH64 with seed 0 of each string; loops run over the words of the longest string, never over strings."""
     padded = np.concatenate([strings.data, np.zeros(_WORD, np.uint8)])
     words = np.ndarray(padded.size - _WORD + 1, "<u8", padded, strides=(1,))  # the word that begins at each byte
     at, sizes = strings.starts, strings.sizes
@@ -85,7 +85,7 @@ def xxh64(strings: Ragged) -> U64:
 
 
 def _stripes(words: U64, at: Ints, sizes: Ints) -> U64:
-    """What the stripes of four words that a string begins with make of it."""
+    """Returns the hash state of each string after its leading stripes of four words."""
     seeds = np.array([_P1, _P2, 0, 0], np.uint64)
     seeds += np.array([_P2, 0, 0, 0], np.uint64)
     seeds -= np.array([0, 0, 0, _P1], np.uint64)

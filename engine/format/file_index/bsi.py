@@ -1,4 +1,4 @@
-"""The ``bsi`` index: each bit of a number as a bitmap of rows (a bit-sliced index).
+"""The ``bsi`` index (bit-sliced index): a bitmap of rows for each bit of a number.
 
 Integers big-endian::
 
@@ -45,7 +45,7 @@ def supports(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class BitSlices:
-    """Numbers of rows as bits.
+    """The number of each row, in bit slices.
 
     Attributes:
         present: the rows that have a number.
@@ -57,7 +57,7 @@ class BitSlices:
     least: int = 0
 
     def compare(self, number: int) -> tuple[Packed, Packed]:
-        """The rows whose number is less, and those where it is equal."""
+        """Returns the rows whose number is less, and those where it is equal."""
         offset = number - self.least
         less, equal = np.zeros_like(self.present), self.present
         if offset < 0:
@@ -75,7 +75,7 @@ class BitSlices:
 
 @dataclass(frozen=True)
 class BsiIndex:
-    """Numbers from 0 on, and the absolute values of those below."""
+    """The bit slices of the numbers from 0 on, and of the absolute values of those below."""
 
     row_count: int
     positive: BitSlices
@@ -97,7 +97,7 @@ class BsiIndex:
 
 
 def read(cursor: Cursor, _data_type: t.DataType) -> BsiIndex:
-    """Read the index.
+    """Reads the index.
 
     Raises:
         CorruptFile, Unsupported: not this format, or another version of it.

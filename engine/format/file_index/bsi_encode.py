@@ -15,11 +15,11 @@ from morrow.engine.format.file_index.rowsets_encode import write_rows, write_sli
 
 Ints = npt.NDArray[np.int64]
 LEAST = 0
-"""Java begins both counts at zero, so no slice is ever saved by a greater least number."""
+"""Java starts the slices of either sign at zero, so a greater least number never saves a slice."""
 
 
 def encode(keys: ColumnKeys, _options: Mapping[str, str]) -> bytes:
-    """The index of a column.
+    """Returns the index of a column.
 
     Raises:
         Unsupported: the least 64-bit number, which has no absolute value in 64 bits.

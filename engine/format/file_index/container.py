@@ -1,4 +1,4 @@
-"""Data file indexes: the container that holds the indexes of all columns, and the questions put to it.
+"""Data file indexes: the container of the indexes of all columns, and its evaluation of comparisons.
 
 The container is embedded in the manifest entry (``_EMBEDDED_FILE_INDEX``) or lies beside the data file as an extra file
 that ends in ``.index``. Integers big-endian, names as ``u16 length`` and modified UTF-8::
@@ -11,7 +11,7 @@ that ends in ``.index``. Integers big-endian, names as ``u16 length`` and modifi
         name
         i32  number of indexes
         per index: name of the type, i32 offset from the beginning (-1: no row was indexed), i32 length
-    i32  size of what later versions may add, and that
+    i32  size of a part that later versions may add, and that part
     the indexes
 """
 
@@ -34,14 +34,14 @@ LEAST_NAME_WIDTH = 2
 OPERATORS_WITHOUT_LITERALS = frozenset({"IS NULL", "IS NOT NULL"})
 LIST_OPERATORS = frozenset({"IN", "NOT IN"})
 WITHOUT_ROWS_NONE = frozenset({"=", "IN", "<", "<=", ">", ">=", "IS NOT NULL", "STARTS WITH"})
-"""What no row can match when no row was indexed."""
+"""Operators that no row can match when no row was indexed."""
 LOSSY_ALL = frozenset({"!=", "NOT IN", ">"})
-"""What equal keys of different values would answer wrongly."""
+"""Operators that are answered wrongly where different values share a key."""
 
 
 @dataclass(frozen=True)
 class IndexKind:
-    """A type of index: which column types it has keys for, and how it answers ``column op literals``."""
+    """A type of index: the column types that it has keys for, and its evaluation of ``column op literals``."""
 
     supports: Callable[[DataType], bool]
     ask: Callable[[Cursor, DataType, str, Sequence[Keys]], IndexResult]
@@ -80,7 +80,7 @@ class FileIndex:
 
     Attributes:
         columns: the indexes of each column, those of unknown types included. Names are those of the schema the data
-            file was written with; a key of a MAP column is a column of its own.
+            file was written with; a key of a MAP column is a separate column.
         where: where the index lies, for messages.
     """
 
@@ -96,7 +96,7 @@ class FileIndex:
         *,
         row_count: int | None = None,
     ) -> IndexResult:
-        """What all indexes of the column together know about ``column op literals``.
+        """Evaluates ``column op literals`` with all indexes of the column together.
 
         Args:
             column, data_type: as in the schema the data file was written with.
@@ -105,8 +105,8 @@ class FileIndex:
             row_count: rows of the data file, if known: an index about another number is corrupt.
 
         Returns:
-            The rows that may match: a superset of those that do. Whatever an index has no answer for is `ALL`: an
-            unknown index, type or operator, a literal that is not exactly a value of the type.
+            The rows that may match: a superset of those that do. `ALL` where an index has no answer: for an unknown
+            index, type or operator, or a literal that is not exactly a value of the type.
 
         Raises:
             CorruptFile, Unsupported: an index is damaged, or of an unknown version.
@@ -142,14 +142,14 @@ class FileIndex:
 
 
 def read_file_index(data: bytes | memoryview, *, where: str) -> FileIndex:
-    """Take the container apart; the indexes themselves are decoded when they are asked.
+    """Parses the container; the indexes themselves are decoded when they are evaluated.
 
     Args:
         data: the whole container.
         where: path for messages.
 
     Raises:
-        CorruptFile: no file index, or one whose head does not fit its bytes.
+        CorruptFile: not a file index, or its head does not fit its bytes.
         Unsupported: another version of the format.
     """
     cursor = Cursor(memoryview(data), where)
@@ -167,6 +167,9 @@ def read_file_index(data: bytes | memoryview, *, where: str) -> FileIndex:
         if name in columns:
             raise head.corrupt(f"the column {name!r} appears twice")
         columns[name] = tuple(_read_index(head, cursor) for _ in range(head.count(LEAST_NAME_WIDTH + 8)))
+    held = head_start + len(head.data) + sum(len(each.body or b"") for parts in columns.values() for each in parts)
+    if held != len(cursor.data):
+        raise CorruptFile(where, f"a file index of {len(cursor.data)} bytes whose parts have {held}")
     return FileIndex(columns, where)
 
 

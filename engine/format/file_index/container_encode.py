@@ -36,7 +36,7 @@ ENCODERS: Mapping[str, Callable[[ColumnKeys, Mapping[str, str]], bytes]] = {
 
 
 def check_kind(kind: str, data_type: DataType, name: str) -> None:
-    """Refuse an index that Java would not build either.
+    """Refuses an index that Java would not build either.
 
     Raises:
         Unsupported: an unknown kind, or one that has no keys for the type of the column.
@@ -48,7 +48,7 @@ def check_kind(kind: str, data_type: DataType, name: str) -> None:
 
 
 def build_index(column: pl.Series, field: DataField, kind: str, options: Mapping[str, str]) -> bytes:
-    """One index of one column of a data file.
+    """Returns one index of one column of a data file.
 
     Args:
         column: all values of the file in file order, in the dtype in which frames hold the type; nulls allowed.
@@ -58,7 +58,7 @@ def build_index(column: pl.Series, field: DataField, kind: str, options: Mapping
             ``chunk-size``.
 
     Raises:
-        Unsupported: the kind, or the type of the column in it.
+        Unsupported: the kind, or the type of the column for this kind.
         InvalidArgument: a parameter that does not parse or is out of range.
     """
     check_kind(kind, field.type, field.name)
@@ -66,14 +66,14 @@ def build_index(column: pl.Series, field: DataField, kind: str, options: Mapping
 
 
 def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """The container of these indexes.
+    """Returns the container of these indexes.
 
     Args:
-        columns: by column (``col[key]`` for a key of a MAP column) and kind the index, None where no row was indexed;
+        columns: the indexes by column (``col[key]`` for a key of a MAP column) and kind, None where no row was indexed;
             they are written in this order.
 
     Raises:
-        InvalidArgument: a name longer than the 65,535 bytes that its length field can tell.
+        InvalidArgument: a name longer than the 65,535 bytes that its length field can hold.
     """
     names = sum(len(_utf(name)) + 4 for name in columns)
     size = FIXED_HEAD + names + sum(len(_utf(kind)) + 8 for kinds in columns.values() for kind in kinds) + 4
@@ -90,7 +90,7 @@ def write_container(columns: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
 
 
 def _utf(text: str) -> bytes:
-    """Text as `DataOutput.writeUTF` has it: NUL in two bytes, characters beyond the BMP as two encoded surrogates."""
+    """Encodes text as `DataOutput.writeUTF` does: NUL in two bytes, characters beyond the BMP as two surrogates."""
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(chr(unit) for unit in struct.unpack(f">{len(units) // 2}H", units))
     raw = halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")

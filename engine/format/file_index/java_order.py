@@ -1,9 +1,9 @@
-"""The order in which Java's `HashMap` gives back its keys.
+"""The iteration order of Java's `HashMap`.
 
-Java's index writers walk hash maps, so their order is part of the bytes. A key lies in the bucket
-``(hash ^ hash >>> 16) & (capacity - 1)`` and buckets come in ascending order. Within one, `put` adds a key behind those
-already there, `computeIfAbsent` before them. (Buckets of eight and more keys, which become trees, may differ: readers
-do not care.)
+Java's index writers iterate over hash maps, so their order is part of the bytes. A key lies in the bucket
+``(hash ^ hash >>> 16) & (capacity - 1)`` and buckets come in ascending order. Within one, `put` adds a key behind the
+present ones, `computeIfAbsent` before them. (Buckets of eight and more keys, which become trees, may differ from
+Java's: readers do not depend on it.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGS = (t.BigIntType, t.DoubleType, t.TimestampType, t.LocalZonedTimestampType
 
 
 def hash_codes(keys: pl.Series, data_type: t.DataType) -> Ints:
-    """`hashCode()` of the Java values that these keys are: Integer, Long, Float, Double, Boolean or BinaryString."""
+    """Returns `hashCode()` of the keys as Java values: Integer, Long, Float, Double, Boolean or BinaryString."""
     if keys.dtype == pl.Binary:
         text = spans(keys)
         return hash_bytes(text.data, text.starts, text.sizes).astype(np.int64)
@@ -38,7 +38,7 @@ def hash_codes(keys: pl.Series, data_type: t.DataType) -> Ints:
 
 
 def map_order(hashes: Ints, came: Ints) -> Ints:
-    """The places of keys with these hashes in map order; in a bucket, `came` ascends."""
+    """Returns the indexes that put keys with these hashes in map order; within a bucket, `came` ascends."""
     capacity = LEAST_CAPACITY
     while len(hashes) > capacity * 3 // 4:
         capacity *= 2
@@ -47,14 +47,14 @@ def map_order(hashes: Ints, came: Ints) -> Ints:
 
 
 def in_map_order(entries: Mapping[str, Value]) -> dict[str, Value]:
-    """The entries in the order of a map of Java Strings that were put into it in their order."""
+    """Returns the entries in the order of a Java map of Strings into which they were put in the given order."""
     names = list(entries)
     order = map_order(np.array([_string_hash(name) for name in names], np.int64), np.arange(len(names)))
     return {names[at]: entries[names[at]] for at in order.tolist()}
 
 
 def _string_hash(text: str) -> int:
-    """`String.hashCode()`: over UTF-16 units."""
+    """Returns `String.hashCode()`, which is over UTF-16 units."""
     value = 0
     for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").tolist():
         value = (value * 31 + unit) & 0xFFFFFFFF

@@ -1,10 +1,10 @@
-"""Column values as file indexes hold them: how each type is read, and what a literal is compared as.
+"""Keys of file indexes: how each type is read, and which keys a literal is compared as.
 
-A key is what Java's index maps a value to: numbers as they are, DECIMAL unscaled, DATE in days, TIME in milliseconds,
+A key is the value that Java's index stores: numbers unchanged, DECIMAL unscaled, DATE in days, TIME in milliseconds,
 TIMESTAMP in milliseconds (precision up to 3) or microseconds, text in UTF-8. Keys of one type compare as Java's do.
 
 FLOAT and DOUBLE are kept as signed integers in Java's total order (-0.0 before 0.0, NaN last): the raw bits, with all
-but the sign flipped for negative numbers. SQL sees -0.0 = 0.0, so a literal of zero stands for two keys.
+but the sign flipped for negative numbers. In SQL -0.0 = 0.0, so a literal of zero stands for two keys.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from morrow.engine.format.file_index.cursor import Cursor
 
 Key: TypeAlias = "int | bytes"
 Keys = tuple[Key, ...]
-"""The keys that one literal equals, ascending; never empty."""
+"""The keys equal to one literal, ascending; never empty."""
 
 MILLIS_PRECISION = 3
 MICROS_PRECISION = 6
 MAX_LONG_DECIMAL = 18
-"""DECIMALs of more digits do not fit the 64 bits that the indexes keep."""
+"""The most digits of a DECIMAL that fits the 64 bits of a key."""
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DATE = dt.date(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -35,11 +35,11 @@ _NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
 
 @dataclass(frozen=True)
 class KeyKind:
-    """How keys of a type are read, and made of literals.
+    """How keys of a type are read, and made from literals.
 
     Attributes:
-        read: the next key of an index.
-        of: the keys of a literal; None if the literal is not exactly a value of the type, so the index cannot tell.
+        read: reads the next key of an index.
+        of: returns the keys of a literal; None if it is not exactly a value of the type, so the index cannot tell.
         width: bytes of a stored key; None where they vary.
     """
 
@@ -49,20 +49,20 @@ class KeyKind:
 
 
 def keys_of(data_type: t.DataType, literal: object) -> Keys | None:
-    """The keys of a literal, or None when an index of this type must not be asked about it."""
+    """Returns the keys of a literal, or None when an index of this type cannot answer for it."""
     kind = KINDS.get(type(data_type))
     return kind.of(data_type, literal) if kind else None
 
 
 def is_lossy(data_type: t.DataType) -> bool:
-    """Whether different values share a key: TIMESTAMPs finer than the microseconds of the index."""
+    """Returns whether different values share a key: TIMESTAMPs finer than the microseconds of the index."""
     return (
         isinstance(data_type, (t.TimestampType, t.LocalZonedTimestampType)) and data_type.precision > MICROS_PRECISION
     )
 
 
 def total_order(bits: int, width: int) -> int:
-    """Signed IEEE bits <-> their rank in Java's total order; its own inverse."""
+    """Maps signed IEEE bits to their rank in Java's total order, and back: it is its own inverse."""
     return bits if bits >= 0 else bits ^ ((1 << (width - 1)) - 1)
 
 
@@ -82,7 +82,7 @@ def _float(code: str, bits_code: str, width: int, nan: int) -> Callable[[t.DataT
             packed = struct.pack(code, literal)
         except OverflowError:
             return None
-        if literal != literal:  # only NaN is not itself
+        if literal != literal:  # only NaN differs from itself
             return (nan,)
         if struct.unpack(code, packed)[0] != literal:
             return None
@@ -144,7 +144,7 @@ def _text(_: t.DataType, literal: object) -> Keys | None:
 
 
 def _never(_: t.DataType, _literal: object) -> Keys | None:
-    """CHAR: files of some formats give back values without their trailing blanks, the index keeps them as written."""
+    """Returns None, for CHAR: some file formats drop trailing blanks of values, the index keeps them as written."""
     return None
 
 
@@ -158,7 +158,7 @@ _float64 = KeyKind(lambda c: _canonical(c.i64(), 64, _NAN64), _float(">d", ">q",
 
 
 def _canonical(bits: int, width: int, nan: int) -> int:
-    """NaN has many bit patterns and one place: after infinity, whose bits are `nan` without its quiet bit."""
+    """Returns the rank of IEEE bits: `nan` for any bit pattern of NaN, after infinity (`nan` without its quiet bit)."""
     infinity = nan & (nan << 1)
     return nan if bits & ((1 << (width - 1)) - 1) > infinity else total_order(bits, width)
 

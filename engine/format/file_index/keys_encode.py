@@ -1,4 +1,4 @@
-"""Columns as the keys of file indexes: whole columns at once, where `keys` has literals one by one."""
+"""Conversion of whole columns to keys of file indexes; `keys` converts single literals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ColumnKeys:
         data_type: type of the column.
         row_count: rows, null ones included.
         rows: int64, ascending: the rows that are not null.
-        keys: their keys: Int64 (FLOAT and DOUBLE in Java's total order) or Binary.
+        keys: the keys of `rows`: Int64 (FLOAT and DOUBLE in Java's total order) or Binary.
     """
 
     data_type: t.DataType
@@ -39,7 +39,7 @@ class ColumnKeys:
 
     @cached_property
     def null_rows(self) -> Ints:
-        """The other rows, ascending."""
+        """The null rows, ascending."""
         is_null = np.ones(self.row_count, np.bool_)
         is_null[self.rows] = False
         return np.flatnonzero(is_null)
@@ -61,12 +61,12 @@ class ColumnKeys:
 
     @property
     def codes(self) -> Ints:
-        """For each of `rows` the place of its key in `distinct`."""
+        """The index in `distinct` of the key of each of `rows`."""
         return self._dictionary[1]
 
 
 def column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
-    """The keys of a column.
+    """Returns the keys of a column.
 
     Args:
         column: in the dtype in which Morrow's frames hold the type.
@@ -82,13 +82,13 @@ def column_keys(column: pl.Series, data_type: t.DataType) -> ColumnKeys:
 
 
 def bits_of(keys: Ints, data_type: t.DataType) -> Ints:
-    """The keys of FLOAT and DOUBLE columns as signed IEEE bits; other keys are what is stored already."""
+    """Returns the keys of FLOAT and DOUBLE columns as signed IEEE bits; other keys are stored unchanged."""
     width = _FLOAT_BITS.get(type(data_type))
     return np.where(keys >= 0, keys, keys ^ ((1 << (width - 1)) - 1)) if width else keys
 
 
 def stored(keys: pl.Series, data_type: t.DataType) -> Ragged:
-    """Keys as an index holds them: big-endian in the width of the type, text after its length."""
+    """Returns the stored form of keys: big-endian in the width of the type, text after its length."""
     width = KINDS[type(data_type)].width
     if width is None:
         text = spans(keys)
@@ -97,7 +97,7 @@ def stored(keys: pl.Series, data_type: t.DataType) -> Ragged:
 
 
 def spans(keys: pl.Series) -> Ragged:
-    """The bytes of a Binary column without nulls."""
+    """Returns the byte strings of a Binary column without nulls."""
     array = keys.rechunk().to_arrow().cast("large_binary")
     data, begins, sizes = byte_spans(array)
     return gather(data, begins, sizes)

@@ -1,4 +1,4 @@
-"""What the options of an index say, ``file-index.<kind>.<column>.<parameter>``: each function reads one parameter."""
+"""Parameters of an index, options ``file-index.<kind>.<column>.<parameter>``: each function reads one parameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS: Mapping[str, int] = {
 
 
 def whole(options: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
-    """A whole number. Raises `InvalidArgument` outside ``least .. most``."""
+    """Reads a whole number. Raises `InvalidArgument` outside ``least .. most``."""
     try:
         value = int(options.get(name, str(default)))
     except ValueError:
@@ -28,7 +28,7 @@ def whole(options: Mapping[str, str], name: str, default: int, *, least: int, mo
 
 
 def ratio(options: Mapping[str, str], name: str, default: float) -> float:
-    """A number between 0 and 1, both excluded. Raises `InvalidArgument`."""
+    """Reads a number between 0 and 1, both excluded. Raises `InvalidArgument`."""
     try:
         value = float(options.get(name, str(default)))
     except ValueError:
@@ -39,7 +39,7 @@ def ratio(options: Mapping[str, str], name: str, default: float) -> float:
 
 
 def size(options: Mapping[str, str], name: str, default: int) -> int:
-    """A size such as ``16 kb``, in bytes. Raises `InvalidArgument`."""
+    """Reads a size such as ``16 kb``, in bytes. Raises `InvalidArgument`."""
     if name not in options:
         return default
     match = _SIZE.fullmatch(options[name].strip().lower())

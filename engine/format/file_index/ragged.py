@@ -1,4 +1,4 @@
-"""Byte strings of different lengths, one after the other: how many keys are written without visiting one by one."""
+"""Byte strings of different lengths, back to back: for writing many keys without visiting them one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Byte strings without gaps: string `i` is the `sizes[i]` bytes of `data` that follow those before it."""
+    """Byte strings without gaps: string `i` is the `sizes[i]` bytes of `data` after the strings before it."""
 
     data: U8
     sizes: Ints
@@ -27,20 +27,20 @@ class Ragged:
         return np.cumsum(self.sizes) - self.sizes
 
     def part(self, start: int, stop: int) -> Ragged:
-        """The strings `start` .. `stop` - 1."""
+        """Returns the strings `start` .. `stop` - 1."""
         sizes = self.sizes[start:stop]
         first = int(self.sizes[:start].sum())
         return Ragged(self.data[first : first + int(sizes.sum())], sizes)
 
 
 def fixed(values: npt.NDArray[np.generic], dtype: str) -> Ragged:
-    """Numbers in the width and byte order of `dtype`, as numpy writes it, such as ``>i4``."""
+    """Returns numbers as byte strings of the width and byte order of `dtype`, a numpy dtype such as ``>i4``."""
     width = np.dtype(dtype).itemsize
     return Ragged(np.ascontiguousarray(values.astype(dtype)).view(np.uint8), np.full(len(values), width, np.int64))
 
 
 def gather(data: U8, starts: Ints, sizes: Ints) -> Ragged:
-    """Strings from anywhere in `data`, in the order given."""
+    """Returns the strings at these positions of `data`, in the order given."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     at = np.arange(total) + np.repeat(starts - (ends - sizes), sizes)
@@ -48,12 +48,12 @@ def gather(data: U8, starts: Ints, sizes: Ints) -> Ragged:
 
 
 def take(strings: Ragged, order: Ints) -> Ragged:
-    """The strings at these places."""
+    """Returns the strings at these indexes."""
     return gather(strings.data, strings.starts[order], strings.sizes[order])
 
 
 def side_by_side(parts: Sequence[Ragged]) -> Ragged:
-    """String `i` of the first part, string `i` of the second and so on, as string `i`."""
+    """Concatenates row by row: string `i` is string `i` of the first part, then of the second and so on."""
     sizes = np.stack([part.sizes for part in parts], axis=1)
     pieces = sizes.reshape(-1)
     starts = (np.cumsum(pieces) - pieces).reshape(sizes.shape)

@@ -53,7 +53,7 @@ def supports(data_type: t.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A stretch of the dictionary: its first key, the code of that, and where the further keys are."""
+    """A contiguous part of the dictionary: its first key, the code of that key, and where the further keys are."""
 
     first: Key
     code: int
@@ -62,7 +62,7 @@ class Chunk:
     offsets: Cursor | None
 
     def key(self, index: int, kind: KeyKind) -> Key:
-        """Key `index` of the chunk, the first one being 0."""
+        """Returns key `index` of the chunk, the first one being 0."""
         if index == 0:
             return self.first
         if self.offsets is None:
@@ -78,7 +78,7 @@ class Dictionary:
     kind: KeyKind
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """How many keys are smaller, and whether the key itself is there: then the first is its code."""
+        """Returns the number of smaller keys, which is the key's code if it is present, and whether it is."""
         low, high = 0, len(self.chunks)
         while low < high:  # the last chunk whose first key is not greater
             middle = (low + high) // 2
@@ -95,7 +95,7 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class RangeBitmap:
-    """Dictionary and codes; both empty when all rows are null."""
+    """The dictionary and the codes of the rows; both empty when all rows are null."""
 
     row_count: int
     dictionary: Dictionary
@@ -113,7 +113,7 @@ class RangeBitmap:
 
 
 def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
-    """Read the index of a column of this type.
+    """Reads the index of a column of this type.
 
     Raises:
         CorruptFile, Unsupported: not this format, or another version of it.
@@ -125,7 +125,7 @@ def read(cursor: Cursor, data_type: t.DataType) -> RangeBitmap:
         raise header.corrupt(f"{keys} keys of {row_count} rows")
     if keys == 0:
         return RangeBitmap(row_count, Dictionary((), kind), BitSlices(rowsets.empty(row_count), ()))
-    kind.read(header)  # the least and the greatest key, which the dictionary tells as well
+    kind.read(header)  # the least and the greatest key, which the dictionary stores as well
     kind.read(header)
     dictionary = _read_dictionary(cursor.next(header.i32()), kind)
     return RangeBitmap(row_count, dictionary, _read_codes(cursor, row_count))

@@ -20,16 +20,16 @@ Ints = npt.NDArray[np.int64]
 
 DEFAULT_CHUNK_SIZE = 16 << 10
 UNCHUNKED = (t.BooleanType, t.TinyIntType, t.SmallIntType)
-"""Types whose keys Java gives a chunk each."""
+"""Types for which Java writes one key per chunk."""
 SLICES_WITHOUT_KEYS = 64
-"""Java takes the bits of -1, the greatest code of no key."""
+"""The number of slices of an index without keys: Java takes the bits of -1, its greatest code then."""
 
 
 def encode(keys: ColumnKeys, options: Mapping[str, str]) -> bytes:
-    """The index of a column.
+    """Returns the index of a column.
 
     Raises:
-        InvalidArgument: a parameter that is no size.
+        InvalidArgument: a parameter is not a size.
     """
     limit = size(options, "chunk-size", 0 if isinstance(keys.data_type, UNCHUNKED) else DEFAULT_CHUNK_SIZE)
     distinct = stored(keys.distinct, keys.data_type)
@@ -68,7 +68,7 @@ def _dictionary(keys: Ragged, limit: int, fixed_width: int | None) -> bytes:
 
 
 def _chunks(sizes: Ints, limit: int, fixed_width: int | None) -> Ints:
-    """The first key of each chunk: it stands in the header, the further ones must fit the limit."""
+    """Returns the index of each chunk's first key, which is in the header; the further keys must fit the limit."""
     if fixed_width is not None:
         return np.arange(0, len(sizes), 1 + limit // fixed_width)
     ends = np.cumsum(sizes)
@@ -81,7 +81,7 @@ def _chunks(sizes: Ints, limit: int, fixed_width: int | None) -> Ints:
 
 
 def _sums(values: Ints, counts: Ints) -> Ints:
-    """The sum of the first `counts[0]` values, of the `counts[1]` that follow, and so on."""
+    """Returns the sum of the first `counts[0]` values, of the `counts[1]` that follow, and so on."""
     totals = np.append(0, np.cumsum(values))
     ends = np.cumsum(counts)
     sums: Ints = totals[ends] - totals[ends - counts]

@@ -1,4 +1,4 @@
-"""What a file index knows of a comparison: nothing, that no row matches, or which rows may."""
+"""The result of evaluating a comparison with a file index: unknown, no row, or the rows that may match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class IndexResult:
     """`ALL`, `NONE`, or a set of rows; combine with ``&`` and ``|``.
 
     Attributes:
-        packed: the rows of the data file that may match, deleted ones included; None when the index cannot say.
+        packed: the rows of the data file that may match, deleted ones included; None when the index cannot tell.
         row_count: rows of the data file; 0 for `ALL` and `NONE`, which hold for any file.
     """
 
@@ -28,16 +28,16 @@ class IndexResult:
 
     @property
     def is_all(self) -> bool:
-        """The index cannot say: every row must be looked at."""
+        """Whether the index cannot tell: every row must be read."""
         return self.packed is None
 
     @property
     def is_none(self) -> bool:
-        """No row can match: the file need not be opened."""
+        """Whether no row can match: the file need not be opened."""
         return self.packed is not None and not self.row_count
 
     def mask(self, row_count: int) -> npt.NDArray[np.bool_]:
-        """A boolean per row, true where it may match.
+        """Returns a boolean per row, true where it may match.
 
         Raises:
             CorruptFile: the index was built over another number of rows.
@@ -49,7 +49,7 @@ class IndexResult:
         return unpack(self.packed, row_count)
 
     def positions(self) -> npt.NDArray[np.int64] | None:
-        """The rows that may match, ascending; None for `ALL`."""
+        """Returns the rows that may match, ascending; None for `ALL`."""
         return None if self.packed is None else np.flatnonzero(self.mask(self.row_count))
 
     def __and__(self, other: IndexResult) -> IndexResult:
@@ -91,7 +91,7 @@ NONE = IndexResult(np.zeros(0, np.uint8))
 
 
 def rows(packed: Packed, row_count: int) -> IndexResult:
-    """These rows; `NONE` when there are none."""
+    """Returns the result for these rows; `NONE` when there are none."""
     return IndexResult(packed, row_count) if packed.any() else NONE
 
 

@@ -1,4 +1,4 @@
-"""What `bitmap`, `bsi` and `range-bitmap` have in common: sets of rows, and the operators made of them."""
+"""The common part of `bitmap`, `bsi` and `range-bitmap`: sets of rows, and the operators built on them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from morrow.engine.format.roaring import read32, read32_prefix
 
 
 class RowSets(Protocol):
-    """An index that knows rows. All sets are packed to `row_count` bits and free of rows that are null."""
+    """An index that gives sets of rows. All sets are packed to `row_count` bits and hold no null rows."""
 
     @property
     def row_count(self) -> int: ...
 
     def present(self) -> Packed:
-        """The rows that are not null."""
+        """Returns the rows that are not null."""
 
     def equal(self, key: Key) -> Packed:
-        """The rows with this key."""
+        """Returns the rows with this key."""
 
     def below(self, key: Key) -> Packed | None:
-        """The rows with a smaller key; None if the index knows no order."""
+        """Returns the rows with a smaller key; None if the index is not ordered."""
 
 
 def empty(row_count: int) -> Packed:
@@ -35,7 +35,7 @@ def empty(row_count: int) -> Packed:
 
 
 def complement(packed: Packed, row_count: int) -> Packed:
-    """The other rows; the bits after the last row stay 0."""
+    """Returns the rows that are not in `packed`; the bits after the last row stay 0."""
     out = ~packed
     if row_count % 8:
         out[-1] &= (1 << row_count % 8) - 1
@@ -43,10 +43,10 @@ def complement(packed: Packed, row_count: int) -> Packed:
 
 
 def read_rows(cursor: Cursor, row_count: int) -> Packed:
-    """A roaring bitmap of rows that fills `cursor`.
+    """Reads a roaring bitmap of rows that fills `cursor`.
 
     Raises:
-        CorruptFile: not a roaring bitmap, or a row that the file does not have.
+        CorruptFile: not a roaring bitmap, or it has a row that the file does not have.
     """
     blocks = read32(np.frombuffer(cursor.data, np.uint8), where=cursor.where, max_end=row_count)
     if blocks.end > row_count:
@@ -55,7 +55,7 @@ def read_rows(cursor: Cursor, row_count: int) -> Packed:
 
 
 def take_rows(cursor: Cursor, row_count: int) -> Packed:
-    """A roaring bitmap of rows that begins at the cursor, which moves behind it. See `read_rows`."""
+    """Reads a roaring bitmap of rows that begins at the cursor, and moves the cursor behind it. See `read_rows`."""
     data = np.frombuffer(cursor.data[cursor.at :], np.uint8)
     blocks, size = read32_prefix(data, where=cursor.where, max_end=row_count)
     cursor.take(size)
@@ -65,7 +65,7 @@ def take_rows(cursor: Cursor, row_count: int) -> Packed:
 
 
 def evaluate(index: RowSets, op: str, literals: Sequence[Keys]) -> IndexResult:
-    """Answer an operator; `ALL` for those that need an order the index does not have, or that no index answers."""
+    """Evaluates an operator; `ALL` if it needs an order that the index does not have, or no index supports it."""
     answer = _OPERATORS.get(op)
     packed = answer(index, literals) if answer else None
     return ALL if packed is None else rows(packed, index.row_count)
@@ -77,7 +77,7 @@ def _listed(index: RowSets, literals: Sequence[Keys]) -> Packed:
 
 
 def _unlisted(index: RowSets, literals: Sequence[Keys]) -> Packed:
-    # Java's bitmap index lets null rows pass here; SQL does not, and fewer rows are read.
+    # Java's bitmap index keeps null rows here; SQL does not, and fewer rows are read.
     return index.present() & ~_listed(index, literals)
 
 

@@ -25,7 +25,7 @@ U8 = npt.NDArray[np.uint8]
 
 
 def write_rows(rows: Ints, row_count: int) -> bytes:
-    """A set of rows as a roaring bitmap."""
+    """Returns a set of rows as a roaring bitmap."""
     blocks = -(-row_count // BLOCK_BITS)
     mask = np.zeros(blocks * BLOCK_BITS, np.bool_)
     mask[rows] = True
@@ -34,20 +34,20 @@ def write_rows(rows: Ints, row_count: int) -> bytes:
 
 
 def write_slices(rows: Ints, numbers: Ints, slices: int, row_count: int) -> Iterable[bytes]:
-    """For each bit, lowest first, a roaring bitmap of the `rows` in whose number it is set."""
+    """Yields for each bit, lowest first, a roaring bitmap of the `rows` in whose number it is set."""
     for bit in range(slices):
         yield write_rows(rows[(numbers >> bit & 1).astype(np.bool_)], row_count)
 
 
 def write_many(sets: Ints, rows: Ints, count: int) -> Ragged:
-    """A roaring bitmap of each of `count` sets.
+    """Returns a roaring bitmap of each of `count` sets.
 
     Args:
         sets: the set of each row, ascending, none of them empty.
         rows: the rows, ascending within a set.
 
     Returns:
-        The bitmaps in the order of the sets, byte for byte as `roaring.write32` has them one by one.
+        The bitmaps in the order of the sets, byte for byte as `roaring.write32` writes each of them.
     """
     if not count:
         return Ragged(np.zeros(0, np.uint8), np.zeros(0, np.int64))
@@ -67,7 +67,7 @@ def write_many(sets: Ints, rows: Ints, count: int) -> Ragged:
 
 
 def _changes(*columns: Ints) -> Ints:
-    """Where a new combination of values begins."""
+    """Returns the indexes where a new combination of values begins."""
     changed = np.zeros(len(columns[0]), np.bool_)
     changed[:1] = True
     for column in columns:
@@ -83,7 +83,7 @@ def _starts_run(low: Ints, first: Ints) -> Bools:
 
 
 def _bodies(low: Ints, edges: Ints, starts: Ints, runs: Ints, is_run: Bools) -> Ragged:
-    """The containers of all sets, one after the other."""
+    """Returns the containers of all sets, one after the other."""
     cardinality = np.diff(edges)
     is_bitmap = ~is_run & (cardinality > ARRAY_MAX_CARDINALITY)
     arrays = gather(_u16(low), 2 * edges[:-1], np.where(is_run | is_bitmap, 0, 2 * cardinality))
@@ -101,7 +101,7 @@ def _bodies(low: Ints, edges: Ints, starts: Ints, runs: Ints, is_run: Bools) -> 
 
 
 def _heads(owner: Ints, keys: Ints, cardinality: Ints, is_run: Bools, sizes: Ints, count: int) -> Ragged:
-    """What comes before the containers in each bitmap: cookie, run flags, keys and cardinalities, offsets."""
+    """Returns the header of each bitmap: cookie, run flags, keys and cardinalities, offsets."""
     containers = np.bincount(owner, minlength=count)
     has_runs = np.bincount(owner, is_run, count) > 0
     has_offsets = ~has_runs | (containers >= MIN_CONTAINERS_FOR_OFFSETS)
@@ -124,7 +124,7 @@ def _heads(owner: Ints, keys: Ints, cardinality: Ints, is_run: Bools, sizes: Int
 
 
 def _run_flags(owner: Ints, is_run: Bools, sizes: Ints, begin: Ints) -> Ragged:
-    """A bit for each container of a set, set for run containers; sets without any have size 0."""
+    """Returns a bit for each container of a set, set for run containers; sets without any have size 0."""
     flags = np.zeros(int(sizes.sum()), np.uint8)
     chosen = np.flatnonzero(is_run)
     within = chosen - begin[owner[chosen]]

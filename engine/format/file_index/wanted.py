@@ -1,4 +1,4 @@
-"""Which file indexes a table wants for its data files, and how they are built of a file's columns.
+"""The file indexes that a table's options ask for, and how they are built from the columns of a data file.
 
 Options, as Java reads them::
 
@@ -7,7 +7,7 @@ Options, as Java reads them::
     file-index.<kind>.<map column>.<parameter> = <value>        for all keys of the column that are indexed
     file-index.<kind>.<map column>[<key>].<parameter> = <value>
 
-Of a MAP column with text keys, an index is about the values of one key; rows without that key count as null.
+For a MAP column with text keys, an index covers the values of one key; rows without that key count as null.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.file_index.container_encode import build_index, check_kind, write_container
 from morrow.engine.format.file_index.java_order import in_map_order
 from morrow.engine.format.types import CharType, DataField, MapType, VarCharType
+from morrow.engine.names import series
 
 PREFIX = "file-index."
 COLUMNS = ".columns"
 OPTION_PARTS = 3
-"""Kind, column and parameter; options of any other number of parts are about something else."""
+"""The number of parts of such an option (kind, column, parameter); options of any other number mean something else."""
 
 
 @dataclass(frozen=True)
 class WantedIndex:
-    """One index of every data file.
+    """An index that every data file of the table gets.
 
     Attributes:
         column: name of the column.
-        key: of a MAP column the key whose values are indexed, else None.
+        key: for a MAP column the key whose values are indexed, else None.
         kind: such as ``bitmap``.
-        field: what is indexed: the column, or the values of the key.
+        field: the indexed field: the column, or the values of the key.
         options: parameters of the index.
     """
 
@@ -48,21 +49,21 @@ class WantedIndex:
 
     @property
     def name(self) -> str:
-        """The name in the container."""
+        """The name of the column in the container."""
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
     def values(self, frame: pl.DataFrame) -> pl.Series:
-        """What is indexed of a frame with the column."""
-        column = frame.get_column(self.column)
+        """Returns the indexed values of a frame that has the column."""
+        column = series(frame, self.column)
         if self.key is None:
             return column
         entry = pl.element().struct
         values = pl.element().filter(entry.field("key") == self.key).struct.field("value").last()
-        return column.to_frame().select(pl.col(self.column).list.eval(values).list.first()).to_series()
+        return column.list.eval(values).list.first()
 
 
 def wanted_indexes(options: Mapping[str, str], fields: Sequence[DataField]) -> tuple[WantedIndex, ...]:
-    """The indexes that the options of a table ask for, ordered by column and kind as in `options`.
+    """Returns the indexes that the options of a table ask for, ordered by column and kind as in `options`.
 
     Args:
         options: all options of the table, as strings.
@@ -70,8 +71,8 @@ def wanted_indexes(options: Mapping[str, str], fields: Sequence[DataField]) -> t
 
     Raises:
         InvalidArgument: an empty or unknown column, a parameter of a column that is not indexed, a key of a column
-            that is no MAP or whose keys are not text.
-        Unsupported: an unknown kind, or one that does not know the type of the column.
+            that is not a MAP or whose keys are not text.
+        Unsupported: an unknown kind, or one that does not support the type of the column.
     """
     wanted = [
         (kind, *_column_and_key(name))
@@ -95,7 +96,7 @@ def wanted_indexes(options: Mapping[str, str], fields: Sequence[DataField]) -> t
 
 
 def build_container(frame: pl.DataFrame, wanted: Sequence[WantedIndex]) -> bytes:
-    """The container with the indexes of a data file, in the order in which Java writes them.
+    """Returns the container with the indexes of a data file, in the order in which Java writes them.
 
     Args:
         frame: all rows of the file in file order; at least the indexed columns.

@@ -1,4 +1,4 @@
-"""A user's filter, taken apart once: what the table's metadata can prune by, and what only the rows can tell."""
+"""Parses user filters into a predicate, which metadata can prune by, and residuals, which only rows can decide."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ import pyarrow.compute as pc
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan import predicate as tree
-from morrow.engine.plan.filter.terms import Columns, Part, Residual
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, folded, shortened
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
 
 __all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "both", "parse_filter"]
 
 FilterLike: TypeAlias = str | pl.Expr | pc.Expression | Leaf | And | Or | None
-"""What users may pass: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
+"""The filters of users: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
+
+
+MOST_KEPT = 1 << 16
+"""The longest SQL text, in characters, whose parsed filter is cached."""
 
 
 @dataclass(frozen=True)
 class Filter:
     """``predicate AND residuals``: a row is kept when all of them are true for it.
 
-    `columns` are all columns that have to be read to decide it, projected or not; `text` is the filter as given.
+    `columns` are all columns needed to evaluate it, projected or not; `text` is the filter as given.
     """
 
     predicate: Predicate
@@ -36,8 +40,13 @@ class Filter:
 
     @property
     def is_pushed(self) -> bool:
-        """The predicate alone decides."""
+        """Whether the predicate alone decides."""
         return not self.residuals
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether an equal filter keeps the same rows, so that results for this one may be cached for it."""
+        return all(residual.identity is not None for residual in self.residuals)
 
     def __str__(self) -> str:
         return self.text
@@ -47,7 +56,7 @@ NO_FILTER = Filter(ALWAYS, (), frozenset(), "")
 
 
 def both(first: Filter, second: Filter) -> Filter:
-    """The filter that keeps the rows which both keep."""
+    """Returns the conjunction of both filters."""
     text = " AND ".join(f"({f.text})" for f in (first, second) if f.text)
     return Filter(
         tree.conjunction(first.predicate, second.predicate),
@@ -58,7 +67,7 @@ def both(first: Filter, second: Filter) -> Filter:
 
 
 def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
-    """Take a filter over these columns apart; every top-level condition that can be said exactly becomes predicate.
+    """Parses a filter over these columns; every top-level condition with an exact predicate becomes one.
 
     SQL is DuckDB's, in a session in UTC. Arrow and Polars expressions keep their own semantics (in Arrow NaN equals
     nothing, in Polars and SQL it is the greatest value).
@@ -71,9 +80,12 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
     known = Columns(fields)
     if filter is None:
         return NO_FILTER
-    # The front ends bring sqlglot or pyarrow.dataset along: each is imported by the first filter of its kind.
+    # The front ends import sqlglot or pyarrow.dataset: each is imported by the first filter of its kind.
     if isinstance(filter, str):
-        return _from_sql(filter, tuple(fields))
+        if not filter.isprintable() and any(map(_is_surrogate, filter)):
+            raise InvalidArgument(f"filter: half of a surrogate pair is no character: {shortened(filter)!r}")
+        parse = _from_sql if len(filter) <= MOST_KEPT else _from_sql.__wrapped__
+        return parse(filter, tuple(fields))
     if isinstance(filter, pl.Expr):
         from morrow.engine.plan.filter.polars import split_polars
 
@@ -100,7 +112,16 @@ def _from_sql(text: str, fields: tuple[DataField, ...]) -> Filter:
 
 def _assembled(parts: Iterable[Part], text: str) -> Filter:
     parts = tuple(parts)
-    predicate = tree.conjunction(*(part for part in parts if not isinstance(part, Residual)))
+    predicate = _joined(part for part in parts if not isinstance(part, Residual))
     residuals = tuple(part for part in parts if isinstance(part, Residual))
-    read = frozenset().union(tree.columns(predicate), *(residual.columns for residual in residuals))
+    read = frozenset[str]().union(tree.columns(predicate), *(residual.columns for residual in residuals))
     return Filter(predicate, residuals, read, text)
+
+
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
+
+
+def _joined(parts: Iterable[Predicate]) -> Predicate:
+    flat = folded([part for whole in parts for part in tree.conjuncts(whole)], And)
+    return flat[0] if len(flat) == 1 else And(tuple(flat))

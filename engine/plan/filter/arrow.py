@@ -1,13 +1,13 @@
-"""Arrow expressions as predicates.
+"""Translation of Arrow expressions to predicates.
 
-An expression shows its structure only in the form in which it is pickled: an IPC file whose schema metadata is the
-tree, flattened (``call greater, field_ref x, literal 0, end greater``; keys repeat), and whose columns are the
-literals and function options. The repeated keys are read through the Arrow C data interface::
+An expression exposes its structure only in pickled form: an IPC file whose schema metadata is the flattened tree
+(``call greater, field_ref x, literal 0, end greater``; keys repeat), and whose columns are the literals and function
+options. The repeated keys are read through the Arrow C data interface::
 
     metadata := int32 pairs, then per pair: int32 length, key bytes, int32 length, value bytes   (native endian)
 
-Arrow compares floats as IEEE does, where NaN is neither above nor equal to anything; predicates have NaN on top. So
-``f > 1`` becomes ``f > 1 and f < NaN``. What this module does not know stays an Arrow expression.
+Arrow compares floats as IEEE does, where NaN is neither above nor equal to anything; predicates order NaN last. So
+``f > 1`` becomes ``f > 1 and f < NaN``. Anything unknown to this module stays an Arrow expression.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from morrow.engine.plan.filter.literals import (
     membership,
     not_null,
 )
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true, shallow, shortened
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 C_SCHEMA_SIZE = 72
@@ -79,39 +79,56 @@ _Node: TypeAlias = _Call | _Field | _Literal
 
 
 class _UnknownForm(Exception):
-    """The serialized expression holds something this module does not know."""
+    """A serialized expression with a part unknown to this module."""
 
 
 def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
-    """The conditions that must all be true; if one is no predicate, the whole expression follows as a residual.
+    """Returns the conjuncts; if one of them is no predicate, the whole expression follows as a residual.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
     """
-    reads = _columns_read(expression, columns)
     try:
-        conditions = [_rows(node, True, columns) for node in _conjuncts(_tree(expression))]
+        conditions = [_condition(node, columns) for node in _chain(_tree(expression), "and_kleene")]
     except _UnknownForm:
         conditions = [None]
     known: list[Part] = [condition for condition in conditions if condition is not None]
     if len(known) == len(conditions):
         return known
-    return [*known, Residual("arrow", str(expression), reads, expression)]
+    reads = _columns_read(expression, columns)
+    return [*known, Residual("arrow", str(expression), reads, expression, _identity(expression))]
+
+
+def _identity(expression: pc.Expression) -> bytes | None:
+    try:
+        (serialized, *_) = expression.__reduce__()[1]
+        return bytes(serialized)
+    except (pa.ArrowException, ValueError, TypeError):
+        return None
+
+
+def _condition(node: _Node, columns: Columns) -> Predicate | None:
+    try:
+        return shallow(_rows(node, True, columns))
+    except RecursionError:
+        return None
 
 
 def _columns_read(expression: pc.Expression, columns: Columns) -> frozenset[str]:
-    """The top-level columns without which the expression does not bind."""
+    """Returns the top-level columns that the expression needs to bind."""
     schema = pa.schema([field.arrow().with_nullable(True) for field in columns.fields])
+    shown = shortened(str(expression))
     problem = _binding_error(expression, schema)
     if problem is not None:
         missing = re.match(r"No match for FieldRef\.Name\((.*)\) in ", problem, re.DOTALL)
         if missing and missing[1] not in schema.names:
             columns.exact(missing[1])
+        first = shortened(problem.partition("\n")[0])
         if problem.startswith("No match for FieldRef"):
-            raise ColumnNotFound(f"filter: {expression} names a field that the table lacks: {problem.splitlines()[0]}")
-        raise InvalidArgument(f"filter: Arrow cannot evaluate {expression}: {problem.splitlines()[0]}")
+            raise ColumnNotFound(f"filter: {shown} names a field that the table lacks: {first}")
+        raise InvalidArgument(f"filter: Arrow cannot evaluate {shown}: {first}")
     if "FieldPath(" in _QUOTED.sub("", str(expression)):
-        raise InvalidArgument(f"filter: name the columns of {expression} instead of numbering them")
+        raise InvalidArgument(f"filter: name the columns of {shown} instead of numbering them")
     return frozenset(
         name for i, name in enumerate(schema.names) if _binding_error(expression, schema.remove(i)) is not None
     )
@@ -136,7 +153,7 @@ def _tree(expression: pc.Expression) -> _Node:
 
 
 def _metadata_items(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The schema's metadata in order, with its repeated keys."""
+    """Returns the schema's metadata in order, with its repeated keys."""
     exported = ctypes.create_string_buffer(C_SCHEMA_SIZE)
     schema._export_to_c(ctypes.addressof(exported))
     try:
@@ -161,36 +178,49 @@ def _read_pairs(address: int) -> Iterator[tuple[str, str]]:
 
 
 def _node(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> _Node:
+    """Returns the tree, built on an explicit stack: a chain of thousands of ORs nests as deep."""
+    open_: list[tuple[str, list[_Node], dict[str, Any]]] = []
+    while True:
+        if key == "call":
+            open_.append((value, [], {}))
+        elif key == "options":
+            options = {name: values.column(int(value))[0][name] for name in values.schema.field(int(value)).type.names}
+            open_[-1][2].update(options)
+        else:
+            node = _call(*open_.pop()) if key == "end" else _leaf(key, value, items, values)
+            if not open_:
+                return node
+            open_[-1][1].append(node)
+        key, value = next(items)
+
+
+def _call(name: str, arguments: list[_Node], options: dict[str, Any]) -> _Node:
+    return _Call(name, tuple(arguments), options)
+
+
+def _leaf(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> _Node:
     if key == "field_ref":
         return _Field((value,))
     if key == "nested_field_ref":
         return _Field(tuple(name for _, name in (next(items) for _ in range(int(value)))))
     if key == "literal":
         return _Literal(values.column(int(value))[0])
-    if key != "call":
-        raise _UnknownForm
-    arguments: list[_Node] = []
-    options: dict[str, Any] = {}
-    for inner_key, inner in items:
-        if inner_key == "end":
-            return _Call(value, tuple(arguments), options)
-        if inner_key == "options":
-            options = {name: values.column(int(inner))[0][name] for name in values.schema.field(int(inner)).type.names}
-        else:
-            arguments.append(_node(inner_key, inner, items, values))
     raise _UnknownForm
 
 
-def _conjuncts(node: _Node) -> Iterator[_Node]:
-    if isinstance(node, _Call) and node.name == "and_kleene":
-        for argument in node.arguments:
-            yield from _conjuncts(argument)
-    else:
-        yield node
+def _chain(node: _Node, connective: str) -> Iterator[_Node]:
+    """Yields the operands of a chain of ANDs or of ORs, however long."""
+    left = [node]
+    while left:
+        node = left.pop()
+        if isinstance(node, _Call) and node.name == connective:
+            left += reversed(node.arguments)
+        else:
+            yield node
 
 
 def _rows(node: _Node, want: bool, columns: Columns) -> Predicate | None:
-    """The rows for which the node is `want`: not null, not the other. None when no predicate says it exactly."""
+    """Returns the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
     if isinstance(node, _Literal):
         known = node.scalar.type == pa.bool_() and node.scalar.is_valid
         return (ALWAYS if node.scalar.as_py() is want else NEVER) if known else None
@@ -198,7 +228,7 @@ def _rows(node: _Node, want: bool, columns: Columns) -> Predicate | None:
         column = _column(node, columns)
         return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
     if node.name in ("and_kleene", "or_kleene"):
-        parts = [_rows(argument, want, columns) for argument in node.arguments]
+        parts = (_rows(argument, want, columns) for argument in _chain(node, node.name))
         return all_true(parts) if (node.name == "and_kleene") is want else any_true(parts)
     if node.name == "invert":
         return _rows(node.arguments[0], not want, columns)
@@ -243,7 +273,7 @@ def _compared(node: _Call, want: bool, columns: Columns) -> Predicate | None:
 
 
 def _is_in(column: DataField, options: dict[str, Any], want: bool) -> Predicate | None:
-    """Arrow's is_in answers for null too: false, or true when null is in the set."""
+    """Translates Arrow's is_in, which answers for null too: false, or true when null is in the set."""
     behaviour = options["null_matching_behavior"].as_py()
     if behaviour not in (MATCH_NULLS, SKIP_NULLS) or isinstance(column.type, FLOAT_TYPES):
         return None
@@ -279,7 +309,7 @@ _COLUMN_CALLS: dict[str, Callable[[DataField, dict[str, Any], bool], Predicate |
 
 
 def _value(scalar: pa.Scalar, column: DataField) -> Any:
-    """The literal, if Arrow compares it with the column without rounding either; else None."""
+    """Returns the literal if Arrow compares it with the column without rounding either, else None."""
     kind = scalar.type
     nanos = (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns"
     if not scalar.is_valid or nanos:

@@ -1,8 +1,8 @@
-"""Comparisons of a column with any literal, rewritten exactly to literals in the column's own type.
+"""Exact rewriting of comparisons with any literal to literals in the column's own type.
 
-A column type is a grid of values on a line: integers, multiples of 10^-scale, milliseconds, float32. A literal
-either lies on that grid, or between two of its points, or beyond its ends: ``x > 10.5`` on an INT column is
-``x > 10``, ``x = 10.5`` is never true, ``x < 1e9`` is true for every non-null SMALLINT. Nothing is rounded.
+A column type is a grid of values on a line: integers, multiples of 10^-scale, milliseconds, float32. A literal lies
+on that grid, between two of its points, or beyond its ends: ``x > 10.5`` on an INT column is ``x > 10``, ``x = 10.5``
+is never true, ``x < 1e9`` is true for every non-null SMALLINT. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ NANOS_RANGE = (
     EPOCH - dt.timedelta(microseconds=2**63 // 1000),
     EPOCH + dt.timedelta(microseconds=(2**63 - 1) // 1000),
 )
-"""The microseconds that fit int64 nanoseconds: the years 1677 to 2262."""
+"""The range of microseconds that fit int64 nanoseconds: the years 1677 to 2262."""
 
 
 @dataclass(frozen=True)
 class Snap:
-    """Where a literal lies on a column's grid: `below` is the greatest value not above it, None if all are above."""
+    """A literal's position on a column's grid: `below` is the greatest value not above it, None if all are above."""
 
     below: Value | None
     exact: bool = False
     above_all: bool = False
-    """The literal is greater than every value of the type (and `below` is the greatest)."""
+    """Whether the literal is greater than every value of the type (and `below` is the greatest)."""
 
 
 def comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
-    """``column op value`` as a predicate with the same truth for every value of the column, null included.
+    """Returns ``column op value`` as a predicate with the same truth for every value of the column, null included.
 
     `op` is one of ``= != < <= > >=``. Floats are ordered as in Polars and DuckDB: NaN equals itself and is greatest.
     Returns None when the column's type and the literal's are not comparable without a cast of the column.
@@ -82,7 +82,7 @@ def comparison(column: DataField, op: Op, value: Value) -> Predicate | None:
 
 
 def membership(column: DataField, values: Iterable[Value], *, negated: bool = False) -> Predicate | None:
-    """``column [NOT] IN (values)`` as a predicate; None as in `comparison`. No value may be null."""
+    """Returns ``column [NOT] IN (values)`` as a predicate; None as in `comparison`. No value may be null."""
     snaps = [snapped(column.type, value) for value in values]
     if any(snap is None for snap in snaps):
         return None
@@ -103,7 +103,7 @@ def not_null(column: DataField) -> Predicate:
 
 
 def snapped(kind: DataType, value: Value) -> Snap | None:
-    """Where `value` lies on the grid of a type, None when the two are not comparable."""
+    """Returns the position of `value` on the grid of a type, None when the two are not comparable."""
     snap = _SNAPS.get(type(kind))
     return snap(kind, value) if snap else None
 
@@ -122,7 +122,7 @@ def _between_points(name: str, op: Op, snap: Snap) -> Predicate:
 
 
 def _boolean(name: str, op: Op, value: bool) -> Predicate:
-    """false < true, so every comparison says: one of the two, both, or neither."""
+    """Compares booleans: false < true, so every comparison selects one of the two, both, or neither."""
     ordered: dict[Op, Callable[[bool], bool]] = {
         Op.EQ: lambda x: x == value,
         Op.NE: lambda x: x != value,
@@ -142,7 +142,7 @@ def _is_real(value: object) -> bool:
 
 
 def _grid(value: Any, lowest: int, highest: int, step: Fraction, build: Callable[[int], Value]) -> Snap:
-    """Snap a real number to the multiples ``lowest*step .. highest*step``."""
+    """Snaps a real number to the multiples ``lowest*step .. highest*step``."""
     if isinstance(value, (float, Decimal)) and not math.isfinite(value):
         beyond = not value < 0 if value == value else True
         return Snap(build(highest), above_all=True) if beyond else Snap(None)
@@ -159,6 +159,8 @@ def _snap_integer(kind: DataType, value: Value) -> Snap | None:
     if not _is_real(value):
         return None
     half = 1 << (INTEGER_BITS[type(kind)] - 1)
+    if isinstance(value, int) and -half <= value < half:
+        return Snap(value, exact=True)
     return _grid(value, -half, half - 1, Fraction(1), int)
 
 
@@ -172,7 +174,7 @@ def _snap_decimal(kind: DataType, value: Value) -> Snap | None:
 
 
 def _snap_float(kind: DataType, value: Value) -> Snap | None:
-    """The grid of IEEE numbers: -inf, the finite ones, +inf, NaN."""
+    """Snaps to the grid of IEEE numbers: -inf, the finite ones, +inf, NaN."""
     if not _is_real(value):
         return None
     assert isinstance(value, (int, float, Decimal))
@@ -206,7 +208,7 @@ def _snap_time(kind: DataType, value: Value) -> Snap | None:  # noqa: ARG001 - P
 
 
 def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
-    """TIMESTAMP takes naive values, TIMESTAMP_LTZ aware ones; a DATE is its midnight (UTC for LTZ)."""
+    """Snaps timestamps: TIMESTAMP takes naive values, TIMESTAMP_LTZ aware; a DATE is its midnight (UTC for LTZ)."""
     assert isinstance(kind, (TimestampType, LocalZonedTimestampType))
     zoned = isinstance(kind, LocalZonedTimestampType)
     if not isinstance(value, dt.date):
@@ -231,7 +233,7 @@ def _snap_timestamp(kind: DataType, value: Value) -> Snap | None:
 
 
 def _snap_only(kind: type) -> Callable[[DataType, Value], Snap | None]:
-    """Types that compare with literals of one Python type only."""
+    """Returns the snap function of types that compare with literals of one Python type only."""
     return lambda _type, value: Snap(value, exact=True) if type(value) is kind else None
 
 

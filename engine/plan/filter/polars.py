@@ -1,8 +1,8 @@
-"""Polars expressions as predicates, read from the JSON form of their tree.
+"""Translation of Polars expressions to predicates, from the JSON form of their tree.
 
-Polars brings the two sides of a comparison to a common type; a part becomes a predicate only where that rounds
-neither side (a float64 literal on an integer column, or microseconds on a nanosecond column, would). What this module
-does not know stays a Polars expression.
+Polars casts the two sides of a comparison to a common type; a part becomes a predicate only if that rounds neither
+side (a float64 literal on an integer column, or microseconds on a nanosecond column, would). Anything unknown to this
+module stays a Polars expression.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.polars_types import polars_schema
 from morrow.engine.format.types import (
     BooleanType,
     DataField,
@@ -42,101 +43,177 @@ from morrow.engine.plan.filter.literals import (
     membership,
     not_null,
 )
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.filter.polars_form import parsed
+from morrow.engine.plan.filter.polars_names import with_names
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true, in_pairs, shallow, shortened
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate, Value
 
 EXACT_FLOAT_INTEGERS = 2**24
 NANOS_PER_MICRO = 1000
 MICROS = {"Milliseconds": 1000, "Microseconds": 1}
+AND, OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
+PYTHON, SELECTOR = "AnonymousFunction", '"Selector"'
+"""The names of a Python function in the JSON form, and of a selection of columns by other means than names."""
+POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+"""The exceptions that Polars raises; its panics are no `Exception`."""
 UNIT_OF_COLUMN = {"s": "Milliseconds", "ms": "Milliseconds", "us": "Microseconds", "ns": "Nanoseconds"}
 """Polars has no seconds."""
 
 
 def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
-    """The conditions that must all be true; if one is no predicate, the whole expression follows as a residual.
+    """Returns the conjuncts; those that are no predicate are combined as one residual.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
     """
-    names = _columns_read(expression, columns)
-    tree = _tree(expression)
-    reads = (
-        frozenset(names) if tree is not None and not _has_selector(tree) else frozenset(f.name for f in columns.fields)
-    )
-    conditions = [_rows(node, True, columns) for node in _conjuncts(tree)] if tree is not None else [None]
-    known: list[Part] = [condition for condition in conditions if condition is not None]
-    if len(known) == len(conditions):
-        return known
-    return [*known, Residual("polars", str(expression), reads, expression)]
+    expression = with_names(expression, columns.fields)
+    for name in expression.meta.root_names():
+        columns.exact(name)
+    form = _serialized(expression)
+    if form is None:
+        return [_residual([expression], columns)]
+    operands = list(_operands(expression, parsed(form), AND))
+    conditions = [_condition(node, columns) for _, node in operands]
+    rest = [_balanced(part, node) for (part, node), known in zip(operands, conditions) if known is None]
+    parts: list[Part] = [condition for condition in conditions if condition is not None]
+    return [*parts, _residual(rest, columns)] if rest else parts
 
 
-def _columns_read(expression: pl.Expr, columns: Columns) -> set[str]:
-    """Names of the columns it reads, once it is sure to be one boolean per row that needs no other row."""
-    names = {columns.exact(name).name for name in expression.meta.root_names()}
-    empty = pl.DataFrame(pa.schema([field.arrow() for field in columns.fields]).empty_table()).lazy()
+def _condition(node: Any, columns: Columns) -> Predicate | None:
     try:
-        if expression.meta.has_multiple_outputs():
-            raise InvalidArgument(f"filter: {expression} is several columns; join them with pl.all_horizontal")
-        dtype = empty.select(expression.alias("keep")).collect().schema["keep"]
-        alone = all(map(_row_by_row, _nodes(expression)))
-    except pl.exceptions.PolarsError as error:
-        problem = str(error).splitlines()[0]
-        raise InvalidArgument(
-            f"filter: Polars cannot plan {expression} on this table: {problem}; apply it after the read"
-        ) from error
-    if dtype != pl.Boolean:
-        raise InvalidArgument(f"filter: {expression} is {dtype}, not a boolean")
-    if not alone:
-        raise InvalidArgument(
-            f"filter: {expression} looks at more than one row (aggregate, window, order); apply it after the read"
-        )
-    return names
-
-
-def _nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
-    yield expression
-    for inner in expression.meta.pop():
-        yield from _nodes(inner)
-
-
-def _row_by_row(node: pl.Expr) -> bool:
-    """Polars answers for the outermost operation only, so every node is asked."""
-    meta = node.meta
-    return meta.is_literal() or (meta.is_row_separable() and (meta.is_length_preserving() or not meta.root_names()))
-
-
-def _tree(expression: pl.Expr) -> Any:
-    """The JSON form, None for expressions that have none (Python functions)."""
-    try:
-        return json.loads(expression.meta.serialize(format="json"))
-    except (pl.exceptions.PolarsError, ValueError, TypeError):
+        return shallow(_rows(node, True, columns))
+    except RecursionError:
         return None
 
 
-def _has_selector(node: Any) -> bool:
-    if isinstance(node, dict):
-        return "Selector" in node or any(map(_has_selector, node.values()))
-    return isinstance(node, list) and any(map(_has_selector, node))
+def _residual(operands: list[pl.Expr], columns: Columns) -> Residual:
+    _check(operands, columns)
+    expression = in_pairs(operator.and_, operands)
+    form = _serialized(expression)
+    selects = form is None or SELECTOR in form
+    reads = (f.name for f in columns.fields) if selects else expression.meta.root_names()
+    identity = None if form is None or PYTHON in form else form.encode("utf-8", "surrogatepass")
+    return Residual("polars", str(expression), frozenset(reads), expression, identity)
+
+
+def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
+    """Checks that every operand is one boolean per row and depends on no other row."""
+    empty = pl.LazyFrame(schema=polars_schema(columns.fields))
+    for one in operands:
+        if one.meta.has_multiple_outputs():
+            raise InvalidArgument(f"filter: {_shown(one)} is several columns; join them with pl.all_horizontal")
+    try:
+        chosen = empty.select(one.alias(str(i)) for i, one in enumerate(operands))
+        # Python functions are not run on empty frames: they may not expect that.
+        dtypes = (chosen.collect_schema() if any(map(_calls_python, operands)) else chosen.collect().schema).dtypes()
+        alone = [all(map(_row_by_row, _nodes(one))) for one in operands]
+    except POLARS_ERRORS as error:
+        shown = _shown(in_pairs(operator.and_, operands))
+        problem = shortened(str(error).strip().partition("\n")[0])
+        raise InvalidArgument(
+            f"filter: Polars cannot plan {shown} on this table: {problem}; apply it after the read"
+        ) from error
+    for one, dtype, by_row in zip(operands, dtypes, alone, strict=True):
+        if dtype != pl.Boolean:
+            raise InvalidArgument(f"filter: {_shown(one)} is {dtype}, not a boolean")
+        if not by_row:
+            raise InvalidArgument(
+                f"filter: {_shown(one)} looks at more than one row (aggregate, window, order); apply it after the read"
+            )
+
+
+def _calls_python(expression: pl.Expr) -> bool:
+    form = _serialized(expression)
+    return form is None or PYTHON in form
+
+
+def _shown(expression: pl.Expr) -> str:
+    return shortened(str(expression))
+
+
+def _nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
+    left = [expression]
+    while left:
+        node = left.pop()
+        yield node
+        left += node.meta.pop()
+
+
+def _row_by_row(node: pl.Expr) -> bool:
+    """Returns whether every node is evaluated row by row: Polars answers for the outermost operation only."""
+    meta = node.meta
+    try:
+        return meta.is_literal() or (meta.is_row_separable() and (meta.is_length_preserving() or not meta.root_names()))
+    except pl.exceptions.ColumnNotFoundError:  # it does not answer for Python functions, whose JSON form tells
+        flags = json.loads(meta.serialize(format="json")).get(PYTHON, {}).get("options", {}).get("flags", "")
+        return "ROW_SEPARABLE" in flags and "LENGTH_PRESERVING" in flags
+
+
+def _serialized(expression: pl.Expr) -> str | None:
+    """Returns the JSON form, None for expressions without one."""
+    try:
+        return expression.meta.serialize(format="json")
+    except (*POLARS_ERRORS, ValueError, TypeError):
+        return None
+
+
+def _operands(expression: pl.Expr, node: Any, operators: Collection[str]) -> Iterator[tuple[pl.Expr, Any]]:
+    """Yields the operands of a chain of ANDs or of ORs, however long, with their forms.
+
+    ``a & b & c`` nests to the left.
+    """
+    left = [(expression, node)]
+    while left:
+        expression, node = left.pop()
+        content = _connective(node, operators)
+        if content is None:
+            yield expression, node
+        else:
+            right_operand, left_operand = expression.meta.pop()
+            left += [(right_operand, content["right"]), (left_operand, content["left"])]
+
+
+def _chain(node: Any, operators: Collection[str]) -> Iterator[Any]:
+    """Yields the forms of the operands alone."""
+    left = [node]
+    while left:
+        node = left.pop()
+        content = _connective(node, operators)
+        if content is None:
+            yield node
+        else:
+            left += [content["right"], content["left"]]
+
+
+def _connective(node: Any, operators: Collection[str]) -> Any:
+    kind, content = _opened(node)
+    return content if kind == "BinaryExpr" and content["op"] in operators else None
+
+
+def _balanced(expression: pl.Expr, node: Any) -> pl.Expr:
+    """Returns the same expression with balanced chains: for a chain of 2,000 operations Polars takes a minute."""
+    try:
+        return _evenly(expression, node)
+    except RecursionError:
+        return expression
+
+
+def _evenly(expression: pl.Expr, node: Any) -> pl.Expr:
+    for operators, join in ((AND, operator.and_), (OR, operator.or_)):
+        if _connective(node, operators) is not None:
+            return in_pairs(join, [_evenly(*one) for one in _operands(expression, node, operators)])
+    return expression
 
 
 def _opened(node: Any) -> tuple[str, Any]:
-    """``{"BinaryExpr": {...}}`` and ``"IsNull"`` as (name, content)."""
+    """Splits ``{"BinaryExpr": {...}}`` and ``"IsNull"`` into (name, content)."""
     if isinstance(node, dict) and len(node) == 1:
         return next(iter(node.items()))
     return (node, {}) if isinstance(node, str) else ("", {})
 
 
-def _conjuncts(node: Any) -> Iterator[Any]:
-    kind, content = _opened(node)
-    if kind == "BinaryExpr" and content["op"] in ("And", "LogicalAnd"):
-        yield from _conjuncts(content["left"])
-        yield from _conjuncts(content["right"])
-    else:
-        yield node
-
-
 def _rows(node: Any, want: bool, columns: Columns) -> Predicate | None:
-    """The rows for which the node is `want`: not null, not the other. None when no predicate says it exactly."""
+    """Returns the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
     kind, content = _opened(node)
     rule = _RULES.get(kind)
     return rule(content, want, columns) if rule else None
@@ -160,8 +237,9 @@ _MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.L
 
 def _binary(content: Any, want: bool, columns: Columns) -> Predicate | None:
     name, left, right = content["op"], content["left"], content["right"]
-    if name in ("And", "LogicalAnd", "Or", "LogicalOr"):
-        return _joined(name.endswith("And"), [left, right], want, columns)
+    for operators in (AND, OR):
+        if name in operators:
+            return _joined(operators is AND, _chain({"BinaryExpr": content}, operators), want, columns)
     if name in _NULL_SAFE:
         column = _column(left, columns)
         equal = _NULL_SAFE[name] is want
@@ -175,8 +253,8 @@ def _binary(content: Any, want: bool, columns: Columns) -> Predicate | None:
     return _compared(left, op, right, columns)
 
 
-def _joined(is_and: bool, nodes: list[Any], want: bool, columns: Columns) -> Predicate | None:
-    parts = [_rows(node, want, columns) for node in nodes]
+def _joined(is_and: bool, nodes: Iterable[Any], want: bool, columns: Columns) -> Predicate | None:
+    parts = (_rows(node, want, columns) for node in nodes)
     return all_true(parts) if is_and is want else any_true(parts)
 
 
@@ -227,8 +305,9 @@ def _between(inputs: list[Any], options: Any, want: bool, columns: Columns) -> P
 
 
 def _is_in(inputs: list[Any], options: Any, want: bool, columns: Columns) -> Predicate | None:
+    """Translates is_in: with ``nulls_equal`` a null in the list matches null (is_in is never null), else nothing."""
     column, (kind, literal) = _column(inputs[0], columns), _opened(inputs[1])
-    if column is None or kind != "Literal" or options.get("nulls_equal"):
+    if column is None or kind != "Literal":
         return None
     name, content = _opened(_opened(literal)[1])
     if name != "List" or isinstance(column.type, FLOAT_TYPES):
@@ -236,13 +315,17 @@ def _is_in(inputs: list[Any], options: Any, want: bool, columns: Columns) -> Pre
     series = pl.read_ipc_stream(bytes(content)).to_series()
     if series.dtype == pl.List:
         series = series.explode()
-    values = [_value(_as_literal(series.dtype, value), column) for value in series.to_list()]
+    values = [_value(_as_literal(series.dtype, value), column) for value in series.drop_nulls().to_list()]
     known = [value for value in values if value is not None]
-    return membership(column, known, negated=not want) if known and len(known) == len(values) else None
+    if not known or len(known) < len(values):
+        return None
+    found = membership(column, known, negated=not want)
+    null_is_found = series.null_count() > 0
+    return any_true([found, is_null(column)]) if options.get("nulls_equal") and null_is_found is want else found
 
 
 def _as_literal(dtype: pl.DataType, value: Any) -> Any:
-    """A member of a list as the JSON form has single literals; None for types not compared in lists."""
+    """Returns a list member in the JSON form of a single literal; None for types not compared in lists."""
     if dtype.is_signed_integer() or dtype in (pl.String, pl.Boolean):
         return {"Scalar": {str(dtype): value}}
     if dtype == pl.Date and value is not None:
@@ -280,7 +363,7 @@ _RULES: dict[str, Callable[[Any, bool, Columns], Predicate | None]] = {
 
 
 def _value(literal: Any, column: DataField) -> Value | None:
-    """The literal, if Polars compares it with the column without rounding either; None for null as well."""
+    """Returns the literal if Polars compares it with the column without rounding either; None for null as well."""
     origin, content = _opened(literal)
     name, value = _opened(content)
     if value is None or origin not in ("Dyn", "Scalar"):
@@ -294,7 +377,7 @@ def _read_integer(_origin: str, name: str, value: Any, _column: DataField) -> Va
 
 
 def _read_float(origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """A plain Python float takes the column's type, a typed literal keeps its own."""
+    """Reads a float: a plain Python float takes the column's type, a typed literal keeps its own."""
     if name == "Int" and abs(value) <= EXACT_FLOAT_INTEGERS:
         return float(value)
     if name not in ("Float", "Float32", "Float64") or not math.isfinite(value):
@@ -313,7 +396,7 @@ def _read_decimal(_origin: str, name: str, value: Any, _column: DataField) -> Va
 
 
 def _read_timestamp(_origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """Polars compares two units in the coarser one, so only a literal that is exact in the column's passes."""
+    """Reads a timestamp: Polars compares in the coarser unit, so only a literal exact in the column's unit passes."""
     assert isinstance(column.type, (TimestampType, LocalZonedTimestampType))
     if name != "Datetime":
         return None

@@ -1,13 +1,13 @@
-"""SQL text as predicates: the body of a WHERE clause in DuckDB's dialect.
+"""Translation of SQL text to predicates: the body of a WHERE clause in DuckDB's dialect.
 
-The text is cut at its top-level ANDs by tokens, so a part that is no predicate is handed on exactly as it was
-written. A part becomes a predicate by asking each node for the rows where it is true, or where it is false: with
-both questions NOT needs no operator of its own and NULL stays unknown on both sides.
+The text is cut at its top-level ANDs by tokens, so a part that is no predicate is passed on exactly as written. A part
+becomes a predicate by asking each node for the rows where it is true, or where it is false: with both questions NOT
+needs no operator of its own and NULL stays unknown on both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -17,14 +17,16 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import BooleanType, DataField
+from morrow.engine.plan.filter.deep import CLOSING, OPENING, check_calls, with_room
 from morrow.engine.plan.filter.literals import STRING_TYPES, comparison, is_null, membership, not_null
-from morrow.engine.plan.filter.sql_literals import NULL, Node, constant, typed
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true
+from morrow.engine.plan.filter.sql_lists import Shelved, constants, shelved
+from morrow.engine.plan.filter.sql_literals import NULL, Constant, Node, constant, typed
+from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true, shallow, shortened
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 
 class _Dialect(DuckDB):
-    """DuckDB with the hexadecimal strings it has learned: ``x'00ff'``."""
+    """DuckDB with hexadecimal strings, a later addition to its syntax: ``x'00ff'``."""
 
     class Tokenizer(DuckDB.Tokenizer):
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012 - the form sqlglot's tokenizer reads
@@ -43,33 +45,40 @@ FORBIDDEN: dict[type, str] = {
 }
 
 STATEMENTS = ("Block", "Command")
-OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
-CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
 
 def split_sql(text: str, columns: Columns) -> list[Part]:
-    """The conditions that must all be true.
+    """Returns the conjuncts.
 
     Raises:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
     """
-    try:
-        whole = _parsed(text)
-        _check(whole, text)
-        pieces = list(_conjuncts(text, list(_Dialect().tokenize(text))))
-        if len(pieces) == 1:
-            return [_part(pieces[0], whole, columns)]
-        return [_part(piece, _parsed(piece), columns) for piece in pieces]
-    except RecursionError:
-        raise InvalidArgument(
-            "filter: the SQL is nested too deeply; split it with AND, or use IN for long lists"
-        ) from None
+    lists = shelved(text)
+    return with_room(lambda: _split(text, lists, columns), lists.text, "filter")
 
 
-def _part(text: str, tree: Node, columns: Columns) -> Part:
-    reads = frozenset(columns.find(name).name for name in _roots(tree))
-    predicate = _Translator(columns).rows(tree, True)
-    return Residual("sql", text, reads, text) if predicate is None else predicate
+def _split(text: str, lists: Shelved, columns: Columns) -> list[Part]:
+    whole = _parsed(lists.text)
+    _check(whole, text)
+    pieces = list(_conjuncts(lists.text, list(_Dialect().tokenize(lists.text))))
+    trees = [whole] if len(pieces) == 1 else [_parsed(piece) for piece in pieces]
+    translator = _Translator(columns, lists)
+    conditions = [shallow(translator.rows(tree, True)) for tree in trees]
+    rest = [(piece, tree) for piece, tree, known in zip(pieces, trees, conditions) if known is None]
+    for _, tree in rest:
+        check_calls(tree, "filter")
+    parts: list[Part] = [condition for condition in conditions if condition is not None]
+    return [*parts, _residual(rest, lists, columns)] if rest else parts
+
+
+def _residual(rest: Sequence[tuple[str, Node]], lists: Shelved, columns: Columns) -> Residual:
+    """Combines the conditions without a predicate into one: DuckDB tests each only where those before it are true."""
+    names = {name for _, tree in rest for name in _roots(tree)} - lists.lists.keys()
+    reads = frozenset(columns.find(name).name for name in names)
+    pieces = [lists.restored(piece) for piece, _ in rest]
+    # A piece may end in a comment, which a line break closes.
+    text = pieces[0] if len(pieces) == 1 else " AND ".join(f"({piece}\n)" for piece in pieces)
+    return Residual("sql", text, reads, text, text.encode("utf-8", "surrogatepass"))
 
 
 def _parsed(text: str) -> Node:
@@ -81,25 +90,28 @@ def _parsed(text: str) -> Node:
         near = f", near {first['highlight']!r}" if first.get("highlight") else ""
         reason = str(first.get("description") or error)
         raise InvalidArgument(
-            f"filter: the SQL does not parse{where}{near}: {reason}; it is the body of a WHERE clause: {text!r}"
+            f"filter: the SQL does not parse{where}{near}: {reason}; "
+            f"it is the body of a WHERE clause: {shortened(text)!r}"
         ) from None
     except SqlglotError as error:
         raise InvalidArgument(
-            f"filter: the SQL does not parse: {error}; it is the body of a WHERE clause: {text!r}"
+            f"filter: the SQL does not parse: {error}; it is the body of a WHERE clause: {shortened(text)!r}"
         ) from None
     if type(tree).__name__ in STATEMENTS:
-        raise InvalidArgument(f"filter: one condition is expected, not statements: {text!r}")
+        raise InvalidArgument(f"filter: one condition is expected, not statements: {shortened(text)!r}")
     return tree
 
 
 def _check(tree: Node, text: str) -> None:
     for node in tree.find_all(*FORBIDDEN):
         name = next(name for kind, name in FORBIDDEN.items() if isinstance(node, kind))
-        raise InvalidArgument(f"filter: {name} ({node.sql('duckdb')}) cannot be used in a filter: {text!r}")
+        raise InvalidArgument(
+            f"filter: {name} ({shortened(node.sql('duckdb'))}) cannot be used in a filter: {shortened(text)!r}"
+        )
 
 
 def _roots(tree: Node) -> Iterator[str]:
-    """Names of top-level columns: ``a`` of ``a.b.c``; the variables of lambdas and comprehensions are none."""
+    """Yields names of top-level columns: ``a`` of ``a.b.c``; variables of lambdas and comprehensions are excluded."""
     bound = {
         name.name
         for node in tree.find_all(exp.Comprehension, exp.Lambda)
@@ -113,7 +125,7 @@ def _roots(tree: Node) -> Iterator[str]:
 
 
 def _conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
-    """The text between its top-level ANDs, parentheses around the whole taken off."""
+    """Yields the text between its top-level ANDs, parentheses around the whole removed."""
     while len(tokens) > 1 and _wraps_all(tokens):
         tokens = tokens[1:-1]
     cuts = _top_level_ands(tokens)
@@ -125,7 +137,7 @@ def _conjuncts(text: str, tokens: list[Token]) -> Iterator[str]:
 
 
 def _top_level_ands(tokens: list[Token]) -> list[int]:
-    """Positions of the ANDs that join the whole; none when an OR does. The AND of a BETWEEN joins nothing."""
+    """Returns the positions of the ANDs that join the whole; none if an OR does. The AND of a BETWEEN joins nothing."""
     depth = betweens = 0
     cuts = []
     for position, token in enumerate(tokens):
@@ -168,10 +180,11 @@ MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT
 
 
 class _Translator:
-    """Answers "for which rows is this node true (or false)?"; None when no predicate says it exactly."""
+    """A translator of nodes to the rows for which they are true (or false); None when no predicate says it exactly."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, lists: Shelved) -> None:
         self._columns = columns
+        self._lists = lists.lists
         self._rules: dict[type, Callable[[Node, bool], Predicate | None]] = {
             exp.And: self._connective,
             exp.Or: self._connective,
@@ -191,7 +204,7 @@ class _Translator:
         }
 
     def rows(self, node: Node, want: bool) -> Predicate | None:
-        """The rows for which `node` is `want`: not null, not the other."""
+        """Returns the rows where `node` is `want`, neither null nor the opposite."""
         rule = self._rules.get(type(node))
         if rule is None or not _plain(node):
             return None
@@ -237,11 +250,11 @@ class _Translator:
 
     def _in(self, node: Node, want: bool) -> Predicate | None:
         column = self._column(node.this)
-        literals = [constant(item) for item in node.expressions]
+        literals = self._literals(node.expressions)
         if column is None or not literals or any(literal is None for literal in literals):
             return None
         if len({literal.family for literal in literals if literal is not None and literal is not NULL}) > 1:
-            return None  # DuckDB would first bring the list to one type
+            return None  # DuckDB would first cast the list to one type
         values = [typed(literal, column) for literal in literals if literal is not None and literal is not NULL]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
@@ -249,6 +262,11 @@ class _Translator:
         if NULL in literals and not want:
             return NEVER
         return membership(column, known, negated=not want) if known else NEVER
+
+    def _literals(self, items: Sequence[Node]) -> Sequence[Constant | None]:
+        if len(items) == 1 and items[0].name in self._lists:
+            return constants(self._lists[items[0].name])
+        return [constant(item) for item in items]
 
     def _is(self, node: Node, want: bool) -> Predicate | None:
         operand, right = node.this, node.expression
@@ -308,5 +326,5 @@ KNOWN_ARGUMENTS = frozenset({"this", "expression", "expressions", "low", "high",
 
 
 def _plain(node: Node) -> bool:
-    """The node says nothing more than the rules look at (a column's table, a subquery of IN, an option)."""
+    """Returns whether the rules read all arguments of the node (not a column's table, a subquery of IN, an option)."""
     return all(name in KNOWN_ARGUMENTS or value in (None, False, []) for name, value in node.args.items())

@@ -1,8 +1,8 @@
-"""Literals of SQL text, and the value they take when DuckDB compares them with a column.
+"""Literals of SQL text, and their values when DuckDB compares them with a column.
 
 DuckDB types a literal by its spelling (``1`` INTEGER, ``0.1`` DECIMAL, ``1e0`` DOUBLE), and an untyped string takes
-the type of the column it meets. Where DuckDB would round on the way, the literal is not converted here and the
-condition stays SQL.
+the type of the column it is compared with. If DuckDB would round in between, the literal is not converted here and
+the condition stays SQL.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from morrow.engine.plan.filter.literals import BINARY_TYPES, INTEGER_BITS, STRIN
 from morrow.engine.plan.predicate import Value
 
 DOUBLE_DIGITS, FLOAT_DIGITS = 2**53, 2**24
-"""Integers up to here are exact in DOUBLE and FLOAT."""
+"""The integers up to which all are exact in DOUBLE and FLOAT."""
 DOUBLE_TENS, FLOAT_TENS = 22, 10
-"""Powers of ten up to here are exact in DOUBLE and FLOAT, so one division rounds correctly."""
+"""The powers of ten up to which all are exact in DOUBLE and FLOAT, so one division rounds correctly."""
 MAX_DECIMAL_DIGITS = 38
 
 
 Node = Any
-"""A node of sqlglot's tree; its base class changed between versions."""
+"""A node of sqlglot's tree; its base class differs between versions."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal: its Python value, and whether it is an untyped string (`family` "text") or what type it has."""
+    """A literal: its Python value, and whether it is an untyped string (`family` "text") or its type."""
 
     value: Value | None
     family: str
@@ -77,7 +77,7 @@ _MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECAS
 
 
 def constant(node: Node) -> Constant | None:
-    """The literal that a node is, or None."""
+    """Returns the literal of a node, or None."""
     node = node.unnest()
     read = _CONSTANTS.get(type(node))
     return read(node) if read else None
@@ -113,7 +113,7 @@ def _hexadecimal(node: Node) -> Constant | None:
 
 
 def _cast(node: Node) -> Constant | None:
-    """``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts that round nothing."""
+    """Reads ``DATE '2024-01-01'``, ``CAST('..' AS DATE)``, ``'..'::DATE``: only casts that round nothing."""
     inner, target = constant(node.this), _target(node)
     if inner is None or inner is NULL or target is None:
         return NULL if inner is NULL and target is not None else None
@@ -168,7 +168,7 @@ _CONSTANTS: dict[type, Callable[[Any], Constant | None]] = {
 
 
 def typed(literal: Constant, column: DataField) -> Value | None:
-    """The value that DuckDB compares the column with, None when a cast of the column or rounding is involved.
+    """Returns the value that DuckDB compares the column with, None if that casts the column or rounds.
 
     Raises:
         InvalidArgument: an untyped string that is no value of the column's type.
@@ -178,7 +178,7 @@ def typed(literal: Constant, column: DataField) -> Value | None:
 
 
 def _number_for(value: Any, column: DataField) -> Value | None:
-    """INTEGER and DECIMAL literals: exact for integers and decimals, rounded once for FLOAT and DOUBLE columns."""
+    """Converts INTEGER and DECIMAL literals: exact for integers and decimals, rounded once for FLOAT and DOUBLE."""
     if not isinstance(column.type, (FloatType, DoubleType)):
         return value if isinstance(column.type, (*INTEGER_BITS, DecimalType)) else None
     single = isinstance(column.type, FloatType)
@@ -192,7 +192,7 @@ def _number_for(value: Any, column: DataField) -> Value | None:
 
 
 def _double_for(value: Any, column: DataField) -> Value | None:
-    """DOUBLE literals: the column is cast to DOUBLE, which is exact for all but large integers and decimals."""
+    """Converts DOUBLE literals: the column is cast to DOUBLE, exactly but for large integers and decimals."""
     bits = INTEGER_BITS.get(type(column.type))
     if bits:
         return value if bits <= 32 or not np.isfinite(value) or abs(value) < DOUBLE_DIGITS else None
@@ -210,7 +210,7 @@ def _timestamp_for(value: Any, column: DataField) -> Value | None:
 
 
 def from_text(text: str, column: DataField) -> Value | None:
-    """An untyped string as a value of the column; None when DuckDB might read it, but not surely as it stands.
+    """Returns an untyped string as a value of the column; None when DuckDB may read it, but not certainly as it stands.
 
     Raises:
         InvalidArgument: it is no value of the column's type.
@@ -286,7 +286,7 @@ def _read_timestamp(text: str, kind: DataType) -> Value | None:
     if isinstance(kind, LocalZonedTimestampType):
         value = value.replace(tzinfo=dt.UTC) if zone in (None, "Z") else _shifted(value, zone)
     elif zone:
-        return None  # DuckDB ignores the zone here, or not: it says
+        return None  # whether DuckDB ignores the zone here is left to DuckDB
     snap = snapped(kind, value)
     return snap.below if snap and snap.exact else None
 
@@ -309,7 +309,7 @@ def _read_binary(text: str, _kind: DataType) -> Value | None:
 
 
 def _rejected(certainly: bool) -> Value | None:
-    """Not a form read here: an error if DuckDB cannot read it either, else left to DuckDB."""
+    """Handles a form that is not read here: raises if DuckDB cannot read it either, else leaves it to DuckDB."""
     if certainly:
         raise ValueError
     return None

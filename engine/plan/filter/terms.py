@@ -1,46 +1,69 @@
-"""What the three kinds of user filter have in common: columns looked up by name, and what is left over.
+"""The common parts of the three kinds of user filter: column lookup by name, and residuals.
 
-A filter comes as SQL text, as an Arrow expression or as a Polars expression. Its front end cuts it into the parts
-that must all be true; a part is either a `Predicate`, which every layer understands, or a `Residual`, which only the
-engine of its own kind can evaluate and which readers apply to the rows that the predicate left.
+A filter comes as SQL text, as an Arrow expression or as a Polars expression. Its front end splits it into conjuncts;
+each is either a `Predicate`, which every layer understands, or a `Residual`, which only the engine of its own kind can
+evaluate and which readers apply to the rows that the predicate kept.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import polars as pl
 import pyarrow.compute as pc
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Or, Predicate
+from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, Value
 
 Kind = Literal["sql", "arrow", "polars"]
 Expression: TypeAlias = str | pl.Expr | pc.Expression
 
 NAMES_SHOWN = 3
+FOLDED = 16
+"""The least number of comparisons of a column that become a list; fewer are shown as they were written."""
+MOST_LEVELS = 64
+"""The deepest nesting of AND and OR."""
+MOST_SHOWN = 500
+"""The most characters of a filter that a message shows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Residual:
-    """A condition that no `Predicate` says exactly: apply it to the rows, keep those where it is true.
+    """A condition without an exact `Predicate`: apply it to the rows, keep those where it is true.
 
     `expression` is SQL text (DuckDB's dialect), a `pyarrow.compute.Expression` or a `polars.Expr` as `kind` says;
-    `text` shows it; `columns` are the top-level columns it reads. Equality goes by kind, text and columns, since
-    expressions do not compare.
+    `columns` are the top-level columns it reads. `text` shows it and may be shortened, so it is not what identifies the
+    residual: `identity`, the serialized expression, does. If that is not enough (a Python function reads variables of
+    its own) it is None, and the residual equals only itself.
     """
 
     kind: Kind
     text: str
     columns: frozenset[str]
-    expression: Expression = field(compare=False, repr=False)
+    expression: Expression = field(repr=False)
+    identity: bytes | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Residual) or self.identity is None or other.identity is None:
+            return self is other
+        return (self.kind, self.identity, self.columns) == (other.kind, other.identity, other.columns)
+
+    def __hash__(self) -> int:
+        return object.__hash__(self) if self.identity is None else hash((self.kind, self.identity))
 
     def __str__(self) -> str:
         return self.text
+
+
+def shortened(text: str) -> str:
+    """Returns the text as messages show it: a long one by its beginning and end."""
+    half = MOST_SHOWN // 2
+    return text if len(text) <= MOST_SHOWN else f"{text[:half]} ... {text[-half:]}"
 
 
 Part: TypeAlias = Leaf | And | Or | Residual
@@ -57,7 +80,7 @@ class Columns:
             self._folded.setdefault(f.name.casefold(), []).append(f)
 
     def exact(self, name: str) -> DataField:
-        """The column spelled exactly so (Arrow and Polars names are case-sensitive).
+        """Returns the column with exactly this spelling (Arrow and Polars names are case-sensitive).
 
         Raises:
             ColumnNotFound: there is none; the message names the nearest.
@@ -67,7 +90,7 @@ class Columns:
         return self._exact[name]
 
     def find(self, name: str) -> DataField:
-        """The column of this SQL name.
+        """Returns the column of this SQL name.
 
         Raises:
             ColumnNotFound: there is none; the message names the nearest.
@@ -93,13 +116,34 @@ class Columns:
         return f"filter: no column {name!r}; {hint}`table.schema` lists all {len(self.fields)} columns"
 
 
+T = TypeVar("T")
+
+
+def in_pairs(join: Callable[[T, T], T], parts: Sequence[T]) -> T:
+    """Joins one or more parts in pairs of pairs: a thousand conditions nest ten deep, not a thousand."""
+    while len(parts) > 1:
+        pairs = [join(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
+        parts = [*pairs, *parts[len(pairs) * 2 :]]
+    return parts[0]
+
+
+def shallow(predicate: Predicate | None) -> Predicate | None:
+    """Returns the predicate, None if it nests so deep that traversal might exhaust the stack."""
+    level: Sequence[Predicate] = () if predicate is None else (predicate,)
+    for _ in range(MOST_LEVELS):
+        level = [child for part in level if not isinstance(part, Leaf) for child in part.children]
+        if not level:
+            return predicate
+    return None
+
+
 def all_true(parts: Iterable[Predicate | None]) -> Predicate | None:
-    """The AND of parts; None when one of them cannot be said."""
+    """Returns the AND of parts; None when one of them is None."""
     return _joined(parts, And, ALWAYS, NEVER)
 
 
 def any_true(parts: Iterable[Predicate | None]) -> Predicate | None:
-    """The OR of parts; None when one of them cannot be said."""
+    """Returns the OR of parts; None when one of them is None."""
     return _joined(parts, Or, NEVER, ALWAYS)
 
 
@@ -114,4 +158,27 @@ def _joined(
             kept.append(part)
     if absorbing in kept:
         return absorbing
+    kept = folded(kept, join)
     return kept[0] if len(kept) == 1 else join(tuple(kept))
+
+
+def folded(parts: Sequence[Predicate], join: type[And] | type[Or]) -> list[Predicate]:
+    """Replaces many ``x <> 1 AND x <> 2 ...`` of a column in an AND or OR by one NOT IN, many ``=`` by one IN.
+
+    Engines plan one list fast, and thousands of comparisons slowly or never.
+    """
+    ops = (Op.NE, Op.NOT_IN) if join is And else (Op.EQ, Op.IN)
+    counts = Counter(part.column for part in parts if isinstance(part, Leaf) and _is_listable(part, ops))
+    values: dict[str, dict[Value, None]] = {column: {} for column, count in counts.items() if count >= FOLDED}
+    kept: list[Predicate] = []
+    for part in parts:
+        if isinstance(part, Leaf) and part.column in values and _is_listable(part, ops):
+            values[part.column].update(dict.fromkeys(part.literals))
+        else:
+            kept.append(part)
+    return [*kept, *(Leaf(column, ops[1], tuple(listed)) for column, listed in values.items())]
+
+
+def _is_listable(part: Predicate, ops: tuple[Op, Op]) -> bool:
+    """Returns whether the part may join a list: not of floats (some engines distinguish zeros and NaN) or booleans."""
+    return isinstance(part, Leaf) and part.op in ops and not any(isinstance(v, (float, bool)) for v in part.literals)

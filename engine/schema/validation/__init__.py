@@ -1,6 +1,6 @@
-"""The rules that a schema with its options obeys before it is stored: those of Paimon 1.4.2, and what Morrow writes.
+"""The rules for a schema and its options before it is stored: those of Paimon 1.4.2, and of Morrow's writers.
 
-A rule is a function of a `Proposal` that raises for what breaks it. They run in order, the cheapest first.
+A rule is a function that takes a `Proposal` and raises if it is broken. They run in order, the cheapest first.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.options import Options
+from morrow.engine.options.declared.history import PARTITION_EXPIRATION_TIME
 from morrow.engine.options.partition_expiry import parse_partition_expiry
 from morrow.engine.options.registry import check_set
 from morrow.engine.schema.validation import buckets, columns, features, histories, merging
@@ -23,19 +25,19 @@ RULES: tuple[Callable[[Proposal], None], ...] = (
 
 
 def validate_schema(schema: TableSchema, *, where: str, options_set: Iterable[str] | None = None) -> None:
-    """Check a schema before it is stored.
+    """Checks a schema before it is stored.
 
     Args:
         where: the table, for errors.
-        options_set: the options that somebody sets now; None for all of them. Those that another writer has stored
-            are not refused again.
+        options_set: the options being set now; None for all of them. Options that another writer has stored are not
+            refused again.
 
     Raises:
         InvalidArgument, Unsupported: for the first rule that the schema breaks.
     """
     given = tuple(schema.options if options_set is None else options_set)
     check_set(schema.options, given, where)
-    if "partition.expiration-time" in schema.options and any(key.startswith("partition.") for key in given):
+    if Options(schema.options).has(PARTITION_EXPIRATION_TIME) and any(key.startswith("partition.") for key in given):
         parse_partition_expiry(schema.options, where=where)
     proposal = Proposal.of(schema, where)
     for rule in RULES:

@@ -1,9 +1,11 @@
-"""Rules about buckets: their number, the columns that choose one, and the function that does."""
+"""Rules about buckets: their number, their key columns, and the bucket function."""
 
 from __future__ import annotations
 
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.types import ArrayType, BigIntType, IntType, MapType, MultisetType, RowType
+from morrow.engine.options.declared.compaction import FULL_COMPACTION_DELTA_COMMITS
+from morrow.engine.options.declared.table import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
 from morrow.engine.schema.validation.proposal import Proposal, java_names
 
 UNAWARE_OR_DYNAMIC = -1
@@ -11,8 +13,8 @@ NESTED = (ArrayType, MultisetType, MapType, RowType)
 
 
 def bucket_key(proposal: Proposal) -> None:
-    """The option names columns, none of them a partition key, all of them in the primary key if there is one."""
-    text = proposal.raw.get("bucket-key", "")
+    """Checks that the option names columns, none a partition key, and all in the primary key if there is one."""
+    text = proposal.given.text(BUCKET_KEY) or ""
     if not text.strip():
         return
     names = java_names(text)
@@ -29,23 +31,23 @@ def bucket_key(proposal: Proposal) -> None:
 
 
 def number(proposal: Proposal) -> None:
-    """-1, a positive number, or -2 for tables with a primary key; a fixed number needs something to choose by."""
+    """Checks for -1, a positive number, or -2 with a primary key; a fixed number needs a key to choose buckets by."""
     bucket = proposal.options.bucket
     if bucket == UNAWARE_OR_DYNAMIC:
         proposal.require(
-            "bucket-key" not in proposal.raw,
-            "'bucket-key' does not go with 'bucket' = -1; remove it, or give a number of buckets",
+            not proposal.given.has(BUCKET_KEY),
+            f"{BUCKET_KEY} does not go with {BUCKET} = -1; remove it, or give a number of buckets",
         )
         proposal.require(
-            proposal.keyed or "full-compaction.delta-commits" not in proposal.raw,
-            "'full-compaction.delta-commits' does not go with 'bucket' = -1 in a table without a primary key",
+            proposal.keyed or not proposal.given.has(FULL_COMPACTION_DELTA_COMMITS),
+            f"{FULL_COMPACTION_DELTA_COMMITS} does not go with {BUCKET} = -1 in a table without a primary key",
         )
         return
     postpone = proposal.keyed and bucket == POSTPONE_BUCKET
-    proposal.require(bucket > 0 or postpone, f"'bucket' = {bucket}: the number of buckets is 1 or more, or -1")
+    proposal.require(bucket > 0 or postpone, f"{BUCKET} = {bucket}: the number of buckets is 1 or more, or -1")
     chosen_by = proposal.options.bucket_key or (proposal.schema.trimmed_primary_keys if proposal.keyed else ())
     proposal.require(
-        bool(chosen_by), "a table without a primary key needs the option 'bucket-key' to have a number of buckets"
+        bool(chosen_by), f"a table without a primary key needs the option {BUCKET_KEY} to have a number of buckets"
     )
     kinds = [proposal.schema.by_name[name].type for name in chosen_by]
     for name, kind in zip(chosen_by, kinds):
@@ -53,7 +55,7 @@ def number(proposal: Proposal) -> None:
     if proposal.options.bucket_function == "mod":
         proposal.require(
             len(kinds) == 1 and isinstance(kinds[0], (IntType, BigIntType)),
-            f"'bucket-function.type' = mod takes one INT or BIGINT column, not ({', '.join(chosen_by)})",
+            f"{BUCKET_FUNCTION_TYPE} = mod takes one INT or BIGINT column, not ({', '.join(chosen_by)})",
         )
 
 

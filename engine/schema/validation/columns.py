@@ -1,11 +1,11 @@
-"""Rules about columns: their names, the types of keys, and the types that the file formats hold."""
+"""Rules about columns: their names, the types of keys, and the types that the file formats support."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.schema import KEY_PREFIX, LEVEL, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.format.schema import SYSTEM_NAMES
 from morrow.engine.format.types import (
     MAX_LENGTH,
     ArrayType,
@@ -24,11 +24,10 @@ from morrow.engine.format.types import (
     VariantType,
     VectorType,
 )
-from morrow.engine.options.parsing import key_values
+from morrow.engine.names import KEY_PREFIX
+from morrow.engine.options.declared.files import CHANGELOG_FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from morrow.engine.schema.validation.proposal import Proposal
 
-ROW_KIND = "rowkind"
-SYSTEM_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, LEVEL, ROW_KIND, ROW_ID)
 WITHOUT_KEYS = (ArrayType, MapType, MultisetType, RowType, VectorType, VariantType, BlobType)
 SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
 AVRO_MICROS_DIGITS = 6
@@ -36,7 +35,7 @@ AVRO_TIME_DIGITS = 3
 
 
 def names(proposal: Proposal) -> None:
-    """Columns do not have the names of Paimon's own columns, nor no name at all."""
+    """Checks that columns do not have the names of Paimon's own columns, nor an empty name."""
     proposal.require(bool(proposal.schema.fields), "a table has one column at least")
     for name in proposal.schema.by_name:
         proposal.require(bool(name.strip()), f"the column name {name!r} is blank")
@@ -47,7 +46,7 @@ def names(proposal: Proposal) -> None:
 
 
 def types(proposal: Proposal) -> None:
-    """Types have a size, and names inside rows are distinct."""
+    """Checks that types have a size, and that names inside rows are distinct."""
     for path, kind in _all_types(proposal):
         if isinstance(kind, SIZED):
             proposal.require(1 <= kind.length <= MAX_LENGTH, f"the column {path!r} has the type {kind} of no length")
@@ -58,7 +57,7 @@ def types(proposal: Proposal) -> None:
 
 
 def keys(proposal: Proposal) -> None:
-    """Keys exist, are not nested, and leave more than one row to a partition."""
+    """Checks that keys exist, are not nested, and leave more than one row to a partition."""
     schema = proposal.schema
     for what, found in (("primary key", schema.primary_keys), ("partition key", schema.partition_keys)):
         proposal.require_columns(found, what)
@@ -73,12 +72,12 @@ def keys(proposal: Proposal) -> None:
 
 
 def file_formats(proposal: Proposal) -> None:
-    """Every format that data files get holds every type of a column."""
-    raw, where = proposal.raw, proposal.where
-    found = {proposal.options.file_format, *key_values(raw, "file.format.per.level", where).values()}
-    if proposal.keyed and "changelog-file.format" in raw:
-        found.add(raw["changelog-file.format"])
-    for name in sorted(name.lower() for name in found):
+    """Checks that every format of data files supports every type of a column."""
+    given, where = proposal.given, proposal.where
+    found = {proposal.options.file_format, *given.get(FILE_FORMAT_PER_LEVEL).values()}
+    if proposal.keyed and (changelog := given.get(CHANGELOG_FILE_FORMAT)) is not None:
+        found.add(changelog)
+    for name in sorted(found):
         if name not in FORMATS:
             raise Unsupported(f"the file format {name!r}", where=where, hint=f"Morrow writes {', '.join(FORMATS)}")
         for path, kind in _all_types(proposal):
@@ -107,7 +106,7 @@ def _avro(kind: DataType) -> str | None:
 
 
 FORMATS: dict[str, Callable[[DataType], str | None]] = {"parquet": _parquet, "orc": _orc, "avro": _avro}
-"""Format -> why it does not hold a type, None when it does."""
+"""Format -> why it does not support a type, None when it does."""
 
 
 def _all_types(proposal: Proposal) -> Iterator[tuple[str, DataType]]:

@@ -1,25 +1,32 @@
-"""Rules about history: where reads start, how long snapshots stay, what streams read."""
+"""Rules about history: the start of reads, the retention of snapshots, the contents of streams."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from morrow.engine.options.declared import scans
+from morrow.engine.options.declared.history import PARTITION_EXPIRATION_TIME
+from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
+from morrow.engine.options.declaring import AnyOption
+from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.schema.validation.proposal import Proposal
 
-MILLIS, TIMESTAMP = "scan.timestamp-millis", "scan.timestamp"
-SNAPSHOT, TAG, WATERMARK, VERSION = "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"
-FILE_TIME, CREATION_TIME = "scan.file-creation-time-millis", "scan.creation-time-millis"
-BETWEEN, BETWEEN_TIMES, TO_TAG = "incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag"
+MILLIS, TIMESTAMP = scans.SCAN_TIMESTAMP_MILLIS, scans.SCAN_TIMESTAMP
+SNAPSHOT, TAG, WATERMARK = scans.SCAN_SNAPSHOT_ID, scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK
+FILE_TIME, CREATION_TIME = scans.SCAN_FILE_CREATION_TIME_MILLIS, scans.SCAN_CREATION_TIME_MILLIS
+BETWEEN, BETWEEN_TIMES = scans.INCREMENTAL_BETWEEN, scans.INCREMENTAL_BETWEEN_TIMESTAMP
+TO_TAG = scans.INCREMENTAL_TO_AUTO_TAG
 
 EVERY_START = (MILLIS, FILE_TIME, TIMESTAMP, SNAPSHOT, TAG, BETWEEN_TIMES, BETWEEN, TO_TAG)
 
 
 @dataclass(frozen=True)
 class Start:
-    """What options a start mode goes with: exactly one of `one_of` (if any), none of `none_of`."""
+    """The options required by a start mode: exactly one of `one_of` (if any), none of `none_of`."""
 
-    one_of: tuple[str, ...] = ()
-    none_of: tuple[str, ...] = ()
+    one_of: tuple[AnyOption, ...] = ()
+    none_of: tuple[AnyOption, ...] = ()
 
 
 START_MODES = {
@@ -36,64 +43,63 @@ IMPLIED = (
     ((CREATION_TIME,), "from-creation-timestamp"),
     ((BETWEEN, BETWEEN_TIMES), "incremental"),
 )
-"""What starts reads when ``scan.mode`` is not set: the first line of which an option is."""
+"""The start mode when ``scan.mode`` is not set: the first line of which an option is set."""
 
 
 def start(proposal: Proposal) -> None:
-    """Options that say where a read starts do not contradict each other."""
-    raw = proposal.raw
-    proposal.require(VERSION not in raw, f"{VERSION!r} is for one read; a table takes {SNAPSHOT!r} or {TAG!r}")
-    mode = raw.get("scan.mode", "default").lower()
-    if mode == "default":
-        mode = next((implied for keys, implied in IMPLIED if any(key in raw for key in keys)), "latest-full")
-    rule = START_MODES.get(mode, Start(none_of=EVERY_START))
-    given = [key for key in rule.one_of if key in raw]
+    """Checks that options for the start of a read do not contradict each other."""
+    given = proposal.given
     proposal.require(
-        not rule.one_of or len(given) == 1,
-        f"'scan.mode' {mode} goes with exactly one of {', '.join(rule.one_of)}; set are {', '.join(given) or 'none'}",
+        not given.has(scans.SCAN_VERSION), f"{scans.SCAN_VERSION} is for one read; a table takes {SNAPSHOT} or {TAG}"
     )
-    beside = [key for key in rule.none_of if key in raw]
-    proposal.require(not beside, f"'scan.mode' {mode} does not go with {', '.join(beside)}")
+    mode = given.get(scans.SCAN_MODE)
+    if mode == scans.SCAN_MODE.default:
+        mode = next((implied for options, implied in IMPLIED if any(map(given.has, options))), "latest-full")
+    rule = START_MODES.get(mode, Start(none_of=EVERY_START))
+    starts = [option for option in rule.one_of if given.has(option)]
+    proposal.require(
+        not rule.one_of or len(starts) == 1,
+        f"{scans.SCAN_MODE} {mode} goes with exactly one of {_keys(rule.one_of)}; set are {_keys(starts) or 'none'}",
+    )
+    beside = [option for option in rule.none_of if given.has(option)]
+    proposal.require(not beside, f"{scans.SCAN_MODE} {mode} does not go with {_keys(beside)}")
+
+
+def _keys(options: Sequence[AnyOption]) -> str:
+    return ", ".join(option.key for option in options)
 
 
 def retention(proposal: Proposal) -> None:
-    """At least one snapshot and one changelog is kept, and no more at least than at most."""
-    least = proposal.integer("snapshot.num-retained.min", 10)
-    most = proposal.integer("snapshot.num-retained.max", 2**31 - 1)
-    bounds = {
-        "snapshot": (least, most),
-        "changelog": (
-            proposal.integer("changelog.num-retained.min", least),
-            proposal.integer("changelog.num-retained.max", most),
-        ),
-    }
-    for what, (low, high) in bounds.items():
-        proposal.require(low > 0, f"'{what}.num-retained.min' = {low} must be 1 or more")
+    """Checks that at least one snapshot and one changelog are kept, and no minimum exceeds its maximum."""
+    parsed = parse_expire_options(proposal.given.raw, where=proposal.where)
+    for what, kept in (("snapshot", parsed.snapshots), ("changelog", parsed.changelogs)):
+        proposal.require(kept.least > 0, f"'{what}.num-retained.min' = {kept.least} must be 1 or more")
         proposal.require(
-            low <= high, f"'{what}.num-retained.min' = {low} is more than '{what}.num-retained.max' = {high}"
+            kept.least <= kept.most,
+            f"'{what}.num-retained.min' = {kept.least} is more than '{what}.num-retained.max' = {kept.most}",
         )
 
 
 def streams(proposal: Proposal) -> None:
-    """Streams that read overwrites need a primary key, and a changelog that does not hold them already."""
-    if proposal.flag("streaming-read-overwrite"):
-        producer = proposal.changelog_producer
+    """Checks that streams of overwrites have a primary key, and a changelog that does not contain them already."""
+    overwrites = scans.STREAMING_READ_OVERWRITE
+    if proposal.given.get(overwrites):
+        producer = proposal.options.changelog_producer
         proposal.require(
             producer not in ("full-compaction", "lookup"),
-            f"'streaming-read-overwrite' does not go with 'changelog-producer' = {producer}: "
-            "changes would be read twice",
+            f"{overwrites} does not go with {CHANGELOG_PRODUCER} = {producer}: changes would be read twice",
         )
         proposal.require(
             proposal.keyed,
-            "'streaming-read-overwrite' needs a primary key; set 'streaming-read-append-overwrite' instead",
+            f"{overwrites} needs a primary key; set {scans.STREAMING_READ_APPEND_OVERWRITE} instead",
         )
 
 
 def partition_expiration(proposal: Proposal) -> None:
-    """Only tables with partitions expire them."""
+    """Checks that only tables with partitions expire them."""
     proposal.require(
-        "partition.expiration-time" not in proposal.raw or bool(proposal.schema.partition_keys),
-        "'partition.expiration-time' needs partition keys",
+        not proposal.given.has(PARTITION_EXPIRATION_TIME) or bool(proposal.schema.partition_keys),
+        f"{PARTITION_EXPIRATION_TIME} needs partition keys",
     )
 
 

@@ -1,12 +1,14 @@
-"""`morrow.spark.call`: a procedure by the name that Paimon gives it."""
+"""`morrow.spark.call`: Paimon's procedures by name."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io.resolve import Roots, given_roots
 from morrow.spark.procedures import files, references, snapshots
 from morrow.spark.procedures.procedure import Call, Procedure, Rows, suggestion
 from morrow.spark.procedures.tables import table_argument
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAMESPACE = "sys."
-"""What Paimon's procedures are called with; here it may be left out."""
+"""The database of Paimon's procedures; optional here."""
 
 PROCEDURES: Mapping[str, Procedure] = {
     procedure.name: procedure for procedure in (*references.PROCEDURES, *snapshots.PROCEDURES, *files.PROCEDURES)
@@ -38,28 +40,29 @@ def call(
     *,
     warehouse: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
     distributed: bool | None = None,
     **arguments: object,
 ) -> DataFrame:
-    """Call a procedure of Paimon's: ``call(spark, "create_tag", table="wh/db.db/t", tag="v1")``.
+    """Calls a procedure of Paimon: ``call(spark, "create_tag", table="wh/db.db/t", tag="v1")``.
 
-    Names, arguments and columns of the result are those of Paimon 1.4's ``CALL sys.create_tag(...)``; names count in
-    any case. It is done when this returns.
+    Names, arguments and columns of the result are those of Paimon 1.4's ``CALL sys.create_tag(...)``; names ignore
+    case. The work is done when this returns.
 
     Args:
-        procedure: its name, with or without ``sys.``; `PROCEDURES` has all of them.
-        warehouse: where a `table` of the form ``database.table`` is.
-        storage_options: as for `morrow.open`.
-        distributed: of ``compact`` and ``remove_orphan_files``: whether executors do the work; None: where it is much.
+        procedure: its name, with or without ``sys.``; `PROCEDURES` lists them.
+        warehouse: the warehouse of a `table` of the form ``database.table``.
+        storage_options, allowed_roots: as for `morrow.open`.
+        distributed: of ``compact`` and ``remove_orphan_files``: whether executors do the work; None: if it is much.
         arguments: `table`, which is a folder or URL (with a ``/`` in it), ``database.table`` in `warehouse`, or
-            ``pm.database.table`` in a catalog that is attached as ``pm``; and those of the procedure.
+            ``pm.database.table`` in a catalog attached as ``pm``; and those of the procedure.
 
     Returns: a small DataFrame, which is held by the driver.
 
     Raises:
-        InvalidArgument: no such procedure or argument, an argument that is missing or of a wrong type.
-        Unsupported: what Paimon's procedure does, and Morrow's does not.
-        Others: as what the procedure does, see `Table`.
+        InvalidArgument: no such procedure or argument, a missing argument, or one of a wrong type.
+        Unsupported: a feature of Paimon's procedure that Morrow lacks.
+        Others: as the method of `Table` that does the work.
     """
     found = _procedure(procedure)
     if distributed is not None and not found.jobs:
@@ -70,12 +73,13 @@ def call(
     if len(tables) != 1:
         raise InvalidArgument(f"{found.name} needs the argument 'table'; it has {found}")
     where = table_argument(spark, tables[0], warehouse, storage_options)
+    where = replace(where, allowed_roots=(*where.allowed_roots, *given_roots(allowed_roots)))
     rows = found.run(Call(spark, where, distributed), **bound)
     return _frame(spark, rows, found.columns)
 
 
 def _frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
-    """A DataFrame that holds its rows: of an Arrow table, which Spark asks no task for."""
+    """Returns a DataFrame that holds its rows: made of an Arrow table, it needs no Spark task."""
     import pyarrow as pa
 
     names = [column.split()[0] for column in columns.split(",")]

@@ -1,4 +1,4 @@
-"""Files: compacted, purged, and removed when nothing names them."""
+"""Procedures for files: compaction, purging, removal of orphan files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from morrow.spark.procedures.tables import table_of
 NO_ORDER = "none"
 FULL, MINOR = "full", "minor"
 DISTRIBUTED: Mapping[str, bool] = {"distributed": True, "local": False}
-"""The modes of ``remove_orphan_files``; not given, it is as the size of the table says."""
+"""The modes of ``remove_orphan_files``; by default the size of the table decides."""
 PURGED = "Success"
 
 
@@ -64,7 +64,7 @@ def _compact(
 
 
 def partitions_of(text: str | None) -> list[dict[str, object]]:
-    """``dt=1,hh=2;dt=3`` as values of partition columns; quotes around a value are taken off.
+    """Parses ``dt=1,hh=2;dt=3`` as values of partition columns; quotes around a value are removed.
 
     Raises `InvalidArgument`.
     """

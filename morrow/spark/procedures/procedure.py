@@ -1,4 +1,4 @@
-"""What a procedure is: a name, parameters in the types of Spark, the columns of its result, and what it does."""
+"""The class `Procedure`: a name, parameters in Spark's types, the columns of the result, and a function."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options import Options
+from morrow.engine.options.declaring import AnyOption
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,13 +25,13 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 
 DONE: Rows = [(True,)]
 RESULT = "result BOOLEAN"
-"""What most procedures give back: one row, true; whatever they could not do is an error."""
+"""The result of most procedures: one row, true. Failures are errors."""
 
 MOST_INT, MOST_BIGINT = 2**31 - 1, 2**63 - 1
 
 
 class Kind(Enum):
-    """The type of a parameter: its name in Spark, and what it is in Python."""
+    """The type of a parameter: its name in Spark, and the Python values it takes."""
 
     STRING = "STRING"
     INT = "INT"
@@ -71,7 +73,7 @@ class Parameter:
 
     @property
     def python(self) -> str:
-        """Its name in Python: ``ignoreIfExists`` is ``ignore_if_exists``."""
+        """The parameter's name in Python: ``ignoreIfExists`` is ``ignore_if_exists``."""
         return re.sub("(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
 
     def __str__(self) -> str:
@@ -80,7 +82,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the session, and the table that it names."""
+    """A call of a procedure: the session, and the table that it names."""
 
     spark: SparkSession
     where: TableArgument
@@ -88,12 +90,12 @@ class Call:
 
     @property
     def metadata(self) -> TableMetadata:
-        """The table. Raises `TableNotFound` and the like."""
+        """The metadata of the table. Raises `TableNotFound` and the like."""
         return self.where.metadata()
 
     @property
     def table(self) -> Table:
-        """The table as users have it. Raises as `metadata`."""
+        """The table as a `Table`. Raises as `metadata`."""
         from morrow.table import Table
 
         return Table(self.metadata)
@@ -101,13 +103,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A procedure of Paimon's.
+    """A procedure of Paimon.
 
     Args:
         parameters: in Paimon's order, without `table`.
         columns: of the result, as DDL.
-        run: does it; gets the `Call` and the arguments by the Python names of the parameters, None where not given.
-        jobs: whether it may run jobs of Spark's, and has a say in that.
+        run: the function; gets the `Call` and the arguments by the parameters' Python names, None where not given.
+        jobs: whether it may run Spark jobs, and so takes `distributed`.
     """
 
     name: str
@@ -117,10 +119,10 @@ class Procedure:
     jobs: bool = False
 
     def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
-        """The arguments by Python names. Names count in any case, as in Spark; a blank text is none.
+        """Returns the arguments by Python names. Names ignore case, as in Spark; a blank text is None.
 
         Raises:
-            InvalidArgument: an argument that the procedure does not have, or that is missing, or of a wrong type.
+            InvalidArgument: an unknown or missing argument, or one of a wrong type.
         """
         known = {parameter.name.lower(): parameter for parameter in self.parameters}
         arguments: dict[str, Any] = dict.fromkeys(parameter.python for parameter in self.parameters)
@@ -144,19 +146,19 @@ class Procedure:
 
 
 def required(name: str, kind: Kind = Kind.STRING) -> Parameter:
-    """A parameter that must be given."""
+    """Returns a required parameter."""
     return Parameter(name, kind, required=True)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?``, or nothing."""
+    """Returns ``, did you mean 'x'?``, or empty text."""
     by_lower = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), by_lower, n=1)
     return f", did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def moment(text: str, argument: str) -> dt.datetime:
-    """A time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
+    """Parses a time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
 
     Raises `InvalidArgument`.
     """
@@ -167,7 +169,7 @@ def moment(text: str, argument: str) -> dt.datetime:
 
 
 def pairs(text: str | None, argument: str) -> dict[str, str]:
-    """``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
+    """Parses ``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
     found: dict[str, str] = {}
     for part in (text or "").split(","):
         if not part.strip():
@@ -179,14 +181,15 @@ def pairs(text: str | None, argument: str) -> dict[str, str]:
     return found
 
 
-def known_options(text: str | None, known: Sequence[str], procedure: str) -> dict[str, str]:
-    """The dynamic options of a call, when all of them are known to the procedure.
+def known_options(text: str | None, known: Sequence[AnyOption], procedure: str) -> Options:
+    """Parses the dynamic options of a call, all of which the procedure has to know.
 
     Raises:
-        InvalidArgument: no pairs. Unsupported: an option that the procedure takes no notice of.
+        InvalidArgument: not pairs. Unsupported: an option that the procedure would ignore.
     """
     found = pairs(text, "options")
-    others = [key for key in found if key not in known]
+    others = [key for key in found if not any(key in option.keys for option in known)]
     if others:
-        raise Unsupported(f"{procedure} with the option {others[0]!r}", hint=f"it takes {', '.join(known)}")
-    return found
+        takes = ", ".join(option.key for option in known)
+        raise Unsupported(f"{procedure} with the option {others[0]!r}", hint=f"it takes {takes}")
+    return Options(found)

@@ -1,4 +1,4 @@
-"""Tags and branches: names of states, and lines of them."""
+"""Procedures for tags and branches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _create_tag_from_timestamp(call: Call, tag: str, timestamp: int, time_retain
 
 def _tag_row(tag: Tag) -> tuple[object, ...]:
     snapshot = tag.snapshot
-    # Paimon's text of a watermark that is not there.
+    # Paimon's text of a missing watermark.
     watermark = "null" if snapshot.watermark is None else str(snapshot.watermark)
     return tag.name, snapshot.id, snapshot.time_millis, watermark
 
@@ -39,7 +39,7 @@ def _rename_tag(call: Call, tag: str, target_tag: str) -> Rows:
 def _delete_tag(call: Call, tag: str) -> Rows:
     tags = call.table.tags
     for name in _names(tag):
-        tags.delete(name, ignore_if_not_exists=True)  # as Paimon: a tag that is gone is what was asked for
+        tags.delete(name, ignore_if_not_exists=True)  # as in Paimon: a missing tag is the result asked for
     return DONE
 
 
@@ -77,7 +77,7 @@ def _fast_forward(call: Call, branch: str) -> Rows:
 
 
 def _names(text: str) -> list[str]:
-    """Names with commas between."""
+    """Splits names at commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

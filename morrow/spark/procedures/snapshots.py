@@ -1,4 +1,4 @@
-"""Older states: rolled back to, expired, and kept for consumers; partitions that have had their time."""
+"""Procedures for snapshots, consumers and partitions: rollback, expiry, consumer progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import datetime as dt
 import re
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound
-from morrow.engine.options.parsing import duration, integer
+from morrow.engine.options import Declared
+from morrow.engine.options.declared import history
 from morrow.engine.plan.time_travel import Time
 from morrow.spark.procedures.procedure import (
     DONE,
@@ -24,11 +25,17 @@ from morrow.spark.procedures.procedure import (
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 NO_EXPIRED_PARTITIONS = "No expired partitions."
 SNAPSHOT_OPTIONS = (
-    *("snapshot.num-retained.max", "snapshot.num-retained.min", "snapshot.time-retained", "snapshot.expire.limit"),
+    history.SNAPSHOT_NUM_RETAINED_MAX,
+    history.SNAPSHOT_NUM_RETAINED_MIN,
+    history.SNAPSHOT_TIME_RETAINED,
+    history.SNAPSHOT_EXPIRE_LIMIT,
 )
 PARTITION_OPTIONS = (
-    *("partition.expiration-time", "partition.expiration-strategy", "partition.expiration-max-num"),
-    *("partition.timestamp-formatter", "partition.timestamp-pattern"),
+    history.PARTITION_EXPIRATION_TIME,
+    history.PARTITION_EXPIRATION_STRATEGY,
+    history.PARTITION_EXPIRATION_MAX_NUM,
+    history.PARTITION_TIMESTAMP_FORMATTER,
+    history.PARTITION_TIMESTAMP_PATTERN,
 )
 
 
@@ -47,7 +54,7 @@ def _rollback_to_timestamp(call: Call, timestamp: int) -> Rows:
 
 
 def _rollback_to_watermark(call: Call, watermark: int) -> Rows:
-    # The newest snapshot that had seen no more than this; Paimon finds it from the end, too.
+    # The newest snapshot whose watermark is not above this; Paimon searches from the end, too.
     for snapshot in reversed(call.table.snapshots()):
         if snapshot.watermark is not None and snapshot.watermark <= watermark:
             return _rolled_back(call, snapshot=snapshot.id)
@@ -72,18 +79,18 @@ def _expire_snapshots(
     max_deletes: int | None,
     options: str | None,
 ) -> Rows:
-    raw = known_options(options, SNAPSHOT_OPTIONS, "expire_snapshots")
+    said = known_options(options, SNAPSHOT_OPTIONS, "expire_snapshots")
 
-    def count(given: int | None, key: str) -> int | None:
-        return integer(raw, key, 0, "options") if given is None and key in raw else given
+    def count(given: int | None, option: Declared[int]) -> int | None:
+        return said.get(option) if given is None and said.has(option) else given
 
-    age = duration(raw, "snapshot.time-retained", None, "options")
+    age = said.get(history.SNAPSHOT_TIME_RETAINED) if said.has(history.SNAPSHOT_TIME_RETAINED) else None
     before: dt.timedelta | dt.datetime | None = age if older_than is None else moment(older_than, "older_than")
     gone = call.table.expire_snapshots(
-        count(retain_max, "snapshot.num-retained.max"),
-        count(retain_min, "snapshot.num-retained.min"),
+        count(retain_max, history.SNAPSHOT_NUM_RETAINED_MAX),
+        count(retain_min, history.SNAPSHOT_NUM_RETAINED_MIN),
         before,
-        count(max_deletes, "snapshot.expire.limit"),
+        count(max_deletes, history.SNAPSHOT_EXPIRE_LIMIT),
     )
     return [(gone,)]
 
@@ -97,13 +104,13 @@ def _expire_partitions(
     max_expires: int | None,
     options: str | None,
 ) -> Rows:
-    raw = known_options(options, PARTITION_OPTIONS, "expire_partitions")
-    most = integer(raw, "partition.expiration-max-num", 0, "options") if "partition.expiration-max-num" in raw else None
+    said = known_options(options, PARTITION_OPTIONS, "expire_partitions")
+    most = said.get(history.PARTITION_EXPIRATION_MAX_NUM) if said.has(history.PARTITION_EXPIRATION_MAX_NUM) else None
     gone = call.table.expire_partitions(
-        expiration_time or raw.get("partition.expiration-time"),
-        strategy=expire_strategy or raw.get("partition.expiration-strategy"),
-        timestamp_formatter=timestamp_formatter or raw.get("partition.timestamp-formatter"),
-        timestamp_pattern=timestamp_pattern or raw.get("partition.timestamp-pattern"),
+        expiration_time or said.text(history.PARTITION_EXPIRATION_TIME),
+        strategy=expire_strategy or said.text(history.PARTITION_EXPIRATION_STRATEGY),
+        timestamp_formatter=timestamp_formatter or said.text(history.PARTITION_TIMESTAMP_FORMATTER),
+        timestamp_pattern=timestamp_pattern or said.text(history.PARTITION_TIMESTAMP_PATTERN),
         max_expires=most if max_expires is None else max_expires,
     )
     named = [", ".join(f"{column}={value}" for column, value in partition.items()) for partition in gone]
@@ -115,7 +122,7 @@ def _reset_consumer(call: Call, consumer_id: str, next_snapshot_id: int | None) 
     if next_snapshot_id is None:
         consumers.delete(consumer_id)
     else:
-        call.metadata.snapshot(next_snapshot_id)  # it must be there to be read next
+        call.metadata.snapshot(next_snapshot_id)  # it must exist to be read next
         consumers.record(consumer_id, next_snapshot_id)
     return DONE
 

@@ -1,11 +1,11 @@
-"""Which table the argument `table` of a procedure names: a folder or URL, or a name in a warehouse."""
+"""The argument `table` of procedures: a folder or URL, or a name in a warehouse."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from morrow.catalog import Catalog
@@ -25,38 +25,39 @@ PARTS = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 @dataclass(frozen=True)
 class TableArgument:
-    """Where a table is: `name` in the catalog of a warehouse, or a folder when there is none."""
+    """The location of a table: `name` in the catalog of a warehouse, or a folder without a catalog."""
 
     name: str
     warehouse: str | None
     branch: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    allowed_roots: tuple[str, ...] = ()
 
     def metadata(self) -> TableMetadata:
-        """Raises `TableNotFound`, `DatabaseNotFound`, `BranchNotFound`."""
-        metadata = TableMetadata(*resolve(self.path(), self.storage_options))
+        """Returns the table's metadata. Raises `TableNotFound`, `DatabaseNotFound`, `BranchNotFound`."""
+        metadata = TableMetadata(*resolve(self.path(), self.storage_options), allowed_roots=self.allowed_roots)
         metadata.latest_schema()  # a folder without a table is an error now
         return metadata if self.branch is None else metadata.on_branch(self.branch)
 
     def path(self) -> str:
-        """The folder of the table. Raises `TableNotFound`, `DatabaseNotFound` for a name that there is not."""
+        """Returns the folder of the table. Raises `TableNotFound`, `DatabaseNotFound` for an unknown name."""
         if self.warehouse is None:
             return self.name
         return Catalog(self.warehouse, storage_options=self.storage_options).table(self.name).path
 
     @property
     def of_database(self) -> str | None:
-        """The database of which all tables are meant, as ``db.*``."""
+        """The database whose tables are all meant, written ``db.*``; else None."""
         database, dot, table = self.name.rpartition(".")
         return database if self.warehouse is not None and dot and table == ALL_TABLES else None
 
     def each(self) -> list[TableArgument]:
-        """The tables that are meant: this one, or all of a database."""
+        """Returns the tables meant: this one, or all of a database."""
         database = self.of_database
         if database is None:
             return [self]
         names = Catalog(str(self.warehouse), storage_options=self.storage_options).tables(database)
-        return [TableArgument(f"{database}.{name}", self.warehouse, None, self.storage_options) for name in names]
+        return [replace(self, name=f"{database}.{name}", branch=None) for name in names]
 
 
 def table_argument(
@@ -65,12 +66,12 @@ def table_argument(
     warehouse: str | os.PathLike[str] | None,
     storage_options: Mapping[str, str] | None,
 ) -> TableArgument:
-    """The table that is named. What has a ``/`` in it is a folder or URL, and so is an `os.PathLike`; anything else is
+    """Parses the argument `table`. Text with a ``/`` is a folder or URL, and so is an `os.PathLike`; other text is
     ``database.table`` in the warehouse, or ``name.database.table`` in one that `morrow.spark.attach` knows as `name`.
-    Either may end in ``$branch_<name>``; parts of names may stand in backticks.
+    Either may end in ``$branch_<name>``; parts of names may be in backticks.
 
     Raises:
-        InvalidArgument: no such form, or a name where no warehouse is known.
+        InvalidArgument: another form, or a name without a known warehouse.
     """
     if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
         raise InvalidArgument(f"table is the folder or name of a table, not {given!r}")
@@ -91,7 +92,10 @@ def table_argument(
             f"name that begins with an attached catalog ({known or 'none is attached'})"
         )
     catalog = catalogs[parts[0]]
-    return TableArgument(".".join(parts[1:]), catalog.warehouse, named.branch, catalog.storage_options)
+    access = catalog.access
+    return TableArgument(
+        ".".join(parts[1:]), catalog.warehouse, named.branch, access.storage_options, access.allowed_roots
+    )
 
 
 def _is_name(given: object) -> bool:
@@ -99,11 +103,11 @@ def _is_name(given: object) -> bool:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts of a name, without a branch."""
+    """Splits a name into its parts, without the branch."""
     parts = [quoted.replace("``", "`") or plain for quoted, plain in PARTS.findall(text)]
     return [*parts[:-1], parts[-1].split(MARK)[0]]
 
 
 def table_of(argument: TableArgument) -> Table:
-    """The table as users have it. Raises as `TableArgument.metadata`."""
+    """Returns the table as a `Table`. Raises as `TableArgument.metadata`."""
     return Table(argument.metadata())

@@ -6,9 +6,9 @@
     spark.readStream.format("morrow").option("read.changelog", "true").load("warehouse/db.db/orders")
     frame.writeStream.format("morrow").option("checkpointLocation", "...").start("warehouse/db.db/copy")
 
-In a session that is registered the first two are what `morrow.spark.read` and `morrow.spark.write` do (`faces`):
-Spark's own scan reads the files where it can, and rows are shuffled to the tasks that write their buckets. The last
-one writes whatever rows a task gets; `sink` shuffles those of a stream, and takes tables of every kind:
+In a registered session the first two do what `morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`): Spark's
+own scan reads the files where it can, and rows are shuffled to the tasks that write their buckets. The last one writes
+the rows that a task happens to get; `sink` shuffles those of a stream, and takes tables of every kind:
 
     copy = morrow.spark.sink("warehouse/db.db/copy")
     frame.writeStream.foreachBatch(copy).option("checkpointLocation", "...").start()
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Without it Spark refuses readers that take filters, as the option ``push-filters`` has them."""
+"""The setting without which Spark refuses readers that take filters, as with the option ``push-filters``."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("morrow")`` known to a session; `options` lists what may be given. Repeating it changes nothing."""
+    """Registers ``format("morrow")`` in a session; its options are in `options`. Repeating it changes nothing."""
     from pyspark.errors import AnalysisException
 
+    from morrow.spark.source import catalog_tables, dataframe_io, statements
     from morrow.spark.source.datasource import MorrowDataSource
-    from morrow.spark.source.faces import take_over
+    from morrow.spark.source.takeover import take_over
 
     spark.conf.set(PUSHDOWN, "true")
     try:
@@ -40,15 +41,15 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-        # Spark asks the active session whether there is one of this name, and that is another session.
+        # Spark looks for the name in the active session, which may be another one.
         with _active(spark):
             spark.dataSource.register(MorrowDataSource)
-    take_over(spark)
+    take_over(spark, (*dataframe_io.REPLACEMENTS, *catalog_tables.REPLACEMENTS, *statements.REPLACEMENTS))
 
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Make the session the active one of this thread."""
+    """Makes the session the active one of this thread."""
     sessions = cast("Any", spark)._get_j_spark_session_class(cast("Any", spark)._jvm)
     before = sessions.getActiveSession()
     sessions.setActiveSession(cast("Any", spark)._jsparkSession)

@@ -27,13 +27,15 @@ class BatchPlanner:
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> BatchPlanner:
-        """Raises as `schemas.schema_of`, and `InvalidArgument` for a schema that is not the table's."""
+        """Plans a read by options. Raises as `inferring.schema_of`, and `InvalidArgument` for another schema than the
+        table's.
+        """
         scan = scan_of(Options(given))
         check_schema(schema, scan.fields)
         return cls(scan)
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Take the filters that can be said exactly; the others are handed back for Spark to test."""
+        """Takes the filters that can be translated exactly; returns the others for Spark to test."""
         from morrow.spark.source.filters import translated  # Spark 4.0 has no filters
 
         fields = {field.name: field for field in self.scan.fields}
@@ -47,6 +49,6 @@ class BatchPlanner:
         return left
 
     def partitions(self) -> list[Piece]:
-        """Groups of the plan's sections."""
+        """Returns the plan's sections in groups."""
         scan = self.scan.narrowed(filter=And(tuple(self.pushed))) if self.pushed else self.scan
         return pieces(scan.plan, scan.store)

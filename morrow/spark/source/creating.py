@@ -1,4 +1,4 @@
-"""The table that rows are written to: the one that is there, or one made after the DataFrame."""
+"""The target table of a write: the existing one, or a new one with the DataFrame's columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.options.parsing import names
+from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
+from morrow.engine.options.declaring import FIELDS
+from morrow.engine.options.kinds import names
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
-from morrow.engine.schema.creating import PARTITION_OPTION, PRIMARY_KEY_OPTION, new_schema
+from morrow.engine.schema.creating import new_schema
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import metadata_of
 from morrow.writers.spark.types import paimon_fields
@@ -18,20 +20,19 @@ from morrow.writers.spark.types import paimon_fields
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-FIELDS_PREFIX = "fields."
-"""Of options that name columns, whose case Spark does not keep."""
 
-
-def ensure_table(given: Mapping[str, str], schema: StructType, *, must_be_new: bool = False) -> None:
-    """Make the table of the options, with the DataFrame's columns, unless it is there.
+def ensure_table(
+    given: Mapping[str, str], schema: StructType, *, must_be_new: bool = False, overwrite: bool = True
+) -> None:
+    """Creates the table of the options, with the DataFrame's columns, unless it exists.
 
     Raises:
-        AlreadyExists: it is there, and must be new.
-        InvalidArgument, ColumnNotFound: options that no table can have, or that the table which is there has not.
+        AlreadyExists: the table exists, and must be new.
+        InvalidArgument, ColumnNotFound: options that no table can have, or that the existing table does not have.
         Unsupported: a type or option that Morrow does not handle.
     """
     options = Options(given)
-    sink = options.sink()
+    sink = options.sink(overwrite=overwrite)
     metadata = metadata_of(options.place())
     if metadata.schema_ids():
         if must_be_new:
@@ -54,23 +55,23 @@ def _first_schema(
 
 
 def _in_case(options: Mapping[str, str], columns: list[str]) -> dict[str, str]:
-    """The options with the names of columns in them as the columns have them."""
+    """Returns the options with column names in the case of the columns, which Spark does not keep."""
     spelled = {name.lower(): name for name in columns}
     restored = {}
     for key, value in options.items():
-        if key.startswith(FIELDS_PREFIX):
-            column, dot, rest = key.removeprefix(FIELDS_PREFIX).partition(".")
+        if key.startswith(FIELDS):
+            column, dot, rest = key.removeprefix(FIELDS).partition(".")
             named = ",".join(spelled.get(name, name) for name in column.split(","))
-            restored[f"{FIELDS_PREFIX}{named}{dot}{rest}"] = value
+            restored[f"{FIELDS}{named}{dot}{rest}"] = value
         else:
             restored[key] = value
     return restored
 
 
 def _check_options(schema: TableSchema, given: Mapping[str, str], where: str) -> None:
-    """Options of a write are the table's: those that differ would not be heeded."""
+    """Checks that the table options of a write are the table's: others would be ignored."""
     known = {key.lower(): value for key, value in schema.options.items()}
-    keys = {PRIMARY_KEY_OPTION: schema.primary_keys, PARTITION_OPTION: schema.partition_keys}
+    keys = {PRIMARY_KEY.key: schema.primary_keys, PARTITION.key: schema.partition_keys}
     for name, value in given.items():
         same = names(value) == keys[name] if name in keys else known.get(name) == value
         if not same:

@@ -1,8 +1,8 @@
-"""The data source ``morrow`` as Spark wants it: thin classes, whose work is done by the modules beside this one.
+"""The data source ``morrow`` in Spark's interface: thin classes over the modules beside this one.
 
-Spark makes them anew for each step, in processes of their own: the schema, the plan, each task, the commit. What they
-know is the options; what one step tells another travels in `plain`. Those modules are imported by the methods, since
-an executor's process has to be set up before Polars starts in it.
+Spark creates them anew for each step, in separate processes: the schema, the plan, each task, the commit. Their state
+is the options; steps pass each other the values of `plain`. Methods import the modules, since an executor's process has
+to be set up before Polars starts in it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ if TYPE_CHECKING:
 
 NAME = "morrow"
 RUN_BYTES = 8
-"""Of randomness in the name of a run."""
+"""The random bytes in the name of a run."""
 
 
 class MorrowDataSource(DataSource):
-    """``spark.read.format("morrow")`` and its siblings; `options` tells what may be given."""
+    """``spark.read.format("morrow")`` and its siblings; their options are in `options`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(_without_secrets(options))
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
-        from morrow.spark.source.schemas import schema_of
+        from morrow.spark.source.inferring import schema_of
 
         return schema_of(self.options)
 
@@ -86,7 +89,7 @@ class BatchReader(DataSourceReader):
         use_cores_of_task()
         from morrow.spark.source.pieces import batches
 
-        # A table without files is one partition of nothing.
+        # A table without files is one empty partition.
         return batches(partition) if isinstance(partition, Piece) else iter(())
 
     @property
@@ -99,11 +102,11 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    """Takes Spark's filters too, for a DataFrame that is used by one query.
+    """A `BatchReader` that takes Spark's filters too, for a DataFrame that is used by one query.
 
-    Spark 4.3 keeps what a reader made of the filters of one query for later ones of the same DataFrame: after
+    Spark 4.3 reuses a reader with the filters of one query in later queries of the same DataFrame: after
     ``frame.filter("id = 1").collect()`` this reader gives ``frame.count()`` one row. So filters are left to Spark
-    unless the option ``push-filters`` asks for this; the option ``filter`` is always safe.
+    unless the option ``push-filters`` is set; the option ``filter`` is always safe.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
@@ -159,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class UnlimitedStreamReader(StreamReader):
-    """For Spark before 4.2, which does not say where a query has got to when it asks for the newest offset."""
+    """A `StreamReader` for Spark before 4.2, which asks for the newest offset without the query's progress."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema)
@@ -175,7 +178,7 @@ class UnlimitedStreamReader(StreamReader):
         limit: ReadLimit | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
         self._known.refuse_limits()
-        # Not known after a restart; the batch is planned from where Spark then says that it starts.
+        # Unknown after a restart; the batch is then planned from the start that Spark gives.
         return self._known.newest() if self._reached is None else self._known.latest(self._reached, None)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Piece]:
@@ -184,13 +187,13 @@ class UnlimitedStreamReader(StreamReader):
 
 
 class _Writer:
-    """What both writers are made of. Making one makes the table, where there is none."""
+    """The base of both writers. Its construction creates the table if it does not exist."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         from morrow.spark.source.creating import ensure_table
 
-        ensure_table(options, schema)
-        self._options = options
+        ensure_table(options, schema, overwrite=overwrite)
+        self._options = _without_secrets(options)
         self._overwrite = overwrite
         self._run = secrets.token_hex(RUN_BYTES)
 
@@ -235,6 +238,14 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         abort(self._options, _written(messages))
 
 
+def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options without secrets, since Spark pickles them with the objects that hold them."""
+    from morrow.engine.io.secrets import StorageOptions
+    from morrow.spark.source.options import STORAGE_PREFIX
+
+    return StorageOptions(options, options.get("path") or "", prefix=STORAGE_PREFIX, lent=True)
+
+
 def _written(messages: list[WriterCommitMessage | None]) -> list[Written | None]:
-    """None for tasks that failed."""
+    """Casts the messages of tasks; None for tasks that failed."""
     return [message if isinstance(message, Written) else None for message in messages]

@@ -1,4 +1,4 @@
-"""Spark's filters as predicates: those that can be said exactly are Morrow's to test, the others stay Spark's."""
+"""Spark's filters as predicates: Morrow tests those that can be translated exactly, Spark the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from morrow.engine.plan.filter.literals import comparison, is_null, membership, 
 from morrow.engine.plan.predicate import NEVER, Leaf, Op, Or, Predicate
 
 MICROSECONDS = 6
-"""Finer timestamps are cut off on their way to Spark, so that a comparison there may come out otherwise."""
+"""The precision of Spark's timestamps. Finer ones are truncated for Spark, where comparisons may then differ."""
 
 NUMBERS = (int, float, Decimal)
 TEXTS = (t.CharType, t.VarCharType)
@@ -34,11 +34,11 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
     t.DateType: (dt.date,),
     t.TimestampType: (dt.datetime,),
 }
-"""What the literals of a column are; of other types (instants, whose zone Spark does not tell) filters stay Spark's."""
+"""Python types of literals by column type. Filters on other types (instants, whose zone Spark omits) stay Spark's."""
 
 
 def translated(filter: spark.Filter, fields: Mapping[str, DataField]) -> Predicate | None:
-    """The predicate that keeps the same rows; None when there is none."""
+    """Translates a filter to the predicate that keeps the same rows; None when there is none."""
     if isinstance(filter, spark.Not):
         return _built(_NEGATED, filter.child, fields)
     return _built(_PLAIN, filter, fields)

@@ -1,4 +1,4 @@
-"""Streams that are written batch by batch, as `morrow.spark.write` writes: shuffled, and to tables of all kinds."""
+"""`morrow.spark.sink`: streams written batch by batch as by `morrow.spark.write`, shuffled, to tables of all kinds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.secrets import StorageOptions
 from morrow.spark.source.plain import QUERY_PROPERTY
 from morrow.spark.writing import Create, write
 
@@ -19,7 +20,7 @@ MODES = ("append", "overwrite")
 
 @dataclass(frozen=True)
 class Sink:
-    """What `sink` makes: call it with the rows of a batch and the batch's number."""
+    """The result of `sink`: a function of the rows of a batch and the batch's number."""
 
     path: str
     mode: Literal["append", "overwrite"]
@@ -30,7 +31,7 @@ class Sink:
     storage_options: Mapping[str, str] | None = field(repr=False)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write the batch, unless it was before. Raises as `morrow.spark.write`."""
+        """Writes the batch, unless it was written before. Raises as `morrow.spark.write`."""
         write(
             batch,
             self.path,
@@ -55,26 +56,27 @@ def sink(
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Sink:
-    """What ``writeStream.foreachBatch`` takes to write a stream to the table at `path`, each batch exactly once.
+    """Returns the function for ``writeStream.foreachBatch`` that writes each batch to the table at `path` exactly once.
 
         orders.writeStream.foreachBatch(morrow.spark.sink("warehouse/db.db/copy"))
             .option("checkpointLocation", "...").start()
 
     Args:
-        mode: ``append`` adds each batch (upserts it, where there is a primary key, which also suits the output mode
-            ``update``); ``overwrite`` puts it in place of all rows, as the output mode ``complete`` wants it.
-        commit_user: under which batches are numbered; None: the id of the query, which belongs to its checkpoint. A
-            name of your own must be used with one checkpoint only: of another one, batches whose numbers this user has
-            committed would be taken for repeated ones.
+        mode: ``append`` adds each batch (with a primary key: upserts it, which also suits the output mode ``update``);
+            ``overwrite`` replaces all rows by it, as the output mode ``complete`` needs.
+        commit_user: the commit user that numbers the batches; None: the id of the query, which belongs to its
+            checkpoint. Use a name of your own with one checkpoint only: batches of another checkpoint with numbers that
+            this user has committed would count as repeated.
         kinds, create, branch, storage_options: as for `morrow.spark.write`.
 
     Raises:
-        InvalidArgument: a mode that is none; when a batch is written also no `commit_user` where Spark does not tell
-            which query it is of (Spark Connect). Others as `morrow.spark.write`.
+        InvalidArgument: an unknown mode; when a batch is written: no `commit_user` where Spark does not tell the query
+            (Spark Connect). Others as `morrow.spark.write`.
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}; it is {' or '.join(MODES)}")
-    return Sink(os.fspath(path), mode, kinds, commit_user, create, branch, storage_options)
+    options = None if storage_options is None else StorageOptions(storage_options, os.fspath(path), lent=True)
+    return Sink(os.fspath(path), mode, kinds, commit_user, create, branch, options)
 
 
 def _query_of(batch: DataFrame) -> str:

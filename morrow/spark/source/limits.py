@@ -1,6 +1,6 @@
-"""How much a micro-batch takes, and how Spark says that.
+"""Limits on the size of a micro-batch, and their form in Spark.
 
-Spark has classes for limits from 4.2 on; what follows a table knows only the one here.
+Spark has classes for limits from 4.2 on; the code that follows a table uses only `Limit`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ SIZES: Mapping[str, Callable[[DataFile], int]] = {
     "bytes": lambda file: file.size,
     "rows": lambda file: file.row_count,
 }
-"""What a file counts."""
+"""The size of a file, by kind of limit."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """At most so many ``files``, ``bytes`` or ``rows``; no `Limit` at all means all there is."""
+    """A maximum number of ``files``, ``bytes`` or ``rows``; None in place of a `Limit` means no limit."""
 
     what: str
     most: int
 
     def size(self, file: DataFile) -> int:
-        """What a file counts towards it."""
+        """Returns the size of a file as it counts towards the limit."""
         return SIZES[self.what](file)
 
 
 NO_END = Limit("files", UNBOUNDED)
-"""For Spark: there is a limit, of a kind that it does not have."""
+"""Tells Spark that there is a limit, of a kind that it does not have."""
 
 
 def to_spark(limit: Limit | None) -> ReadLimit:
-    """The limit in Spark's classes."""
+    """Converts a limit to Spark's classes."""
     from pyspark.sql.streaming import datasource
 
     if limit is None:
@@ -52,7 +52,7 @@ def to_spark(limit: Limit | None) -> ReadLimit:
 
 
 def from_spark(limit: ReadLimit) -> Limit | None:
-    """Raises `Unsupported` for a limit of another kind."""
+    """Converts a limit of Spark. Raises `Unsupported` for another kind."""
     from pyspark.sql.streaming import datasource
 
     if isinstance(limit, datasource.ReadAllAvailable):

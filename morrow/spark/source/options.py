@@ -1,17 +1,17 @@
-"""The options of ``format("morrow")``, taken apart and checked; whatever is not known is an error.
+"""The options of ``format("morrow")``, parsed and checked; unknown options are errors.
 
-Reading    columns, filter, push-filters, branch, one of as-of, snapshot, tag, timestamp, watermark
+Reading    columns, filter, push-filters, branch, one of as-of, snapshot, tag, timestamp, watermark, version
 Streams    starting-snapshot, starting-timestamp, scan.mode (`MODES`), read.changelog, consumer-id,
            max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, ...maxBytesPerTrigger and
            ...maxRowsPerTrigger, read.stream.minRowsPerTrigger together with read.stream.maxTriggerDelayMs
 Writing    kinds, commit-user, commit-identifier, partitionOverwriteMode (``static`` or ``dynamic``)
 New tables primary-key, partition and the table's own options
-Stores     ``storage.<name>``, as `storage_options` of `morrow.open`
+Stores     ``storage.<name>``, as `storage_options` of `morrow.open`; verify, as its `verify`
 
-``push-filters`` is for the data source alone (`datasource.PushingReader`): in a session that is registered Spark's own
-scan has the filters anyway.
+``push-filters`` is for the data source alone (`datasource.PushingReader`): in a registered session Spark's own scan has
+the filters anyway.
 
-Names are told apart without regard to case, as Spark does it. The names that other tools have for them are taken too.
+Names ignore case, as in Spark. Other tools' names of the same options are accepted too (`ALIASES`).
 """
 
 from __future__ import annotations
@@ -19,43 +19,49 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io.resolve import VERIFY_PAGES
+from morrow.engine.options.declared import scans
+from morrow.engine.options.declared import spark as connector
+from morrow.engine.plan.time_travel import TravelArguments
+from morrow.session import Verify
 from morrow.spark.source.limits import Limit
 
 T = TypeVar("T")
 
 NAME = "morrow"
-"""Of the format."""
+"""The name of the format."""
 
 STORAGE_PREFIX = "storage."
-"""Spark hides the values of options that are called secret, token, password or access key where it prints plans."""
+"""The prefix of `storage_options`. Spark redacts options named secret, token, password or access key in plans."""
 
 ALIASES = {
-    "scan.snapshot-id": "snapshot",
-    "scan.tag-name": "tag",
-    "scan.timestamp": "timestamp",
-    "scan.timestamp-millis": "timestamp",
+    scans.SCAN_SNAPSHOT_ID.key: "snapshot",
+    scans.SCAN_TAG_NAME.key: "tag",
+    scans.SCAN_TIMESTAMP.key: "timestamp",
+    scans.SCAN_TIMESTAMP_MILLIS.key: "timestamp",
     "timestampasof": "timestamp",
-    "scan.watermark": "watermark",
-    "scan.version": "as-of",
+    scans.SCAN_WATERMARK.key: "watermark",
+    scans.SCAN_VERSION.key: "as-of",
     "versionasof": "as-of",
     "scan.from-snapshot-id": "starting-snapshot",
     "partition-overwrite": "partitionoverwritemode",
 }
-"""Names of Paimon and of Spark for what has a name here."""
+"""Names in Paimon and Spark -> the option's name here."""
 
 LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
 LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
 SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
-"""Where a stream begins; the second ones are those of batches, which Paimon has for streams as well."""
+"""Options for the start of a stream; the second names are those of batches, which Paimon also uses for streams."""
+MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
 OF_STREAMS = (
     SNAPSHOTS[0],
     TIMESTAMPS[0],
-    "scan.mode",
-    "consumer-id",
-    "read.changelog",
+    MODE,
+    CONSUMER_ID,
+    KINDS,
     "max-snapshots-per-trigger",
     *LIMITS.values(),
     LEAST_ROWS,
@@ -71,32 +77,32 @@ MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "from-snapshot-full": (FULL, SNAPSHOTS),
     "from-timestamp": (CHANGES, TIMESTAMPS),
 }
-"""By ``scan.mode``: what a stream begins with, and the options of which it then needs one.
+"""``scan.mode`` -> the start of a stream, and the options of which it then needs one.
 
-Without a mode (``default``) these options say it, and without them a stream begins with all rows.
+Without a mode (``default``) these options decide, and without them a stream begins with all rows.
 """
 
-OF_PAIMONS_WRITES = ("write.merge-schema", "write.use-v2-write")
-"""Options of Paimon's for Spark that begin so; false is what Morrow does."""
+OF_PAIMONS_WRITES = (connector.WRITE_MERGE_SCHEMA.key, connector.WRITE_USE_V2_WRITE.key)
+"""Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
 
-PUSH_FILTERS = "push-filters"
+PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
 
 OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
-"""What Spark hands over besides."""
+"""Further options that Spark passes."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a batch reads: arguments of `Table.scan`."""
+    """The options of a batch read: arguments of `Table.scan`."""
 
     columns: tuple[str, ...] | None
     filter: str | None
-    travel: Mapping[str, Any]
+    travel: TravelArguments
 
 
 @dataclass(frozen=True)
 class LeastRows:
-    """What a micro-batch waits for, and how long at most after the one before."""
+    """The rows that a micro-batch waits for, and for how long at most after the previous one."""
 
     rows: int
     within_seconds: float
@@ -104,7 +110,7 @@ class LeastRows:
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Where a stream begins, what its rows are led by, and how much a micro-batch takes."""
+    """The options of a stream: its start, the leading columns of its rows, and the size of a micro-batch."""
 
     columns: tuple[str, ...] | None
     filter: str | None
@@ -121,26 +127,28 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """How rows are written; `table` are options of the table, which it has or is made with."""
+    """The options of a write; `table` are options that the table has or is created with."""
 
     kinds: str | None
     commit_user: str | None
     commit_identifier: int | None
-    dynamic_overwrite: bool
+    dynamic_overwrite: bool | None
+    """None where it is not given."""
     table: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Place:
-    """The table's path and branch, and what its store needs; `branch` None is main."""
+    """The table's path and branch, and the options of its store; `branch` None is main."""
 
     path: str
     branch: str | None
     storage_options: Mapping[str, str] = field(repr=False)
+    verify: Verify | None = None
 
 
 class Options:
-    """Options as Spark gives them. Each getter raises `InvalidArgument` for a value that is none."""
+    """Options as Spark passes them. Each getter raises `InvalidArgument` for an invalid value."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given: dict[str, str] = {}
@@ -155,37 +163,41 @@ class Options:
             raise InvalidArgument("several paths: a DataFrame is of one table; join them by .union(...)")
         path = self._given.get("path")
         if not path:
-            raise InvalidArgument('there is no table: give its path, .load("warehouse/db.db/orders")')
+            raise InvalidArgument(
+                'there is no table: give its path, .load("warehouse/db.db/orders"); of tables of its own catalog '
+                "(CREATE TABLE ... USING morrow) Spark tells none"
+            )
         names = [name for name in self._given if name.startswith(STORAGE_PREFIX)]
         storage = {name.removeprefix(STORAGE_PREFIX): self._given[name] for name in names}
-        return Place(path, self._given.get("branch"), storage)
+        return Place(path, self._given.get("branch"), storage, self._get("verify", _verify))
 
     @property
     def pushes_filters(self) -> bool:
-        """Whether Spark shall hand its filters over; see `datasource.PushingReader`."""
+        """Whether Spark passes its filters; see `datasource.PushingReader`."""
         return self._get(PUSH_FILTERS, _boolean) or False
 
     @property
     def is_stream(self) -> bool:
-        """Whether there is an option that only streams have."""
+        """Whether an option is given that only streams have."""
         return any(name in OF_STREAMS for name in self._given)
 
     def read(self) -> ReadOptions:
-        """The options of a batch read. Those of a stream are refused, as are unknown ones."""
+        """Parses the options of a batch read. Refuses those of a stream and unknown ones."""
         travel: dict[str, Callable[[str], int | str]] = {
             "as-of": _id_or_text,
             "snapshot": int,
             "tag": str,
             "timestamp": _id_or_text,
             "watermark": int,
+            "version": str,
         }
         self._only("columns", "filter", PUSH_FILTERS, *travel)
         found = {name.replace("-", "_"): self._get(name, parse) for name, parse in travel.items()}
         chosen = {name: value for name, value in found.items() if value is not None}
-        return ReadOptions(self._get("columns", _columns), self._given.get("filter"), chosen)
+        return ReadOptions(self._get("columns", _columns), self._given.get("filter"), cast("TravelArguments", chosen))
 
     def stream(self) -> StreamOptions:
-        """The options of a stream that is read."""
+        """Parses the options of a stream read."""
         self._only("columns", "filter", *SNAPSHOTS, *TIMESTAMPS, *OF_STREAMS)
         begin = [name for name in (*SNAPSHOTS, *TIMESTAMPS) if name in self._given]
         _at_most_one("where a stream begins", begin)
@@ -198,22 +210,22 @@ class Options:
             starting_snapshot=next((self._get(name, _positive) for name in begin if name in SNAPSHOTS), None),
             starting_timestamp=next((self._get(name, _id_or_text) for name in begin if name in TIMESTAMPS), None),
             start=self._start(begin),
-            kinds=self._get("read.changelog", _boolean) or False,
-            consumer_id=self._given.get("consumer-id"),
+            kinds=self._get(KINDS, _boolean) or False,
+            consumer_id=self._given.get(CONSUMER_ID),
             most_snapshots=self._get("max-snapshots-per-trigger", _positive),
             limit=next(limits, None),
             least_rows=self._least_rows(),
         )
 
     def _start(self, begin: list[str]) -> str:
-        mode = self._get("scan.mode", _one_of("default", *MODES)) or "default"
+        mode = self._get(MODE, _one_of("default", *MODES)) or "default"
         if mode == "default":
             return CHANGES if begin else FULL
         start, needed = MODES[mode]
         if needed and not any(name in needed for name in begin):
-            raise InvalidArgument(f"'scan.mode' = {mode!r} needs the option {needed[0]!r}")
+            raise InvalidArgument(f"{MODE!r} = {mode!r} needs the option {needed[0]!r}")
         if begin and begin[0] not in needed:
-            raise InvalidArgument(f"'scan.mode' = {mode!r} and {begin[0]!r} both say where a stream begins")
+            raise InvalidArgument(f"{MODE!r} = {mode!r} and {begin[0]!r} both say where a stream begins")
         return start
 
     def _least_rows(self) -> LeastRows | None:
@@ -224,10 +236,12 @@ class Options:
             raise InvalidArgument(f"{LEAST_ROWS!r} and {MOST_DELAY!r} are given together or not at all")
         return LeastRows(rows, delay / 1000)
 
-    def sink(self) -> SinkOptions:
-        """The options of a write; all that are not about the write itself are the table's."""
-        own = {"kinds", "commit-user", "commit-identifier", "partitionoverwritemode", "branch"}
-        mode = self._get("partitionoverwritemode", _one_of("static", "dynamic"))
+    def sink(self, *, overwrite: bool = True) -> SinkOptions:
+        """Parses the options of a write; all that do not concern the write itself are the table's."""
+        own = {"kinds", "commit-user", "commit-identifier", OVERWRITE_MODE, "branch", "verify"}
+        mode = self._get(OVERWRITE_MODE, _one_of("static", "dynamic"))
+        if mode is not None and not overwrite:
+            raise InvalidArgument("the option 'partitionOverwriteMode' belongs to .mode('overwrite'); leave it out")
         if "commit-identifier" in self._given and "commit-user" not in self._given:
             raise InvalidArgument("'commit-identifier' numbers the commits of a 'commit-user'; give one")
         self._refuse_paimons()
@@ -237,7 +251,7 @@ class Options:
             kinds=self._given.get("kinds"),
             commit_user=self._given.get("commit-user"),
             commit_identifier=self._get("commit-identifier", int),
-            dynamic_overwrite=mode == "dynamic",
+            dynamic_overwrite=None if mode is None else mode == "dynamic",
             table={name: self._given[name] for name in others},
         )
 
@@ -256,10 +270,12 @@ class Options:
             raise InvalidArgument(f"the option {name!r} cannot be {text!r}: {error}") from error
 
     def _only(self, *known: str) -> None:
-        allowed = {*known, "branch", *OF_SPARK}
+        allowed = {*known, "branch", "verify", *OF_SPARK}
         for name in self._given:
             if name not in allowed and not name.startswith(STORAGE_PREFIX):
-                raise InvalidArgument(f"there is no option {name!r} here; known are {', '.join(sorted(known))}, branch")
+                raise InvalidArgument(
+                    f"there is no option {name!r} here; known are {', '.join(sorted(known))}, branch, verify"
+                )
 
 
 def check_stream_sink(given: Mapping[str, str]) -> None:
@@ -300,6 +316,10 @@ def _one_of(*values: str) -> Callable[[str], str]:
         return text.lower()
 
     return parse
+
+
+def _verify(text: str) -> Verify:
+    return cast("Verify", _one_of(VERIFY_PAGES)(text))
 
 
 def _boolean(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of a read as Spark's partitions: made by the planner, read on the executors."""
+"""The partitions of a read: made by the planner, read on the executors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from morrow.engine.format.schema import ROWKIND
 from morrow.engine.format.types import DataField
-from morrow.engine.io.resolve import resolve
+from morrow.engine.io.resolve import resolve, verify_of
+from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference, FileChanges, FullRows
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
@@ -21,13 +22,13 @@ from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
 from morrow.spark.source.plain import Piece
 
 MOST_BYTES = 64 << 20
-"""Of files that a task is given together; a section that merges is never divided."""
+"""The bytes of files that a task gets together; a section that merges is never divided."""
 OPENING_BYTES = 1 << 20
-"""What a file is counted as besides its bytes."""
+"""The bytes counted for each file on top of its own."""
 LEAST_BYTES = 8 * OPENING_BYTES
-"""Less than this is not worth a task of its own."""
+"""The least bytes that are worth a task of their own."""
 TASKS = 8
-"""So many tasks, where there is enough to do: the planner's process does not know how many run at once."""
+"""The number of tasks where there is enough to do: the planner's process does not know how many run at once."""
 
 RETRACTIONS = pa.array(["-U", "-D"])
 
@@ -36,7 +37,7 @@ Part: TypeAlias = ScanPlan | Changes
 
 @dataclass(frozen=True)
 class Work:
-    """What one task reads: `fields` of these parts, in order. `with_kinds`: rows of changes are led by their kinds;
+    """The work of one task: `fields` of these parts, in order. `with_kinds`: rows of changes are led by their kinds;
     otherwise retractions are left out.
     """
 
@@ -45,22 +46,23 @@ class Work:
     location: str
     storage_options: Mapping[str, str] = field(repr=False)
     with_kinds: bool = False
+    verify: str | None = None
 
 
 def pieces(plan: ScanPlan, store: FileStore) -> list[Piece]:
-    """Partitions that read a plan."""
+    """Divides a plan into partitions."""
     return [_piece((part,), plan.fields, store, with_kinds=False) for part in _plans(plan)]
 
 
 def change_pieces(
     parts: Sequence[Changes], fields: tuple[DataField, ...], store: FileStore, *, with_kinds: bool
 ) -> list[Piece]:
-    """Partitions that read these columns of changes, given in order.
+    """Divides changes, given in order, into partitions that read these columns.
 
-    Changes of a key come in their order: one task reads those of a bucket, snapshot after snapshot.
+    Changes of a key keep their order: one task reads those of a bucket, snapshot after snapshot.
     """
     if any(isinstance(part, Difference) for part in parts):
-        # Held against each other as a whole, and in order with what comes before and after.
+        # A difference is computed as a whole, in order with the changes before and after it.
         return [_piece(parts, fields, store, with_kinds=with_kinds)]
     full: list[tuple[Changes, ...]] = [
         (FullRows(plan),) for part in parts if isinstance(part, FullRows) for plan in _plans(part.plan)
@@ -70,24 +72,25 @@ def change_pieces(
 
 
 def _piece(parts: Sequence[Part], fields: tuple[DataField, ...], store: FileStore, *, with_kinds: bool) -> Piece:
-    return Piece(pickle.dumps(Work(tuple(parts), fields, store.url(""), dict(store.storage_options), with_kinds)))
+    options = lend(store.storage_options)
+    return Piece(pickle.dumps(Work(tuple(parts), fields, store.url(""), options, with_kinds, verify_of(store))))
 
 
 def batches(piece: Piece) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece, in the Arrow types that Spark takes.
+    """Yields the rows of a piece, in the Arrow types that Spark takes.
 
     Raises:
         CorruptFile, FileMissing, StorageError: a file cannot be read.
     """
     work: Work = pickle.loads(piece.work)
-    store = resolve(work.location or "/", work.storage_options)[0]
+    store = resolve(work.location or "/", work.storage_options, work.verify)[0]
     schema = travel_schema(without_not_null((ROWKIND_FIELD, *work.fields) if work.with_kinds else work.fields))
     for batch in _stored(work, store):
         yield as_spark(batch, schema)
 
 
 def _stored(work: Work, store: FileStore) -> Iterator[pa.RecordBatch]:
-    # Imported where rows are read: planners do without.
+    # Imported where rows are read: planners do not need it.
     from morrow.readers import changes, execute
 
     for part in work.parts:
@@ -103,11 +106,11 @@ def _without_retractions(batch: pa.RecordBatch) -> pa.RecordBatch:
     return kept.drop_columns([ROWKIND])
 
 
-# --- What a task is given ---
+# --- Dividing work among tasks ---
 
 
 def _plans(plan: ScanPlan) -> Iterator[ScanPlan]:
-    """The plan in as many plans as there shall be tasks."""
+    """Yields the plan as one plan for each task."""
     for part in plan.parts:
         limit = _task_bytes(part.sections)
         units = [[piece] for section in part.sections for piece in _divided(section, limit)]
@@ -116,7 +119,7 @@ def _plans(plan: ScanPlan) -> Iterator[ScanPlan]:
 
 
 def _by_bucket(parts: Sequence[FileChanges]) -> Iterator[tuple[FileChanges, ...]]:
-    """Files of changes for each task; buckets of tables with a key stay whole."""
+    """Yields the files of changes for each task; buckets of tables with a key stay whole."""
     limit = _task_bytes([section for part in parts for section in part.plan.sections])
     units: dict[Hashable, list[Section]] = {}
     plans: dict[int, ScanPlan] = {}
@@ -125,13 +128,13 @@ def _by_bucket(parts: Sequence[FileChanges]) -> Iterator[tuple[FileChanges, ...]
         for section in part.plan.sections:
             for piece in [section] if keyed else _divided(section, limit):
                 plans[id(piece)] = part.plan
-                units.setdefault((section.partition, section.bucket) if keyed else id(piece), []).append(piece)
+                units.setdefault((section.partition_row, section.bucket) if keyed else id(piece), []).append(piece)
     for sections in _packed(units.values(), limit):
         yield tuple(FileChanges(replace(plans[id(s)], sections=(s,), steps=(), fallback=None)) for s in sections)
 
 
 def _packed(units: Iterable[Sequence[Section]], limit: int) -> Iterator[list[Section]]:
-    """Units that belong together, in groups of about `limit` bytes."""
+    """Yields groups of about `limit` bytes of indivisible units."""
     held: list[Section] = []
     size = 0
     for unit in units:
@@ -146,7 +149,7 @@ def _packed(units: Iterable[Sequence[Section]], limit: int) -> Iterator[list[Sec
 
 
 def _divided(section: Section, limit: int) -> Iterator[Section]:
-    """Files that are read one by one need not be read by one task."""
+    """Divides a section whose files are read one by one, and so by any number of tasks."""
     if section.kind is not SectionKind.RAW or _weight(section) <= limit:
         yield section
         return

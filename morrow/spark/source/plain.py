@@ -1,6 +1,6 @@
-"""What Spark carries between its processes: partitions to executors, messages back to the driver.
+"""Values that Spark carries between its processes: partitions to executors, messages back to the driver.
 
-This module imports next to nothing: an executor's process opens these before it is told how many threads to use.
+This module imports next to nothing: an executor's process unpickles these before its number of threads is set.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""Where Spark tells tasks, and the thread that runs a batch, the streaming query and the number of the batch."""
+"""Spark's properties of the streaming query and the batch number, for tasks and for the thread that runs a batch."""
 
 
 @dataclass(frozen=True, init=False)
 class Piece(InputPartition):
-    """Part of a read, as `pieces.Work` in bytes: plain data, and nothing of it where Spark prints partitions."""
+    """A partition of a read: a `pieces.Work` in bytes, plain data that does not show where Spark prints partitions."""
 
     work: bytes = field(repr=False)
 
@@ -25,7 +25,7 @@ class Piece(InputPartition):
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task wrote.
+    """The message of a task that wrote.
 
     `run` is in the names of all files that tasks of this job wrote, `messages` is a MessagePack array of
     `CommitMessage`s, `query` the streaming query's id (None in batches).

@@ -1,21 +1,20 @@
-"""Writes of tasks, and their commit on the driver.
+"""The writes of tasks, and their commit on the driver.
 
-Spark asks a Python data source neither for an order of rows nor for how they are shared out. So each task may get rows
-of every bucket, and writes files of its own in them: appended files, or files of level 0. It compacts nothing, for two
-tasks cannot compact one bucket. Tables whose reads wait for compaction (deletion vectors, first-row, a changelog by
-lookup) have the written buckets compacted after the commit, one after the other in the driver's Python process;
-`morrow.spark.write` shuffles rows by bucket and leaves that to its tasks. Tables that give each new key a bucket
-(``bucket = -1``) need one writer that knows all keys. When a key is in the rows of several tasks, which of its rows
-wins is left to chance, unless the table has a ``sequence.field``.
+A Python data source cannot ask Spark to sort or distribute the rows. So each task may get rows of every bucket, and
+writes its own files in them: appended files, or files of level 0. It compacts nothing, since two tasks cannot compact
+one bucket. Tables whose reads wait for compaction (deletion vectors, first-row, a changelog by lookup) have the written
+buckets compacted after the commit, one after the other in the driver's Python process; `morrow.spark.write` shuffles
+rows by bucket and leaves that to its tasks. Tables that assign each new key a bucket (``bucket = -1``) need one writer
+that knows all keys. When a key is in the rows of several tasks, any of its rows may win, unless the table has a
+``sequence.field``.
 
-Names of files hold the run, one write of one job. What attempts of tasks left behind that failed, were killed or came
-second lies in buckets that were written once more, so after the commit files of this run there that no message names
-are removed.
+File names contain the run, one write of one job. Task attempts that failed, were killed or came second leave files in
+buckets that another attempt wrote too, so after the commit files of this run in those buckets are removed unless a
+message names them.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,39 +26,41 @@ from pyspark import TaskContext
 
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.telling import logger
 from morrow.spark.source.options import Options, SinkOptions
 from morrow.spark.source.plain import BATCH_PROPERTY, QUERY_PROPERTY, Written
 from morrow.spark.source.schemas import metadata_of
 from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit import TableCommit
 from morrow.writers.expiry.automatic import maintained
 from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
-from morrow.writers.operations.settling import settled
+from morrow.writers.operations.recompaction import recompacted
 from morrow.writers.spark.job import Commit, Replaced, committed
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 ONE_WRITER = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
-"""Modes in which a writer has to know what all others write."""
+"""Bucket modes in which a writer has to know what all others write."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[CommitMessage])
 
 
 def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch], *, overwrite: bool) -> Written:
-    """Write the rows of one task.
+    """Writes the rows of one task.
 
     Raises:
-        InvalidArgument, ColumnNotFound: rows that the table does not take.
+        InvalidArgument, ColumnNotFound: rows that the table does not accept.
         Unsupported: several tasks write to a table that takes one writer.
     """
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
     if context is not None and query is not None:
-        # A writer may serve a whole query, and what one batch committed is none of the leftovers of the next.
+        # A writer may serve a whole query, and files that one batch committed are no leftovers of the next.
         run = f"{run}-{context.getLocalProperty(BATCH_PROPERTY)}"
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
@@ -67,6 +68,7 @@ def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch],
         return Written(run, query, _ENCODER.encode([]))
     options = Options(given)
     target = _of_run(WriteTarget.of(metadata_of(options.place())), run)
+    target = target if query is None else waiting(target)
     _check_alone(target, 0 if context is None else context.partitionId())
     writer = TableWriter(target, overwrite=overwrite)
     try:
@@ -81,7 +83,7 @@ def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch],
 def commit(
     given: Mapping[str, str], written: Sequence[Written | None], *, overwrite: bool, batch_id: int | None = None
 ) -> None:
-    """Commit what tasks wrote, once: a batch of a streaming query that was committed before is recognised.
+    """Commits the writes of tasks, once: a batch of a streaming query that was committed before is recognised.
 
     Raises:
         CommitConflict, UnclearOutcome, StorageError: as `TableCommit.commit`.
@@ -105,10 +107,10 @@ def commit(
 
 
 def abort(given: Mapping[str, str], written: Sequence[Written | None]) -> None:
-    """Remove the files of tasks that were done when another one failed for good.
+    """Removes the files of finished tasks when another task failed for good.
 
-    Spark also calls this when the commit failed, with the messages of all tasks. Then the commit has removed what it
-    was sure of, and the rest may be in a snapshot.
+    Spark also calls this when the commit failed, with the messages of all tasks. Then the commit has removed the files
+    that are certainly uncommitted, and the others may be in a snapshot.
     """
     if None not in written:
         return
@@ -118,7 +120,7 @@ def abort(given: Mapping[str, str], written: Sequence[Written | None]) -> None:
 
 
 def _of_run(target: WriteTarget, run: str) -> WriteTarget:
-    """The target of a task: its files have the run in their names, and it compacts nothing."""
+    """Returns the target of a task: its files have the run in their names, and it compacts nothing."""
     named = replace(
         target.write,
         write_only=True,
@@ -129,7 +131,7 @@ def _of_run(target: WriteTarget, run: str) -> WriteTarget:
 
 
 def _check_alone(target: WriteTarget, number: int) -> None:
-    """Tasks are numbered from 0, so any other one has others beside it."""
+    """Refuses a second task. Tasks are numbered from 0, so any other number means several."""
     mode = bucket_mode(target)
     if number and mode in ONE_WRITER:
         raise Unsupported(
@@ -140,32 +142,30 @@ def _check_alone(target: WriteTarget, number: int) -> None:
 
 
 def _replaced(target: WriteTarget, sink: SinkOptions) -> Replaced:
-    """What an overwrite replaces: as in Spark everything, unless it is to be dynamic."""
+    """Returns what an overwrite replaces: everything, as in Spark, unless it is dynamic."""
     return "dynamic" if sink.dynamic_overwrite and target.partition_fields else {}
 
 
 def _compact(commits: TableCommit, messages: Sequence[CommitMessage], done: Snapshot | None, identifier: int) -> None:
-    """Compact the written buckets, where reads wait for that; also those of a commit that went no further before."""
+    """Compacts the written buckets, where reads wait for that; also after a repeated commit that stopped before it."""
     if commits.target.write.write_only:
         return
-    # To `settled` these are commits whose compaction did not come about.
+    # For `recompacted` these are commits whose compaction failed.
     wanting = [msgspec.structs.replace(message, compact_before=message.new_files) for message in messages]
-    settled(commits, wanting, done, identifier, several=True)
+    recompacted(commits, wanting, done, identifier, several=True)
 
 
 def _remove_leftovers(target: WriteTarget, runs: set[str], messages: Sequence[CommitMessage]) -> None:
-    """Remove files of these runs, in the buckets that were written, that no message names."""
+    """Removes files of these runs, in the buckets that were written, that no message names."""
     named: dict[Placement, set[str]] = defaultdict(set)
     for message in messages:
         files = (*message.new_files, *message.changelog_files)
-        named[Placement(message.partition, message.bucket)].update(
-            name for file in files for name in (file.file_name, *file.extra_files)
-        )
+        named[Placement.of(message)].update(name for file in files for name in (file.file_name, *file.extra_files))
     for place, known in named.items():
         folder = target.bucket_folder(place.partition, place.bucket)
         try:
             names = [status.name for status in target.store.list(folder)]
-        except StorageError as error:  # the commit stands, and these are orphans like others
+        except StorageError as error:  # the commit stands, and these become orphan files
             log.warning("%s: what attempts of tasks left in %s stays there: %s", target.where, folder, error)
             continue
         left = [name for name in names if name not in known and any(f"{run}-" in name for run in runs)]

@@ -1,17 +1,17 @@
-"""Plans of streams: which changes a micro-batch reads.
+"""Plans of streams: the changes that a micro-batch reads.
 
-An offset says what has been read, and how its batch got there:
+An offset records what has been read, and the start of its batch:
 
     {"snapshot": 7, "since": 4, "full": false}    the changes of the snapshots 5, 6 and 7
     {"snapshot": 4, "since": 4, "full": true}     all rows of snapshot 4, as insertions
-    {"snapshot": 4, "begin": "full"}              where a new query begins: nothing has been read
+    {"snapshot": 4, "begin": "full"}              the start of a new query: nothing has been read
 
-`AHEAD` marks the offset of a query that was told to begin with a snapshot which is not there yet. In any other offset
-a snapshot above the newest one has been read, and is gone.
+`AHEAD` marks the offset of a query that starts with a snapshot which does not exist yet. In any other offset a snapshot
+above the newest one has been read, and is gone.
 
-A batch is planned from its end alone. Spark keeps ends in the checkpoint, but asks anew where the query begins when
-the very first batch is repeated, and by then that may be somewhere else. For the same reason the first batch is run
-even when there is nothing to read: from then on the checkpoint knows where the query began.
+A batch is planned from its end alone. Spark keeps ends in the checkpoint, but asks again for the start of the query
+when the very first batch is repeated, and by then it may have moved. For the same reason the first batch is run even
+when there is nothing to read: from then on the checkpoint holds the start of the query.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ AHEAD = "ahead"
 
 
 class StreamPlanner:
-    """Follows one table. Raises as `schemas.schema_of`."""
+    """The planner of a stream of one table. Raises as `inferring.schema_of`."""
 
     def __init__(self, options: Options) -> None:
         self._asked = options.stream()
@@ -68,7 +68,7 @@ class StreamPlanner:
         except InvalidArgument as error:
             if options.is_stream:
                 raise
-            # Asked for columns, `schema_of` could not know what for, and took those of the snapshot.
+            # `inferring.schema_of` could not know that this is a stream, and took the columns of the snapshot.
             raise InvalidArgument(f"{error}; if you gave none, add .option('scan.mode', 'from-snapshot')") from error
         return planner
 
@@ -80,7 +80,7 @@ class StreamPlanner:
     # --- offsets ---
 
     def initial(self) -> Offset:
-        """Where a new query begins."""
+        """Returns the offset at which a new query begins."""
         asked = self._asked
         recorded = None if asked.consumer_id is None else self._consumers.next_snapshot(asked.consumer_id)
         if recorded is not None:
@@ -94,26 +94,26 @@ class StreamPlanner:
         return {"snapshot": self._newest(), "begin": "changes"}
 
     def _all_rows(self, snapshot: int | None) -> Offset:
-        """Begin with the rows of a snapshot, the newest if none is named."""
+        """Returns the offset that begins with the rows of a snapshot, by default the newest."""
         newest = self._newest() if snapshot is None else self._metadata.snapshot(snapshot).id
         return {"snapshot": newest, "begin": "changes" if newest == NOTHING else FULL}
 
     def read_limit(self) -> Limit | None:
-        """What one batch takes, unless Spark says otherwise."""
+        """Returns the default limit of a batch."""
         asked = self._asked
         if asked.limit is not None:
             return asked.limit
-        # Spark has no limit of snapshots, and none from below is handed back: it is `latest` that counts them, as long
-        # as there is a limit at all.
+        # Spark has no limit of snapshots, and does not return a minimum of rows: `latest` applies both, as long as
+        # there is a limit at all.
         return None if asked.most_snapshots is None and asked.least_rows is None else NO_END
 
     def refuse_limits(self) -> None:
-        """Raises `Unsupported` when the options ask for any."""
+        """Raises `Unsupported` when the options set a limit."""
         if self.read_limit() is not None:
             raise Unsupported("limits of what a batch of a stream takes, before Spark 4.2", hint="leave them out")
 
     def latest(self, start: Offset, limit: Limit | None) -> Offset:
-        """Where the batch after `start` ends; `start` itself when there is nothing new, or not enough yet."""
+        """Returns the end of the batch after `start`; `start` itself when there is nothing new, or not enough yet."""
         since = int(start["snapshot"])
         if start.get("begin") == FULL:
             return self._ends({"snapshot": since, "since": since, "full": True})
@@ -131,18 +131,18 @@ class StreamPlanner:
         return self._ends({"snapshot": end, "since": since, "full": False, **ahead})
 
     def newest(self) -> Offset:
-        """The newest snapshot, for Spark's report of progress."""
+        """Returns the offset of the newest snapshot, for Spark's progress reports."""
         return {"snapshot": self._newest()}
 
     def stop_at_newest(self) -> None:
-        """Read what is there now, and no more."""
+        """Makes the stream end at the snapshot that is the newest now."""
         self._last = self._newest()
 
     def processed(self, end: Offset) -> None:
-        """Record what the consumer, if there is one, has read: expiry leaves alone the snapshots from there on.
+        """Records the progress of the consumer, if there is one: expiry keeps the snapshots from there on.
 
         Raises:
-            StorageError: it cannot be written.
+            StorageError: the record cannot be written.
         """
         if self._asked.consumer_id is not None:
             self._consumers.record(self._asked.consumer_id, int(end["snapshot"]) + 1)
@@ -152,7 +152,7 @@ class StreamPlanner:
         return end
 
     def _waits(self, since: int, newest: int, limit: Limit | None) -> bool:
-        """Whether there are too few rows for a batch, and the last one is not long enough ago."""
+        """Returns whether there are too few rows for a batch, and the last batch is recent enough to wait."""
         least = self._asked.least_rows
         if least is None or limit is None or self._last is not None or self._ended_at is None:
             return False
@@ -162,7 +162,7 @@ class StreamPlanner:
         return sum(self._size(snapshot, counted) for snapshot in range(since + 1, newest + 1)) < least.rows
 
     def _end(self, since: int, newest: int, limit: Limit | None) -> int:
-        """The last snapshot of a batch: the first one in any case, others as long as they stay within the limit."""
+        """Returns the last snapshot of a batch: the first one always fits, others as long as the limit allows."""
         if limit is None:
             return newest
         if self._asked.most_snapshots is not None:
@@ -184,14 +184,14 @@ class StreamPlanner:
     # --- batches ---
 
     def partitions(self, start: Offset, end: Offset) -> list[Piece]:
-        """What the batch that ends at `end` reads.
+        """Returns the partitions of the batch that ends at `end`.
 
         Raises:
             SnapshotExpired: changes that were not read yet are gone.
         """
         if start == end:
             return []
-        if "since" not in end:  # by a Spark that did not say where the query had got to; see UnlimitedStreamReader
+        if "since" not in end:  # by a Spark that does not pass the query's progress; see UnlimitedStreamReader
             end = end | {"since": start["snapshot"], "full": start.get("begin") == FULL}
         since, last = int(end["since"]), int(end["snapshot"])
         parts: Sequence[Changes | None]
@@ -215,7 +215,7 @@ class StreamPlanner:
         return self._planned[snapshot_id]
 
     def _check_types(self, snapshot: Snapshot) -> None:
-        """A query keeps the columns it began with. Values of a type that came later need not fit into theirs."""
+        """Refuses changed column types: a query keeps its first columns, which values of a later type need not fit."""
         if snapshot.schema_id <= self._request.schema.id:
             return
         newer = {field.id: field for field in without_not_null(self._metadata.schema(snapshot.schema_id).fields)}

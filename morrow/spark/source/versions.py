@@ -1,8 +1,8 @@
-"""What Spark's versions have of data sources in Python.
+"""Features of Python data sources by Spark version.
 
 4.0   batches; streams are read without limits, and written row by row, which Morrow does not do
 4.1   streams are written in Arrow batches; filters are pushed
-4.2   streams have limits, and are asked for offsets with the one they have reached
+4.2   streams have limits, and get the offset reached when asked for the newest
 """
 
 from __future__ import annotations

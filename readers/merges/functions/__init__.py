@@ -31,14 +31,14 @@ AGGREGATORS: Mapping[str, Make] = {
 
 
 def aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
-    """The function of a column, ready for the fold.
+    """Returns the function of a column, ready for the fold.
 
     Args:
         call: the function with its options, as `morrow.engine.merge` has checked them.
         dtype: the column's type.
 
     Raises:
-        Unsupported: there is no such function, neither built in nor installed, or it does not compute.
+        Unsupported: there is no such function, built in or installed, or it does not compute.
     """
     make = AGGREGATORS.get(call.function)
     function = make(call, dtype) if make else _installed(call, dtype)
@@ -46,7 +46,7 @@ def aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
 
 
 def _installed(call: AggregateCall, dtype: DataType) -> Aggregator:
-    """A function of another package: an aggregator, or what makes one (a class, say) of the call and the type."""
+    """Returns a function of another package: an aggregator or what a factory (a class, say) makes of call and type."""
     registered = plugin(AGGREGATE_FUNCTIONS, call.function)
     if registered is None:
         raise Unsupported(f"the aggregate function {call.function!r}", hint=f"known are {', '.join(AGGREGATORS)}")

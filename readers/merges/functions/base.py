@@ -1,8 +1,8 @@
-"""What an aggregate function is to the fold: expressions that take a state and one more value to the next state.
+"""Aggregate functions for the fold: expressions that map a state and one more value to the next state.
 
 A state is a mapping of expressions: ``value`` is the accumulator, null before the first record; the other names are
-those of the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and chooses per
-key afterwards, with the new value null wherever it will not choose: expressions must not fail on nulls.
+those of the function's `extra_state`. The fold evaluates `agg` and `retract` for every key of a round and selects per
+key afterwards, with the new value null where the result is not selected: expressions must not fail on nulls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ POLARS_CONTEXT = "\n\nThis error occurred"
 class NoResult(Unsupported):
     """Values for which a function has no result, in Java or in Arrow.
 
-    Polars makes an exception that passes through a query anew, with its expression behind the message; that goes.
+    Polars re-creates exceptions that pass through a query, with the expression appended to the message; that is
+    removed.
     """
 
     def __init__(self, message: str) -> None:
@@ -40,32 +41,33 @@ class NoResult(Unsupported):
 
 
 class Aggregator(ABC):
-    """One aggregate function for one column. Subclasses say `agg`; everything else has a default."""
+    """One aggregate function for one column. Subclasses define `agg`; everything else has a default."""
 
     picks: bool = False
-    """Whether the result is always the accumulator, the new value or null, and no value is looked into beyond whether
-    it is null. The fold then passes row numbers (null where the value is null) instead of values of the column."""
+    """Whether the result is always the accumulator, the new value or null, and values are inspected for null only.
+    The fold then passes row numbers (null where the value is null) instead of values of the column."""
 
     extra_state: Mapping[str, tuple[pl.DataType, Any]] = NO_STATE
-    """What the function remembers besides the accumulator: dtype and first value by name."""
+    """The extra state besides the accumulator: dtype and first value by name."""
 
     @abstractmethod
     def agg(self, state: State, new: pl.Expr) -> State:
-        """The state after a record with this value. All expressions keep their dtypes."""
+        """Returns the state after a record with this value. All expressions keep their dtypes."""
 
     def agg_reversed(self, state: State, new: pl.Expr) -> State:
-        """The state after a record that is older than the accumulator, in a sequence group.
+        """Returns the state after a record that is older than the accumulator, in a sequence group.
 
-        As in Java this is `agg` with value and accumulator swapped, whatever `agg` does to the rest of the state.
+        As in Java this is `agg` with value and accumulator swapped, whatever the effect of `agg` on the rest of the
+        state.
         """
         return self.agg({**state, VALUE: new}, state[VALUE])
 
     def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
-        """The state after this value is taken back; None when the function cannot do that."""
+        """Returns the state after this value is retracted; None when the function does not support retractions."""
         return None
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """The value of the merged row from the last accumulator, applied once per fold."""
+        """Returns the value of the merged row from the last accumulator, applied once per fold."""
         return value
 
 
@@ -91,14 +93,14 @@ class IgnoreRetract(Aggregator):
 
 
 Make: TypeAlias = Callable[[AggregateCall, DataType], Aggregator]
-"""What a registry maps a function's name to: the call with its options, and the column's type."""
+"""A factory of functions in the registry: takes the call with its options, and the column's type."""
 
 
 def always(function: type[Aggregator]) -> Make:
-    """A `Make` for a function that needs neither options nor the column's type."""
+    """Returns a `Make` for a function that needs neither options nor the column's type."""
     return lambda _call, _dtype: function()
 
 
 def unless_null(accumulator: pl.Expr, new: pl.Expr, both: pl.Expr) -> pl.Expr:
-    """`both` where neither is null, else the one that is not; `both` may be null itself."""
+    """Returns `both` where neither is null, else the one that is not; `both` may be null itself."""
     return pl.when(accumulator.is_null()).then(new).when(new.is_null()).then(accumulator).otherwise(both)

@@ -1,6 +1,6 @@
 """rbm32 and rbm64: unions of Java's roaring bitmaps, kept in byte columns.
 
-Bitmaps have no vectorised form: they are united one by one, for keys with several versions only.
+There is no vectorised union: bitmaps are united one by one, for keys with several versions only.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State,
 
 
 class Union(Protocol):
-    """Two values to one, as bytes."""
+    """A function that unites two values as bytes."""
 
     def __call__(self, first: bytes, second: bytes, *, function: str) -> bytes: ...
 
 
 class BytesUnion(Aggregator):
-    """Unites two values; one alone stays as it is, unread.
+    """The union of two values; a single value stays as it is, unparsed.
 
-    Raises `CorruptValue` while it runs for bytes that are not what the function unites.
+    Raises `CorruptValue` while it runs for bytes that are no value of the function.
     """
 
     def __init__(self, function: str, union: Union) -> None:
@@ -48,7 +48,7 @@ class BytesUnion(Aggregator):
 
 
 def make_union(union: Union) -> Callable[[AggregateCall, DataType], Aggregator]:
-    """The `Make` of a function that unites values of bytes."""
+    """Returns the `Make` of a function that unites values of bytes."""
     return lambda call, _kind: BytesUnion(call.function, union)
 
 

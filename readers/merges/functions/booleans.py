@@ -1,4 +1,4 @@
-"""bool_and and bool_or: null counts as not there."""
+"""bool_and and bool_or: nulls are ignored."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State,
 
 
 class BoolAnd(Aggregator):
-    """Whether all values are true."""
+    """The conjunction: whether all values are true."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         return {VALUE: unless_null(state[VALUE], new, state[VALUE] & new)}
 
 
 class BoolOr(Aggregator):
-    """Whether any value is true."""
+    """The disjunction: whether any value is true."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         return {VALUE: unless_null(state[VALUE], new, state[VALUE] | new)}

@@ -1,4 +1,4 @@
-"""collect, merge_map and merge_map_with_keytime: arrays and maps that gather the elements of all versions."""
+"""collect, merge_map and merge_map_with_keytime: arrays and maps that collect the elements of all versions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from morrow.engine.format.types import (
     VectorType,
 )
 from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.names import member
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, unless_null
 from morrow.readers.merges.functions.elements import ELEMENT, IS_NEW, ROW, Elements, folded
@@ -32,13 +33,13 @@ ENTRY_VALUE = ELEMENT.struct.field("value")
 
 AFTER_SURROGATES = "([\ue000-\uffff])"
 HIGHEST = "\U0010ffff${1}"
-"""Java compares UTF-16 units: characters from U+E000 on sort after those that take two units."""
+"""Java compares UTF-16 units: characters from U+E000 on sort after those of two units."""
 
 
 class Collect(Aggregator):
-    """Appends the elements of each array; an array that is null adds nothing.
+    """The concatenation of all arrays; a null array adds nothing.
 
-    A retraction takes one element away, the first one, for each equal element that it has.
+    A retraction removes, for each of its elements, the first equal one.
     """
 
     def __init__(self, kind: ArrayType) -> None:
@@ -50,7 +51,7 @@ class Collect(Aggregator):
         return {VALUE: unless_null(array, new, pl.concat_list(array, new))}
 
     def agg_reversed(self, state: State, new: pl.Expr) -> State:
-        """The same: older elements are appended too."""
+        """Appends the same way: older elements are appended too."""
         return self.agg(state, new)
 
     def retract(self, state: State, new: pl.Expr) -> State:
@@ -63,10 +64,10 @@ class Collect(Aggregator):
 
 
 class CollectDistinct(Collect):
-    """Appends the elements that are not there yet.
+    """The concatenation of all arrays without elements that are already present.
 
-    Elements of atomic types end up in a hash set, so one that the accumulator has twice stays once, and all come out in
-    the set's order. Nested ones (and bytes) are compared one by one: what the accumulator has stays as it is.
+    Elements of atomic types go through a hash set, so duplicates in the accumulator are dropped, and all are returned
+    in the set's order. Nested ones (and bytes) are compared one by one: the accumulator's elements stay as they are.
     """
 
     def __init__(self, kind: ArrayType) -> None:
@@ -88,7 +89,7 @@ class CollectDistinct(Collect):
 
 
 class MergeMap(Aggregator):
-    """Puts the entries of each map over those of the accumulator. A retraction removes the keys that it has."""
+    """The union of all maps; later entries replace earlier ones. A retraction removes the keys that it has."""
 
     def __init__(self, kind: MapType) -> None:
         self.dtype = polars_dtype(kind)
@@ -110,21 +111,23 @@ class MergeMap(Aggregator):
 
 
 class MergeMapWithKeyTime(MergeMap):
-    """Merges maps to rows entry by entry: the row with the greater time stays, the accumulator's when they are equal.
+    """The union of maps of rows: per key the row with the greater time wins, the accumulator's when they are equal.
 
-    A new entry that is null removes the key; one without time changes nothing. The accumulator's entry gives way to any
-    time when it is null or has none. Times are texts. A key is at most once in a map, as everywhere.
+    A new entry that is null removes the key; one without time changes nothing. The accumulator's entry is replaced by
+    any time when it is null or has none. Times are texts. Keys of a map are unique, as everywhere.
     """
 
     def __init__(self, kind: MapType, time: str) -> None:
         super().__init__(kind)
+        assert isinstance(kind.value, RowType)
+        self.members = [field.name for field in kind.value.fields]
         self.time = time
 
     def retract(self, state: State, new: pl.Expr) -> State | None:  # noqa: ARG002
         return None
 
     def _merged(self, elements: Elements) -> pl.DataFrame:
-        time = ENTRY_VALUE.struct.field(self.time).str.replace_all(AFTER_SURROGATES, HIGHEST)
+        time = member(ENTRY_VALUE, self.time, self.members).str.replace_all(AFTER_SURROGATES, HIGHEST)
         old, new = ~IS_NEW, IS_NEW
         keys = elements.frame.group_by(elements.same, maintain_order=True).agg(
             old.any().alias("has old"),

@@ -1,4 +1,4 @@
-"""Values whose bytes an aggregate function cannot read, and the cursor that notices."""
+"""The error for values whose bytes an aggregate function cannot read, and a bounds-checked cursor."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from morrow.readers.merges.functions.base import POLARS_CONTEXT
 
 
 class CorruptValue(CorruptFile):
-    """A value of a column is not what its aggregate function folds.
+    """A value of a column is invalid for its aggregate function.
 
-    Built from its message alone: Polars makes an exception that passes through a query anew, with its expression behind
-    the message; that goes.
+    Built from its message alone: Polars re-creates exceptions that pass through a query, with the expression appended
+    to the message; that is removed.
     """
 
     def __init__(self, message: str) -> None:
@@ -26,7 +26,7 @@ class CorruptValue(CorruptFile):
 
 
 def corrupt_value(function: str, problem: str) -> CorruptValue:
-    """The error of an aggregate function about a value."""
+    """Returns the error of an aggregate function about a value."""
     return CorruptValue(
         f"the aggregate function {function}: a value cannot be merged, {problem.replace('; ', ', ')}; "
         "write what the function expects, or give the column another function"
@@ -35,7 +35,7 @@ def corrupt_value(function: str, problem: str) -> CorruptValue:
 
 @dataclass
 class Cursor:
-    """Bytes of a value and how far they have been read; every step is checked against their end."""
+    """The bytes of a value and a read position; every step is checked against their end."""
 
     data: bytes
     function: str
@@ -51,7 +51,7 @@ class Cursor:
         return self.data[self.at - size : self.at]
 
     def integer(self, width: int, what: str) -> int:
-        """An unsigned little-endian integer."""
+        """Reads an unsigned little-endian integer."""
         return int.from_bytes(self.take(width, what), "little")
 
     def u16s(self, count: int, what: str) -> npt.NDArray[np.uint16]:

@@ -1,12 +1,12 @@
 """sum and product of DECIMAL, as Java computes them: on unscaled integers, with its limits.
 
 * A sum of at most 18 digits is kept in a long that Java never checks against the precision: DECIMAL(4, 2) holds 199.98,
-  and comes back into its range with later retractions. Beyond a long the sum is null.
+  and returns to its range with later retractions. Beyond a long the sum is null.
 * A wider sum, and every product, is null as soon as it has more digits than the precision. The next record then starts
   anew.
 * Products and quotients round half up (away from zero) to the scale. A quotient must be a finite decimal, however long.
 
-An accumulator may thus hold what its type does not. Arrow cannot hand that on without loss, so `finish` refuses it.
+An accumulator may thus exceed its type. Arrow cannot represent that without loss, so `finish` refuses it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _within(unscaled: pl.Expr, low: int, high: int) -> pl.Expr:
 
 
 def _nines(dtype: DecimalType) -> int:
-    """The greatest unscaled value."""
+    """Returns the greatest unscaled value."""
     return int(10**dtype.precision) - 1
 
 
@@ -50,12 +50,12 @@ class _OfDecimal(Aggregator):
         self.column = polars_dtype(dtype)
 
     def fitting(self, unscaled: pl.Expr) -> pl.Expr:
-        """Unscaled Int128 values as values of the column, null where there are too many digits."""
+        """Returns unscaled Int128 values as values of the column, null where there are too many digits."""
         return _within(unscaled, -_nines(self.dtype), _nines(self.dtype)).reinterpret(dtype=self.column)
 
 
 class DecimalSum(_OfDecimal):
-    """The sum; taking a value back from nothing leaves its negative."""
+    """The sum; a retraction without a previous value leaves its negative."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         total = state[VALUE].to_physical() + new.to_physical()
@@ -77,12 +77,12 @@ class DecimalSum(_OfDecimal):
         )
 
     def _narrow(self, wide: pl.Series) -> pl.Series:
-        """Declares the column's dtype over values that it may not hold."""
+        """Declares the column's dtype for values that may exceed it."""
         array = wide.to_arrow(compat_level=pl.CompatLevel.oldest())
         return pl.Series(wide.name, pl.from_arrow(array.view(self.dtype.arrow())))
 
     def finish(self, value: pl.Expr) -> pl.Expr:
-        """The sum itself.
+        """Returns the sum itself.
 
         Raises:
             NoResult: it has more digits than the column's type.
@@ -105,7 +105,7 @@ class DecimalSum(_OfDecimal):
 
 
 class DecimalProduct(_OfDecimal):
-    """The product; taking a value back divides, and leaves nothing as nothing."""
+    """The product; a retraction divides, and without a previous value leaves null."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         multiply = self._narrow_product if self.dtype.precision <= FACTOR_DIGITS else self._wide_product
@@ -125,10 +125,10 @@ class DecimalProduct(_OfDecimal):
         return self._pairwise(left, right, WIDE.multiply)
 
     def _pairwise(self, left: pl.Expr, right: pl.Expr, exact: Callable[[Decimal, Decimal], Decimal]) -> pl.Expr:
-        """`exact` of every pair in Python, rounded and fitted: no engine has integers of this width."""
+        """Computes `exact` of every pair in Python, rounded and fitted: no engine has integers of this width."""
 
         def compute(pairs: pl.Series) -> pl.Series:
-            values = (pairs.struct.field(side).to_list() for side in ("left", "right"))
+            values = (column.to_list() for column in pairs.struct.unnest())
             return pl.Series([self._fit(exact, *pair) for pair in zip(*values)], dtype=self.column)
 
         pairs = pl.struct(left.alias("left"), right.alias("right"))

@@ -1,12 +1,12 @@
-"""The elements of two columns of lists as one long frame, and back: how functions over lists work on whole columns.
+"""The elements of two columns of lists as one long frame, and back: list functions then work on whole columns.
 
 The frame has one line per element: those of the accumulators first, then those of the new values, each in order.
 
 ==========  =========================================================================
-``row``     which pair of lists the element is of, from 0
-``is_new``  whether it is of the new value
+``row``     number of the element's pair of lists, from 0
+``is_new``  whether it belongs to the new value
 ``element`` the element
-``same 0``  and further: what identifies it, or part of it; see `equality.Identities`
+``same 0``  and further: its identity, or part of it; see `equality.Identities`
 ==========  =========================================================================
 """
 
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import polars as pl
+
+from morrow.engine.names import col
 
 ROW = pl.col("row")
 IS_NEW = pl.col("is_new")
@@ -31,20 +33,20 @@ class Elements:
     same: tuple[str, ...]
 
     def occurrence(self) -> pl.Expr:
-        """How many equal elements of the row precede this one."""
+        """Returns the number of equal elements of the row that precede this one."""
         return pl.int_range(pl.len()).over(self.same)
 
     def is_last(self) -> pl.Expr:
-        """Whether no equal element of the row follows."""
+        """Returns whether no equal element of the row follows."""
         return pl.int_range(pl.len()).over(self.same) == pl.len().over(self.same) - 1
 
     def new_ones(self) -> pl.Expr:
-        """How many new elements of the row equal this one."""
+        """Returns the number of new elements of the row that equal this one."""
         return IS_NEW.sum().over(self.same)
 
 
 Step: TypeAlias = Callable[[Elements], pl.DataFrame]
-"""From the elements to those of the result: lines of ``row`` and ``element``, each row's in order."""
+"""Maps the elements to those of the result: lines of ``row`` and ``element``, each row's in order."""
 
 
 def folded(
@@ -56,11 +58,11 @@ def folded(
     identity: Sequence[pl.Expr],
     nulls: bool = True,
 ) -> pl.Expr:
-    """Lists made of the elements of two columns of lists by `step`; never null.
+    """Returns lists made of the elements of two columns of lists by `step`; never null.
 
     Args:
         dtype: of the lists, of both columns and of the result.
-        identity: what identifies an element, as expressions of `ELEMENT`.
+        identity: the identity of an element, as expressions of `ELEMENT`.
         nulls: whether elements may be null; without, null ones are left out first.
     """
 
@@ -79,12 +81,12 @@ def folded(
 
 
 def _side(lists: pl.DataFrame, name: str, *, is_new: bool) -> pl.DataFrame:
-    column = lists.select(ROW, pl.lit(is_new).alias("is_new"), pl.col(name).alias("element"))
+    column = lists.select(ROW, pl.lit(is_new).alias("is_new"), col(name).alias("element"))
     return column.explode("element", empty_as_null=False, keep_nulls=False)
 
 
 def _lists(elements: pl.DataFrame, count: int, dtype: pl.DataType) -> pl.Series:
-    """`count` lists of the elements of each row; empty ones for rows without."""
+    """Returns `count` lists of the elements of each row; empty ones for rows without."""
     lists = elements.group_by("row", maintain_order=True).agg("element")
     rows = pl.DataFrame({"row": pl.int_range(count, dtype=pl.UInt32, eager=True)})
     joined = rows.join(lists, on="row", how="left", maintain_order="left")["element"].cast(dtype)

@@ -1,13 +1,13 @@
-"""What Java takes for equal, as columns that Polars can group by: an expression's `identities`.
+"""Java's notions of equality, as columns that Polars can group by: an expression's `identities`.
 
-Polars groups both zeros together, and all NaN. Java has two notions, and Paimon uses both:
+Polars groups both zeros together, and all NaNs. Java has two notions, and Paimon uses both:
 
 * *boxed* equality, that of `HashSet` and `HashMap` elements and of rows in binary form: ``0.0`` and ``-0.0`` differ,
   NaN is itself;
 * *compared* equality, that of ``==`` in the comparison of rows and arrays: zeros are equal, NaN equals nothing.
 
 In both, null equals null, and maps are equal whatever the order of their entries. Bytes are equal when they have the
-same content. (Paimon 1.4 compares the identity of byte arrays in sets and map keys, so that none ever equals another;
+same content. (Paimon 1.4 compares the identity of byte arrays in sets and map keys, so that no two are equal;
 2.0 compares contents.)
 """
 
@@ -28,10 +28,11 @@ from morrow.engine.format.types import (
     RowType,
     VectorType,
 )
+from morrow.engine.names import member
 
 OnFloat: TypeAlias = Callable[[pl.Expr, DataType], pl.Expr]
 Identities: TypeAlias = Callable[[pl.Expr, DataType], list[pl.Expr]]
-"""Of values of a type: the expressions that are all equal exactly for equal values."""
+"""Maps an expression to its identities: expressions that are all equal exactly for equal values."""
 
 FLOATS = (FloatType, DoubleType)
 LISTS = (ArrayType, VectorType)
@@ -40,12 +41,12 @@ NAN = float("nan")
 
 
 def boxed(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
-    """Equality of sets, of map keys and of binary rows; see the module."""
+    """Returns identities for the equality of sets, of map keys and of binary rows; see the module."""
     return [_rebuilt(value, kind, _bits)]
 
 
 def compared(value: pl.Expr, kind: DataType) -> list[pl.Expr]:
-    """Equality of rows and arrays compared member by member; see the module."""
+    """Returns identities for the equality of rows and arrays compared member by member; see the module."""
     natural = _rebuilt(value, kind, lambda number, _kind: number)
     if not _has(kind, FLOATS):
         return [natural]
@@ -58,7 +59,7 @@ def _bits(number: pl.Expr, kind: DataType) -> pl.Expr:
 
 
 def parts(kind: DataType) -> dict[str, DataType]:
-    """The types inside a type: of a row by member, else of the element, or of the key and value of an entry."""
+    """Returns the types inside a type: of a row by member, else of the element, or of the key and value of an entry."""
     if isinstance(kind, RowType):
         return {field.name: field.type for field in kind.fields}
     if isinstance(kind, MapType):
@@ -73,7 +74,7 @@ def _has(kind: DataType, sought: tuple[type[DataType], ...]) -> bool:
 
 
 def _rebuilt(value: pl.Expr, kind: DataType, on_float: OnFloat) -> pl.Expr:
-    """The value with `on_float` applied to each number in it, and with the entries of maps in order."""
+    """Returns the value with `on_float` applied to each number in it, and with the entries of maps in order."""
     if isinstance(kind, FLOATS):
         return on_float(value, kind)
     if not _has(kind, (*FLOATS, *MAPS)):
@@ -88,26 +89,27 @@ def _rebuilt(value: pl.Expr, kind: DataType, on_float: OnFloat) -> pl.Expr:
 
 
 IntCount = DataType()
-"""Stands for the counts of a multiset, which hold no floats."""
+"""A placeholder for the counts of a multiset, which hold no floats."""
 
 
 def _members(row: pl.Expr, members: dict[str, DataType], on_float: OnFloat) -> pl.Expr:
-    rebuilt = [_rebuilt(row.struct.field(name), kind, on_float).alias(name) for name, kind in members.items()]
+    rebuilt = [_rebuilt(member(row, name, list(members)), kind, on_float).alias(name) for name, kind in members.items()]
     return pl.when(row.is_not_null()).then(pl.struct(rebuilt))
 
 
 def _has_nan(value: pl.Expr, kind: DataType) -> pl.Expr:
-    """Whether a value whose type has floats holds NaN; never null."""
+    """Returns whether a value whose type has floats holds NaN; never null."""
     if isinstance(kind, FLOATS):
         return value.is_nan().fill_null(False)
-    floats = {name: part for name, part in parts(kind).items() if _has(part, FLOATS)}
     if isinstance(kind, RowType):
-        return _any_nan(value, floats)
+        return _any_nan(value, parts(kind))
     if isinstance(kind, MAPS):
-        return value.list.eval(_any_nan(pl.element(), floats)).list.any().fill_null(False)
+        return value.list.eval(_any_nan(pl.element(), parts(kind))).list.any().fill_null(False)
     values = value.arr.to_list() if isinstance(kind, VectorType) else value
-    return values.list.eval(_has_nan(pl.element(), floats["element"])).list.any().fill_null(False)
+    return values.list.eval(_has_nan(pl.element(), parts(kind)["element"])).list.any().fill_null(False)
 
 
-def _any_nan(row: pl.Expr, floats: dict[str, DataType]) -> pl.Expr:
-    return pl.any_horizontal(_has_nan(row.struct.field(name), kind) for name, kind in floats.items())
+def _any_nan(row: pl.Expr, members: dict[str, DataType]) -> pl.Expr:
+    names = list(members)
+    floats = {name: kind for name, kind in members.items() if _has(kind, FLOATS)}
+    return pl.any_horizontal(_has_nan(member(row, name, names), kind) for name, kind in floats.items())

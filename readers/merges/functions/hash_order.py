@@ -1,7 +1,7 @@
-"""The order in which Java's HashSet gives its elements back: ``collect`` with ``distinct`` leaves arrays in it.
+"""The iteration order of Java's HashSet, in which ``collect`` with ``distinct`` leaves arrays.
 
 A table of n buckets (a power of two, at most three quarters full) is walked from bucket 0 on; elements of one bucket
-come in the order they were added. An element's bucket is ``(h ^ h >>> 16) & (n - 1)`` of its ``hashCode()``, which is
+are in insertion order. An element's bucket is ``(h ^ h >>> 16) & (n - 1)`` of its ``hashCode()``, which is
 
 =================  ==============================================================
 BOOLEAN            1231 or 1237
@@ -38,7 +38,7 @@ MILLIS_PER_DAY = 86_400_000
 
 
 def in_hash_order(elements: pl.DataFrame, dtype: t.DataType) -> pl.DataFrame:
-    """Lines of ``row`` and distinct ``element``, each row's in order of insertion, in the order of a HashSet's walk."""
+    """Sorts lines of ``row`` and distinct ``element``, given in insertion order, as a HashSet iterates over them."""
     spread = hash_codes(elements["element"], dtype)
     spread = spread ^ (spread >> 16)
     count = pl.len().over("row")
@@ -49,12 +49,12 @@ def in_hash_order(elements: pl.DataFrame, dtype: t.DataType) -> pl.DataFrame:
 
 
 def can_hash(dtype: t.DataType) -> bool:
-    """Whether the order is known: bytes hash by identity, nested elements are in no set."""
+    """Returns whether the order is known: bytes hash by identity, nested elements are in no set."""
     return type(dtype) in HASHES
 
 
 def hash_codes(values: pl.Series, dtype: t.DataType) -> Hashes:
-    """What ``hashCode()`` says of each value."""
+    """Returns ``hashCode()`` of each value."""
     return np.where(values.is_null().to_numpy(), 0, HASHES[type(dtype)](values) & WORD)
 
 

@@ -1,6 +1,6 @@
-"""The bytes of an HLL sketch (Apache DataSketches), checked before the C++ library sees them: it trusts them.
+"""The bytes of an HLL sketch (Apache DataSketches), checked before they reach the C++ library, which trusts them.
 
-Little-endian; what is not listed is not looked at::
+Little-endian; bytes that are not listed are ignored::
 
     0  u8   number of 4-byte integers before the data: 2, 3 or 10 by mode
     1  u8   1, the version
@@ -47,7 +47,7 @@ class BadImage(ValueError):
 
 
 def is_hll_array(image: bytes) -> bool:
-    """Whether the sketch has left the modes in which it keeps coupons."""
+    """Returns whether the sketch has left the modes in which it keeps coupons."""
     return len(image) >= HEAD_BYTES and image[7] & 3 == HLL
 
 
@@ -84,7 +84,7 @@ class _Image:
         return np.frombuffer(self.data, "<u4", count, at)
 
     def coupons(self, at: int, count: int) -> U32:
-        """So many coupons from a list, or from a hash table with a free place."""
+        """Returns so many coupons from a list, or from a hash table with a free place."""
         if self.compact:
             found = table = self.u32s(at, count)
         else:

@@ -1,6 +1,6 @@
-"""nested_update and nested_partial_update: an array of rows is a small table, keyed or not.
+"""nested_update and nested_partial_update: an array of rows as a small table, with or without a key.
 
-Rows that are null vanish as soon as two arrays meet.
+Null rows are dropped when two arrays are merged.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import polars as pl
 
 from morrow.engine.format.types import ArrayType, DataType, RowType
 from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.names import member
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, unless_null
 from morrow.readers.merges.functions.elements import ELEMENT, IS_NEW, ROW, Elements, folded
@@ -23,13 +24,13 @@ def _row_type(kind: DataType) -> RowType:
 
 
 def _key(rows: RowType, names: tuple[str, ...]) -> list[pl.Expr]:
-    """What identifies a row by these members; null equals null."""
+    """Returns the identity of a row by these members; null equals null."""
     members = {field.name: field.type for field in rows.fields}
-    return [same for name in names for same in boxed(ELEMENT.struct.field(name), members[name])]
+    return [same for name in names for same in boxed(member(ELEMENT, name, list(members)), members[name])]
 
 
 class NestedUpdate(Aggregator):
-    """Appends rows, at most so many that the array has `count_limit`; a longer accumulator stays as it is.
+    """The concatenation of rows up to `count_limit` elements; a longer accumulator stays as it is.
 
     A retraction removes all rows that equal one of its own.
     """
@@ -46,7 +47,7 @@ class NestedUpdate(Aggregator):
         return {VALUE: unless_null(array, new, pl.when(room > 0).then(rows).otherwise(array))}
 
     def updated(self, rows: pl.Expr, new: pl.Expr) -> pl.Expr:
-        """Both arrays in one; neither has null rows."""
+        """Returns both arrays in one; neither has null rows."""
         return pl.concat_list(rows, new)
 
     def retract(self, state: State, new: pl.Expr) -> State:
@@ -59,9 +60,9 @@ class NestedUpdate(Aggregator):
 
 
 class NestedUpdateByKey(NestedUpdate):
-    """Puts rows in the place of those with the same key; which come first is open, as in Paimon.
+    """Rows by key, later ones replacing earlier ones; their order is unspecified, as in Paimon.
 
-    The limit counts rows before they meet their keys. A retraction removes the keys that it has.
+    The limit counts rows before keys are matched. A retraction removes the keys that it has.
     """
 
     def __init__(self, kind: DataType, count_limit: int, key: tuple[str, ...]) -> None:
@@ -79,7 +80,7 @@ class NestedUpdateByKey(NestedUpdate):
 
 
 class NestedPartialUpdate(Aggregator):
-    """Overwrites the members of the row with the same key by those that are not null."""
+    """Rows by key, non-null members overwriting those of the row with the same key."""
 
     def __init__(self, kind: DataType, key: tuple[str, ...]) -> None:
         self.dtype = polars_dtype(kind)
@@ -92,7 +93,7 @@ class NestedPartialUpdate(Aggregator):
 
     def _updated(self, elements: Elements) -> pl.DataFrame:
         names = [field.name for field in self.rows.fields]
-        newest = [ELEMENT.struct.field(name).drop_nulls().last().alias(f"newest {name}") for name in names]
+        newest = [member(ELEMENT, name, names).drop_nulls().last().alias(f"newest {name}") for name in names]
         rows = elements.frame.group_by(elements.same, maintain_order=True).agg(newest)
         return rows.select(ROW, pl.struct(pl.col(f"newest {name}").alias(name) for name in names).alias("element"))
 

@@ -1,6 +1,6 @@
 """sum, product, count, max and min, with Java's results to the bit.
 
-* Integers wrap at their own width. Division, which takes a factor back out of a product, truncates towards zero.
+* Integers wrap at their own width. Division, which retracts a factor, truncates towards zero.
 * FLOAT is computed in 32 bits, DOUBLE in 64, one step at a time.
 * max and min order FLOAT and DOUBLE as ``Double.compare`` does: -0.0 before 0.0, NaN last.
 * DECIMAL: see `decimals`.
@@ -22,7 +22,7 @@ APPROXIMATE = (FloatType, DoubleType)
 
 
 class Sum(Aggregator):
-    """The sum; taking a value back from nothing leaves its negative."""
+    """The sum; a retraction without a previous value leaves its negative."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         return {VALUE: unless_null(state[VALUE], new, state[VALUE] + new)}
@@ -32,7 +32,7 @@ class Sum(Aggregator):
 
 
 class Product(Aggregator):
-    """The product of FLOAT or DOUBLE; taking a value back divides, and leaves nothing as nothing."""
+    """The product of FLOAT or DOUBLE; a retraction divides, and without a previous value leaves null."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         return {VALUE: unless_null(state[VALUE], new, state[VALUE] * new)}
@@ -57,7 +57,7 @@ class IntegerProduct(Product):
 
 
 def _truncated(pairs: pl.DataFrame) -> pl.Series:
-    """The integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
+    """Returns the integer quotient ``product / factor``, towards zero; the lowest value by -1 wraps to itself.
 
     Raises:
         NoResult: a factor is zero.
@@ -74,7 +74,7 @@ def _truncated(pairs: pl.DataFrame) -> pl.Series:
 
 
 class Count(Aggregator):
-    """How many values are not null. Paimon 0.7 and 0.8 had it for INT and BIGINT; a first value is not looked into."""
+    """The number of non-null values. Paimon 0.7 and 0.8 had it for INT and BIGINT; a first value is not inspected."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         return {VALUE: state[VALUE].fill_null(0) + new.is_not_null().cast(pl.Int8)}
@@ -87,17 +87,17 @@ Less = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
 
 def less(left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """Bytes compare unsigned, text by its UTF-8 bytes: Polars' own order is Java's."""
+    """Compares values: bytes unsigned, text by its UTF-8 bytes. Polars' own order is Java's."""
     return left < right
 
 
 def less_approximate(left: pl.Expr, right: pl.Expr) -> pl.Expr:
-    """The total order of FLOAT and DOUBLE: Polars has NaN last too, but takes the zeros for equal."""
+    """Compares FLOAT and DOUBLE in Java's total order: Polars has NaN last too, but treats the zeros as equal."""
     return (left < right) | ((left == right) & (1 / left < 1 / right))
 
 
 class Max(Aggregator):
-    """The greatest value; of equal ones the accumulator."""
+    """The greatest value; the accumulator if equal."""
 
     def __init__(self, less: Less) -> None:
         self.less = less
@@ -108,7 +108,7 @@ class Max(Aggregator):
 
 
 class Min(Max):
-    """The least value; of equal ones the new one."""
+    """The least value; the new one if equal."""
 
     def agg(self, state: State, new: pl.Expr) -> State:
         least = pl.when(self.less(state[VALUE], new)).then(state[VALUE]).otherwise(new)

@@ -1,4 +1,4 @@
-"""Functions that keep one of the values: the first or last one, null or not."""
+"""Functions that pick one of the values: the first or last one, null or not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LastValue(Aggregator):
 
 
 class LastNonNullValue(Aggregator):
-    """The newest value that is not null; a retraction of any value that is not null clears it."""
+    """The newest non-null value; a retraction of any non-null value clears it."""
 
     picks = True
 
@@ -38,9 +38,9 @@ class LastNonNullValue(Aggregator):
 
 
 class _First(Aggregator):
-    """Takes one value and keeps the accumulator ever after.
+    """A function that takes one value and keeps it as the accumulator.
 
-    Reversed, accumulator and value are swapped, so what is kept is the older record's value: null too, also for
+    Reversed, accumulator and value are swapped, so the older record's value is kept: null too, also for
     ``first_non_null_value``. A reversed step that finds nothing taken yet marks the accumulator itself as taken.
     """
 
@@ -48,7 +48,7 @@ class _First(Aggregator):
     extra_state: Mapping[str, tuple[pl.DataType, Any]] = {INITIALIZED: (pl.Boolean(), False)}
 
     def takes(self, state: State, new: pl.Expr) -> pl.Expr:
-        """Whether this is the value to take."""
+        """Returns whether this is the value to take."""
         raise NotImplementedError
 
     def agg(self, state: State, new: pl.Expr) -> State:
@@ -67,14 +67,14 @@ class FirstValue(_First):
 
 
 class FirstNonNullValue(_First):
-    """The first value that is not null."""
+    """The first non-null value."""
 
     def takes(self, state: State, new: pl.Expr) -> pl.Expr:
         return ~state[INITIALIZED] & new.is_not_null()
 
 
 class PrimaryKey(LastValue):
-    """What Java gives key columns: the value of the newest record, of retractions too."""
+    """Java's function of key columns: the value of the newest record, of retractions too."""
 
     def retract(self, state: State, new: pl.Expr) -> State:
         return self.agg(state, new)

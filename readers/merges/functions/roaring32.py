@@ -9,7 +9,7 @@
     n x  container                           the same
 
 Container `key` holds the low 16 bits of its positions; see `roaring_containers`. Without a run flag, its cardinality
-tells its layout. What follows the last container is ignored, as Java does.
+tells its layout. Bytes after the last container are ignored, as in Java.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OFFSET_WIDTH = 4
 
 
 def union(first: bytes, second: bytes, *, function: str) -> bytes:
-    """The positions of both bitmaps, as Java's `RoaringBitmap.or`, `runOptimize` and `serialize` write them.
+    """Unites both bitmaps, as Java's `RoaringBitmap.or`, `runOptimize` and `serialize` write the result.
 
     Raises:
         CorruptValue: bytes that are no such bitmap.
@@ -50,7 +50,7 @@ def union(first: bytes, second: bytes, *, function: str) -> bytes:
 
 
 def read(data: bytes, *, function: str) -> Mapping[int, Container]:
-    """The containers by key. Raises `CorruptValue`."""
+    """Reads the containers by key. Raises `CorruptValue`."""
     cursor = Cursor(data, function)
     cookie = cursor.integer(4, "the cookie")
     has_runs = cookie & 0xFFFF == COOKIE_RUNS
@@ -76,7 +76,7 @@ def read(data: bytes, *, function: str) -> Mapping[int, Container]:
 
 
 def write(containers: Mapping[int, Container]) -> bytes:
-    """The bytes of the containers, which come in ascending key order."""
+    """Returns the bytes of the containers, which are given in ascending key order."""
     count = len(containers)
     flags = np.array([container.layout is Layout.RUN for container in containers.values()], np.bool_)
     if flags.any():

@@ -23,8 +23,8 @@ A node, followed by its children in the order of their key bytes::
     3 NODE256  u64[4]   for each key byte one bit
     4 LEAF     u8[6] the key, u64 place of its container (no children)
 
-The tree is that of its keys and of the order in which they came, which shows in the slots of a NODE48 only. Containers
-are numbered in that order too, so nothing else of the tree needs to be kept to write it as Java would.
+The tree depends on its keys and on their insertion order, the latter in the slots of a NODE48 only. Containers are
+numbered in that order too, so nothing else of the tree has to be kept to write it as Java would.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ NOT_TRIMMED = (-2).to_bytes(1, "little", signed=True)
 
 @dataclass
 class Bitmap64:
-    """Places of containers by key (6 bytes each), and the containers by place: None where there is none.
+    """Places of containers by key (6 bytes each), and the containers by place: None where free.
 
-    `used` is the number of places that were ever taken; places behind are spare.
+    `used` is the number of places that were ever taken; later places are spare.
     """
 
     places: dict[bytes, int]
@@ -66,7 +66,7 @@ class Bitmap64:
     used: int
 
     def unite(self, other: Bitmap64) -> None:
-        """Add all positions of `other`; new containers take places in the order of their keys."""
+        """Adds all positions of `other`; new containers take places in the order of their keys."""
         for key in sorted(other.places):
             container = other.containers[other.places[key]]
             assert container is not None
@@ -79,7 +79,7 @@ class Bitmap64:
             self.containers[place] = united(mine, container)
 
     def _append(self, key: bytes, container: Container) -> None:
-        """As Java's array grows: by half."""
+        """Appends a container; the array grows by half, as Java's does."""
         size = len(self.containers)
         if self.used == size:
             self.containers += [None] * max(size // 2, 1)
@@ -89,7 +89,7 @@ class Bitmap64:
 
 
 def union(first: bytes, second: bytes, *, function: str) -> bytes:
-    """The positions of both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write them.
+    """Unites both bitmaps, as Java's `Roaring64Bitmap.or`, `runOptimize` and `serialize` write the result.
 
     Raises:
         CorruptValue: bytes that are no such bitmap.
@@ -100,7 +100,7 @@ def union(first: bytes, second: bytes, *, function: str) -> bytes:
 
 
 def read(data: bytes, *, function: str) -> Bitmap64:
-    """Decode; what follows the end is ignored, as Java does. Raises `CorruptValue`."""
+    """Decodes a bitmap; bytes after its end are ignored, as in Java. Raises `CorruptValue`."""
     cursor = Cursor(data, function)
     mark = cursor.take(1, "the first byte")
     if mark == EMPTY:
@@ -122,7 +122,7 @@ def read(data: bytes, *, function: str) -> Bitmap64:
 
 
 def _read_nodes(cursor: Cursor, depth: int) -> Iterator[tuple[bytes, int]]:
-    """The keys of a node and their places; what leads to a key is in the key again and needs no reading."""
+    """Yields the keys of a node and their places; prefixes and key bytes are repeated in the keys and not read."""
     kind = cursor.integer(1, "a node")
     children = cursor.integer(2, "a node")
     prefix = cursor.integer(1, "a node")
@@ -159,7 +159,7 @@ def _read_container(cursor: Cursor) -> Container:
 
 
 def write(bitmap: Bitmap64) -> bytes:
-    """Encode, after giving each container its smallest layout."""
+    """Encodes the bitmap, after giving each container its smallest layout."""
     if not bitmap.places:
         return EMPTY
     count = len(bitmap.places)
@@ -178,7 +178,7 @@ def _write_container(container: Container | None) -> bytes:
 
 
 def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[bytes]:
-    """The node of these keys, which share their first `depth` bytes, and all below; each with its place, ascending."""
+    """Yields the node of keys that share their first `depth` bytes, and all below; keys ascend, with their places."""
     if len(leaves) == 1:
         [(key, place)] = leaves
         yield bytes((LEAF, 0, 0, 0)) + key + place.to_bytes(8, "little")
@@ -193,7 +193,7 @@ def _write_nodes(leaves: Sequence[tuple[bytes, int]], depth: int) -> Iterator[by
 
 
 def _backwards(data: bytes, group: int) -> bytes:
-    """The bytes with each group of so many turned around: they are digits of little-endian numbers."""
+    """Reverses each group of so many bytes, the digits of little-endian numbers."""
     return b"".join(data[first : first + group][::-1] for first in range(0, len(data), group))
 
 
@@ -209,7 +209,10 @@ def _keys16(children: _Children) -> bytes:
 
 
 def _slots48(children: _Children) -> bytes:
-    """The children that were there when the node was a NODE16 took slots by key, the others as they came."""
+    """Returns the slots of a NODE48.
+
+    The children of the NODE16 that it grew from took slots by key, the others in insertion order.
+    """
     came = sorted(children, key=lambda byte: min(map(itemgetter(1), children[byte])))
     order = [*sorted(came[: CAPACITY[NODE16]]), *came[CAPACITY[NODE16] :]]
     slots = bytearray([NO_SLOT]) * 256

@@ -1,6 +1,6 @@
-"""Roaring containers: up to 65,536 positions each, united to the very containers that Java's RoaringBitmap makes.
+"""Roaring containers: up to 65,536 positions each, united to exactly the containers of Java's RoaringBitmap.
 
-Three layouts hold the same positions, in little-endian ``u16``; which of them is told outside the container::
+Three layouts hold the same positions, in little-endian ``u16``; which of them is stored outside the container::
 
     RUN     u16 number of runs, then (first, length - 1) each
     BITMAP  8,192 bytes, bit `low & 7` of byte `low >> 3`
@@ -30,7 +30,7 @@ ARRAY_MAX = 4096
 
 
 class Layout(IntEnum):
-    """How a container is written; the numbers are those of 64-bit bitmaps."""
+    """The layout of a container; the numbers are those of 64-bit bitmaps."""
 
     RUN = 0
     BITMAP = 1
@@ -39,7 +39,7 @@ class Layout(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Container:
-    """Positions (uint16, ascending, not empty) and the layout they have so far."""
+    """Positions (uint16, ascending, not empty) and their current layout."""
 
     layout: Layout
     positions: U16
@@ -49,7 +49,7 @@ class Container:
         return self.positions.size
 
     def payload(self) -> bytes:
-        """The container's bytes in its layout."""
+        """Returns the container's bytes in its layout."""
         if self.layout is Layout.ARRAY:
             return self.positions.astype("<u2").tobytes()
         if self.layout is Layout.BITMAP:
@@ -62,15 +62,15 @@ class Container:
 
 
 def plain_layout(cardinality: int) -> Layout:
-    """The layout of so many single positions."""
+    """Returns the layout of so many single positions."""
     return Layout.ARRAY if cardinality <= ARRAY_MAX else Layout.BITMAP
 
 
 def read_container(cursor: Cursor, layout: Layout, cardinality: int) -> Container:
-    """The container at the cursor.
+    """Reads the container at the cursor.
 
     Raises:
-        CorruptValue: positions that do not ascend, or not as many as `cardinality` says.
+        CorruptValue: positions do not ascend, or their number is not `cardinality`.
     """
     if layout is Layout.ARRAY:
         positions = cursor.u16s(cardinality, "an array container")
@@ -97,7 +97,7 @@ def _read_runs(cursor: Cursor) -> U16:
 
 
 def united(first: Container, second: Container) -> Container:
-    """All positions of both, in the layout that Java gives them."""
+    """Returns all positions of both, in Java's layout."""
     mask = _mask(first.positions)
     mask[second.positions] = True
     positions = np.flatnonzero(mask).astype(np.uint16)
@@ -110,7 +110,7 @@ def united(first: Container, second: Container) -> Container:
 
 
 def run_optimized(container: Container) -> Container:
-    """The same positions in the smallest layout. A tie keeps the layout, and runs get two bytes ahead of arrays."""
+    """Returns the positions in the smallest layout. A tie keeps the layout, and runs get two bytes ahead of arrays."""
     positions = container.positions
     as_runs = 2 + 4 * (_breaks(positions).size + 1)
     if container.layout is Layout.RUN:
@@ -121,7 +121,7 @@ def run_optimized(container: Container) -> Container:
 
 
 def _breaks(positions: U16) -> npt.NDArray[np.intp]:
-    """The indexes at which a new run begins, without the first."""
+    """Returns the indexes at which a new run begins, without the first."""
     return np.flatnonzero(np.diff(positions) != 1) + 1
 
 

@@ -1,7 +1,7 @@
 """hll_sketch and theta_sketch: unions of Apache DataSketches, with the settings and the bytes of Paimon's Java library.
 
 The C++ library behind `datasketches` computes the same unions; where it writes or reads less than the Java one, this
-module makes up for it. What it touches of the images, little-endian:
+module compensates. The bytes of the images that it uses, little-endian:
 
 * HLL: see `hll_image`.
 * theta: byte 0 has in its low 6 bits the number of 8-byte longs before the hashes, byte 2 is the family (2 update,
@@ -31,15 +31,15 @@ THETA_COMPACT_FLAGS = 0x1A
 """Read-only, compact, ordered."""
 THETA_P = slice(12, 16)
 NO_SAMPLING = np.float32(1).tobytes()
-"""p, the probability with which a sketch was fed: the C++ library leaves it 0, Java says 1 in each result."""
+"""p, the sampling probability of a sketch: the C++ library leaves it 0, Java writes 1 in each result."""
 THETA_EMPTY = bytes.fromhex("01030300001e0000")
-"""The image without hashes: Java gives it no hash of the seed."""
+"""The image without hashes: Java writes no hash of the seed."""
 THETA_FLAGS, THETA_IS_EMPTY, THETA_SINGLE_ITEM = 5, 0x04, 0x20
 
 
 @contextmanager
 def _reading(function: str) -> Iterator[None]:
-    """What the library raises about bytes becomes a `CorruptValue`."""
+    """Turns errors of the library about bytes into a `CorruptValue`."""
     try:
         yield
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:  # BadImage, and what C++ exceptions become
@@ -47,14 +47,14 @@ def _reading(function: str) -> Iterator[None]:
 
 
 def hll_union(first: bytes, second: bytes, *, function: str) -> bytes:
-    """The union at lg k of `second`, or less, as a compact HLL_4 image.
+    """Returns the union at lg k of `second`, or less, as a compact HLL_4 image.
 
     Raises:
         CorruptValue: bytes that are no HLL sketch.
     """
     arrays = [value for value in (first, second) if is_hll_array(value)]
     if len(arrays) == 1 and arrays[0][FLAGS] & OUT_OF_ORDER:
-        # Java goes on counting for the estimator that this flag turns off, the C++ library does not: so no flag here.
+        # Java continues the estimator that this flag turns off, the C++ library does not: so no flag here.
         united = bytearray(hll_union(_in_order(first), _in_order(second), function=function))
         united[FLAGS] |= OUT_OF_ORDER
         return bytes(united)
@@ -65,7 +65,7 @@ def hll_union(first: bytes, second: bytes, *, function: str) -> bytes:
         union = ds.hll_union(base.lg_config_k)
         union.update(base)
         if is_hll_array(first) and other.lg_config_k > base.lg_config_k:
-            # Made smaller on its own, as in Java: when it is to take in a list, the C++ library forgets to count anew.
+            # Downsized separately, as in Java: when it merges a list, the C++ library omits the recount.
             smaller = ds.hll_union(base.lg_config_k)
             smaller.update(other)
             other = smaller.get_result(ds.tgt_hll_type.HLL_8)
@@ -83,7 +83,7 @@ def _in_order(value: bytes) -> bytes:
 
 
 def theta_union(first: bytes, second: bytes, *, function: str) -> bytes:
-    """The union with 4096 nominal entries, as a compact, ordered image.
+    """Returns the union with 4096 nominal entries, as a compact, ordered image.
 
     Raises:
         CorruptValue: bytes that are no theta sketch, or one made with another seed.
@@ -104,7 +104,7 @@ def theta_union(first: bytes, second: bytes, *, function: str) -> bytes:
 
 
 def _compact(value: bytes) -> bytes:
-    """An update sketch, which the library does not read, as a compact one; others unchanged."""
+    """Converts an update sketch, which the library does not read, to a compact one; returns others unchanged."""
     if len(value) < THETA_HEAD_BYTES or value[THETA_FAMILY] != UPDATE:
         return value
     if value[THETA_FLAGS] & THETA_IS_EMPTY:

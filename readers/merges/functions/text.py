@@ -8,14 +8,15 @@ import polars as pl
 
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.names import col
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, unless_null
 
 BLANK = " "
-"""What texts are split at where the delimiter is empty."""
+"""The separator for splitting texts where the delimiter is empty."""
 
 
 class ListAgg(Aggregator):
-    """Appends each text. An only value stays as it is, even empty."""
+    """The concatenation of texts. A single value stays as it is, even empty."""
 
     def __init__(self, delimiter: str) -> None:
         self.delimiter = delimiter
@@ -26,14 +27,14 @@ class ListAgg(Aggregator):
         return {VALUE: unless_null(text, new, joined)}
 
     def joined(self, text: pl.Expr, new: pl.Expr) -> pl.Expr:
-        """Both, neither null nor empty."""
+        """Joins both, neither null nor empty."""
         return pl.concat_str(text, pl.lit(self.delimiter), new)
 
 
 class ListAggDistinct(ListAgg):
-    """Appends the tokens of each text (split at the delimiter, empty ones left out) that are not there yet.
+    """The concatenation of tokens (split at the delimiter, empty ones left out) that are not present yet.
 
-    What is there already stays as it is: a first value may repeat a token.
+    The accumulator stays as it is: a first value may repeat a token.
     """
 
     def joined(self, text: pl.Expr, new: pl.Expr) -> pl.Expr:
@@ -55,7 +56,7 @@ class ListAggDistinct(ListAgg):
         return result.select(pl.when(pl.col("token").is_null()).then("text").otherwise(more)).to_series()
 
     def _tokens(self, column: str) -> pl.Expr:
-        return pl.col(column).str.split(self.delimiter or BLANK, literal=True)
+        return col(column).str.split(self.delimiter or BLANK, literal=True)
 
 
 def _listagg(call: AggregateCall, _dtype: DataType) -> Aggregator:

@@ -1,4 +1,4 @@
-"""The merge of a table as SQL for DuckDB: to read, to run by hand, and to hold the fold against in tests.
+"""The merge of a table as SQL for DuckDB: for reading, for running by hand, and for comparison with the fold in tests.
 
 The input is a relation of versions, any number for each key: the table's columns, ``_SEQUENCE_NUMBER`` (BIGINT) and
 ``_VALUE_KIND`` (TINYINT: 0 +I, 1 -U, 2 +U, 3 -D). The result has the table's columns and one row for each key that
@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
-from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.readers.merges.sql.choosing import deduplicate, first_row
 from morrow.readers.merges.sql.folding import aggregation, partial_update
 from morrow.readers.merges.sql.table import MergeQuery, Table
 
-__all__ = ["ENGINES", "MergeQuery", "merge_query", "merge_sql", "runnable"]
+__all__ = ["RULES", "MergeQuery", "merge_query", "merge_sql", "runnable"]
 
-ENGINES: Mapping[str, Callable[[MergeSpec, Table], MergeQuery]] = {
-    "deduplicate": deduplicate,
-    "first-row": first_row,
-    "partial-update": partial_update,
-    "aggregation": aggregation,
+RULES: Mapping[Rule, Callable[[MergeSpec, Table], MergeQuery]] = {
+    Rule.NEWEST: deduplicate,
+    Rule.FIRST: first_row,
+    Rule.UPDATE: partial_update,
+    Rule.AGGREGATE: aggregation,
 }
 
 
@@ -34,24 +33,21 @@ def merge_query(
     primary_key: Sequence[str] = (),
     retractions: bool = True,
 ) -> MergeQuery:
-    """The merge as SQL, and what of it DuckDB cannot run.
+    """Returns the merge as SQL, and the parts of it that DuckDB cannot run.
 
     Args:
         fields: the key and value columns of the table, in schema order.
         relation: the name of the relation to read, one identifier; it is quoted.
-        primary_key: columns that tell rows apart, where that is more than `spec` knows: deduplicate and first-row
+        primary_key: columns that identify rows, where these are more than those of `spec`: deduplicate and first-row
             leave out partition columns, which are the same within a bucket.
-        retractions: whether versions may retract; if none does, the SQL is much shorter.
+        retractions: whether versions may retract; if none may, the SQL is much shorter.
 
     Raises:
-        Unsupported: names that SQL cannot tell apart, or a merge engine of another package.
+        Unsupported: names that SQL cannot distinguish.
         ColumnNotFound: the merge needs a column that is not among `fields`.
-        InvalidArgument: a name that SQL has no way to spell.
+        InvalidArgument: a name that cannot be spelled in SQL.
     """
-    engine = ENGINES.get(spec.engine)
-    if engine is None:
-        raise Unsupported(f"SQL for the merge engine {spec.engine!r}", hint=f"there is SQL for {', '.join(ENGINES)}")
-    return engine(spec, Table.of(spec, fields, relation, primary_key, retractions))
+    return RULES[spec.rule](spec, Table.of(spec, fields, relation, primary_key, retractions))
 
 
 def merge_sql(
@@ -62,11 +58,11 @@ def merge_sql(
     primary_key: Sequence[str] = (),
     retractions: bool = True,
 ) -> str:
-    """The text of `merge_query`. A leading comment says so if DuckDB cannot run it."""
+    """Returns the text of `merge_query`. A leading comment says so if DuckDB cannot run it."""
     query = merge_query(spec, fields, relation=relation, primary_key=primary_key, retractions=retractions)
     return query.text
 
 
 def runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bool = True) -> bool:
-    """Whether DuckDB can run the SQL of this merge."""
+    """Returns whether DuckDB can run the SQL of this merge."""
     return merge_query(spec, fields, retractions=retractions).runnable

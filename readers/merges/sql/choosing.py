@@ -8,7 +8,7 @@ from morrow.readers.merges.sql.table import INSERTS, MergeQuery, Table
 
 
 def deduplicate(spec: MergeSpec, table: Table) -> MergeQuery:
-    """The newest version, unless that is a retraction."""
+    """Selects the newest version, unless it is a retraction."""
     newest = f"row_number() OVER (PARTITION BY {table.key} ORDER BY {table.age(newest_first=True)}) = 1"
     keep = [f"AND {INSERTS}"] if table.retractions and not spec.ignore_delete else []
     where = [f"WHERE {INSERTS}"] if table.retractions and spec.ignore_delete else []
@@ -16,7 +16,7 @@ def deduplicate(spec: MergeSpec, table: Table) -> MergeQuery:
 
 
 def first_row(spec: MergeSpec, table: Table) -> MergeQuery:
-    """The oldest version; tables whose retractions are not ignored have none."""
+    """Selects the oldest version; tables whose retractions are not ignored have none."""
     oldest = f"row_number() OVER (PARTITION BY {table.key} ORDER BY {table.age()}) = 1"
     where = [f"WHERE {INSERTS}" if spec.ignore_delete else f"WHERE {_REFUSE}"] if table.retractions else []
     return _choice(table, [*where, f"QUALIFY {oldest}"])

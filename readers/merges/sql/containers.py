@@ -1,4 +1,4 @@
-"""Aggregates of arrays and maps. What Java keeps in a hash set or map has no order; here it has that of appearance."""
+"""Aggregates of arrays and maps. Java's hash sets and maps have no order; here the order is that of appearance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONSTRUCTED = (ArrayType, MapType, MultisetType, RowType, VectorType)
 
 
 def collect(rows: Rows) -> str | None:
-    """One array of all elements; the order of a group does not matter, unless ``ignore-retract`` hides that."""
+    """Returns one array of all elements; the order of a group is irrelevant, unless ``ignore-retract`` hides that."""
     order = rows.place if rows.call.ignore_retract else rows.version
     array = f"flatten(list({rows.column} ORDER BY {order}){rows.where(f'{rows.column} IS NOT NULL')})"
     if not rows.call.distinct:
@@ -31,7 +31,7 @@ def collect(rows: Rows) -> str | None:
 
 
 def retracted_collect(rows: Rows) -> str | None:
-    """Each element that is taken back takes away one that is equal, from the front."""
+    """Removes, for each retracted element, the first equal one."""
     if not _compares_elements(rows):
         return None
 
@@ -49,19 +49,19 @@ def retracted_collect(rows: Rows) -> str | None:
 
     distinct = rows.call.distinct
     folded = fold(rows, add, take_back, reverses=False)
-    alone = distinct and not rows.in_group  # a single version is never looked into
+    alone = distinct and not rows.in_group  # a single version is never inspected
     return f"CASE WHEN count(*) = 1 THEN any_value({rows.column}) ELSE {folded} END" if alone else folded
 
 
 def merge_map(rows: Rows) -> str:
-    """Later entries replace earlier ones of the same key."""
+    """Replaces earlier entries by later ones of the same key."""
     maps = f"list({rows.column} ORDER BY {rows.place}){rows.where(f'{rows.column} IS NOT NULL')}"
     merged, newer = rows.variables("merged", "newer")
     return f"list_reduce({maps}, lambda {merged}, {newer}: map_concat({merged}, {newer}))"
 
 
 def retracted_merge_map(rows: Rows) -> str:
-    """Keys are taken back, whatever their values."""
+    """Removes retracted keys, whatever their values."""
 
     def take_back(state: str, value: str) -> str:
         (entry,) = rows.variables("entry")
@@ -73,17 +73,20 @@ def retracted_merge_map(rows: Rows) -> str:
 
 
 def _distinct(rows: Rows, array: str) -> str:
-    """The elements of an array at their first places, null among them; a list of one array gives the array a name."""
+    """Keeps the elements of an array at their first places, null among them.
+
+    A list of one array binds the array to a name.
+    """
     a, x, i = rows.variables("a", "x", "i")
     first = f"list_filter({a}, lambda {x}, {i}: list_position({a}, {x}) = {i})"
     return f"list_transform([{array}], lambda {a}: {first})[1]"
 
 
 def _compares_elements(rows: Rows) -> bool:
-    """Whether DuckDB finds those elements equal that Java does.
+    """Returns whether DuckDB's equality of those elements is Java's.
 
-    Java takes byte arrays for equal to themselves only, and trusts rows, arrays and maps that it finds in the state to
-    be distinct, which those of a start need not be.
+    In Java, byte arrays equal only themselves, and rows, arrays and maps in the state are assumed to be distinct, which
+    those of a start need not be.
     """
     assert isinstance(rows.type, ArrayType)
     element = rows.type.element

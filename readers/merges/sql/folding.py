@@ -20,7 +20,7 @@ NO_SOLUTION = "this partial-update table says by no option what a retraction doe
 
 @dataclass(frozen=True)
 class Merged:
-    """A column of the result. `refuses`: the condition that a version retracts what cannot be taken back."""
+    """A column of the result. `refuses`: the condition that a version makes an unsupported retraction."""
 
     field: DataField
     expression: str
@@ -30,7 +30,10 @@ class Merged:
 
 
 def partial_update(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Values that are not null overwrite; sequence groups take the values of their newest version, or aggregate."""
+    """Merges by partial-update.
+
+    Values that are not null overwrite; sequence groups take the values of their newest version, or aggregate.
+    """
     reversing = frozenset(
         column.group
         for column in spec.columns
@@ -45,7 +48,7 @@ def partial_update(spec: MergeSpec, table: Table) -> MergeQuery:
 
 
 def aggregation(spec: MergeSpec, table: Table) -> MergeQuery:
-    """Every column has a function."""
+    """Merges by aggregation: every column has a function."""
     layout = Layout(table, update_before=True)
     by_name = {column.name: column for column in spec.columns}
     merged = [_aggregated(layout, field, by_name.get(field.name)) for field in table.fields]
@@ -83,7 +86,10 @@ def _updated(layout: Layout, field: DataField, merge: ColumnMerge | None) -> Mer
 
 
 def _filling(layout: Layout) -> str:
-    """Retractions leave columns outside of groups alone, but for one that comes first or removes the row."""
+    """Returns the FILTER of columns outside of groups.
+
+    Retractions leave these columns unchanged, except one that comes first or removes the row.
+    """
     if layout.on_delete not in (OnDelete.RETRACT, OnDelete.REMOVE_RECORD):
         return ""
     h = layout.helpers
@@ -125,7 +131,10 @@ def _called(rows: Rows, field: DataField) -> Merged:
 
 
 def _exists_after_update(layout: Layout) -> str | None:
-    """A key that never saw an insert has no row, and none whose newest version removed it."""
+    """Returns the condition that a key has a row.
+
+    A key that never saw an insert has no row, and none whose newest version removed it.
+    """
     h = layout.helpers
     if layout.on_delete is None:
         return None
@@ -135,7 +144,7 @@ def _exists_after_update(layout: Layout) -> str | None:
 
 
 def _exists_after_aggregation(layout: Layout) -> str | None:
-    """A retraction alone is no row, several may leave one."""
+    """Returns the condition that a key has a row: a single retraction has none, several versions may leave one."""
     if layout.on_delete is None:
         return None
     exists = f"(count(*) > 1 OR NOT bool_or({layout.helpers.retracts}))"
@@ -143,7 +152,10 @@ def _exists_after_aggregation(layout: Layout) -> str | None:
 
 
 def _having(layout: Layout, merged: Iterable[Merged], exists: str | None) -> list[str]:
-    """Which keys have a row. Retractions that are refused fail the query, but for those that a removal hides."""
+    """Returns the HAVING clause that selects keys with a row.
+
+    Retractions that are refused fail the query, except those that a removal hides.
+    """
     refusals: dict[str, list[str]] = {}
     for column in merged:
         if column.refuses:

@@ -8,23 +8,23 @@ from morrow.readers.merges.sql.rows import APPEND, PREPEND, RETRACT, START, UNDO
 from morrow.readers.merges.sql.types import type_name
 
 Next = Callable[[str, str], str]
-"""The next state, as SQL, from the state and a value."""
+"""Returns the next state, as SQL, from the state and a value."""
 
 
 def reduced(rows: Rows, values: str, step: Next) -> str:
-    """The values that are not null, folded in the order in which they came; the first one is the first state."""
+    """Folds the non-null values in the order in which they came; the first one is the initial state."""
     ordered = f"list({values} ORDER BY {rows.version}){rows.where(f'{rows.column} IS NOT NULL')}"
     state, value = rows.variables("state", "value")
     return f"list_reduce({ordered}, lambda {state}, {value}: {step(state, value)})"
 
 
 def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool = True) -> str:
-    """The state after all rows, one after another.
+    """Returns the state after all rows, one after another.
 
     Args:
         add: the state after a value.
-        take_back: the state after a value is taken back; needed where rows may retract.
-        reverses: whether an older value and the state change places in `add`; ``ignore-retract`` makes them.
+        take_back: the state after a value is retracted; needed where rows may retract.
+        reverses: whether an older value and the state are swapped in `add`; ``ignore-retract`` swaps them.
     """
     state, row = rows.variables("state", "row")
     value = f"{row}.value"
@@ -36,10 +36,10 @@ def fold(rows: Rows, add: Next, take_back: Next | None = None, *, reverses: bool
 
 
 def first_taken(rows: Rows, takes: Callable[[str], str]) -> str:
-    """The first value for which `takes` is true, for rows that start the state or come before it.
+    """Returns the first value for which `takes` is true, for rows that start the state or precede it.
 
-    Paimon remembers whether a value was taken. From then on each older version that comes replaces it, even by null;
-    before, an older version moves what is there into its place.
+    Paimon records whether a value was taken. From then on each older version that arrives replaces it, even by null;
+    before, an older version marks the present value as taken.
     """
 
     def case(kept: str, candidate: str) -> str:
@@ -57,14 +57,14 @@ def first_taken(rows: Rows, takes: Callable[[str], str]) -> str:
 
 
 def unless_null(both: Next) -> Next:
-    """`both` of a state and a value, or the one that is not null."""
+    """Returns `both` of a state and a value, or the one that is not null."""
     return lambda state, value: (
         f"CASE WHEN {state} IS NULL OR {value} IS NULL THEN coalesce({state}, {value}) ELSE {both(state, value)} END"
     )
 
 
 def _list_reduce(rows: Rows, cases: Mapping[str, str], initial: str) -> str:
-    """A fold whose next state is that of each row's step."""
+    """Returns a fold whose next state is that of each row's step."""
     state, row = rows.variables("state", "row")
     if rows.only_appends:
         values = f"list({{'value': {rows.column}}} ORDER BY {rows.version}){rows.where()}"

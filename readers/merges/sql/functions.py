@@ -1,8 +1,9 @@
 """Aggregate functions as DuckDB aggregates, by the names of Paimon's options.
 
-Most have a closed form, others are folds. What has neither is written as a call of ``morrow_<function>``, which DuckDB
-does not have: Morrow merges such columns itself. Sums and products that exceed their type raise in DuckDB, where Java
-wraps integers and makes null of decimals. DuckDB takes -0.0 and 0.0 for equal, where max, min and sets of Java do not.
+Most have a closed form, others are folds. Functions with neither are written as a call of ``morrow_<function>``, which
+DuckDB does not have: Morrow merges such columns itself. Sums and products that exceed their type raise in DuckDB, where
+Java wraps integers and returns null for decimals. DuckDB treats -0.0 and 0.0 as equal, where max, min and sets of Java
+do not.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from morrow.readers.merges.sql.rows import Build, Rows
 
 @dataclass(frozen=True)
 class Function:
-    """`plain` is for rows of which none retracts, `retracting` for others.
+    """The SQL of a function: `plain` for rows without retractions, `retracting` for others.
 
-    `by_place`: in a sequence group it matters whether an older version comes before the others.
+    `by_place`: in a sequence group the result depends on the place of older versions before the others.
     """
 
     plain: Build
@@ -46,11 +47,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "collect": Function(containers.collect, containers.retracted_collect),
     "merge_map": Function(containers.merge_map, containers.retracted_merge_map),
 }
-"""Functions that SQL has; those that are missing, sketches, bitmaps and nested tables, are left to Morrow."""
+"""Functions that SQL supports; the others (sketches, bitmaps and nested tables) are left to Morrow."""
 
 
 def aggregate(rows: Rows) -> str | None:
-    """The aggregate of a column whose function takes the retractions that `rows` has; None if SQL has none for it."""
+    """Returns the aggregate of a column for the retractions that `rows` has; None if SQL has none for its function."""
     if rows.call.ignore_retract:
         rows = rows.without_retractions()
     function = FUNCTIONS.get(rows.call.function)
@@ -61,23 +62,26 @@ def aggregate(rows: Rows) -> str | None:
 
 
 def placeholder(rows: Rows) -> str:
-    """A call of a function that DuckDB does not have."""
+    """Returns a call of a function that DuckDB does not have."""
     function = re.sub(r"\W", "_", rows.call.function, flags=re.ASCII)
     return f"morrow_{function}({rows.column} ORDER BY {rows.version}){rows.where()}"
 
 
 def takes_retractions(call: AggregateCall) -> bool:
-    """Whether a retraction of the column is not refused."""
+    """Returns whether retractions of the column are accepted."""
     return call.ignore_retract or function_spec(call.function, where="SQL of a merge").retracts
 
 
 def by_place(function: str) -> bool:
-    """Whether a function cares for the place of older versions in a sequence group."""
+    """Returns whether the function depends on the place of older versions in a sequence group."""
     return function not in FUNCTIONS or FUNCTIONS[function].by_place
 
 
 def _installed(rows: Rows) -> str | None:
-    """A function of another package may say ``sql(column, order, condition) -> str``: an aggregate of the rows for
-    which the condition holds, oldest first. None retracts."""
+    """Returns the aggregate by a function of another package, None if it has no SQL or rows may retract.
+
+    Such a function may define ``sql(column, order, condition) -> str``: an aggregate of the rows for which the
+    condition holds, oldest first.
+    """
     write = getattr(plugin(AGGREGATE_FUNCTIONS, rows.call.function), "sql", None)
     return None if write is None or rows.may_retract else str(write(rows.column, rows.place, rows.counted or "TRUE"))

@@ -1,4 +1,4 @@
-"""Sequence groups in SQL: helper columns that rank the versions of a key by a group, and say what each does to it."""
+"""Sequence groups in SQL: helper columns that rank the versions of a key by a group, and their effect on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from morrow.readers.merges.sql.statement import Item, Names
 
 @dataclass(frozen=True)
 class Helpers:
-    """Names of the helper columns that all groups share."""
+    """The names of the helper columns that all groups share."""
 
     version: str
     version_count: str
@@ -29,9 +29,9 @@ class Helpers:
 class GroupColumns:
     """The helper columns of one group.
 
-    `rank` orders the versions by the group's own fields, `step` names what a version does to the group, `place` puts
-    older versions before the others. `reverses`: some function of the group cares for that. `on_delete`: what
-    retractions do, None where there are none.
+    `rank` orders the versions by the group's own fields, `step` names the effect of a version on the group, `place`
+    puts older versions before the others. `reverses`: some function of the group depends on that order. `on_delete`:
+    the effect of retractions, None where there are none.
     """
 
     group: SequenceGroup
@@ -57,7 +57,7 @@ class GroupColumns:
 
     @property
     def touched(self) -> str:
-        """The condition that a version bears on the group: some of its sequence fields is not null."""
+        """The condition that a version affects the group: some of its sequence fields is not null."""
         return self._sequence("IS NOT NULL", "OR")
 
     @property
@@ -87,11 +87,11 @@ class GroupColumns:
         return Item(f"row_number() OVER (PARTITION BY {key} ORDER BY {fields}, {age})", self.rank)
 
     def leads(self, window: str) -> str:
-        """Whether a version is at least as new as those before it, by the group's own fields."""
+        """Returns the condition that a version is at least as new as those before it, by the group's own fields."""
         return f"{self.rank} = max({self.rank}) OVER {window}"
 
     def step_items(self, removal: str | None, window: str) -> list[Item]:
-        """`step`, and `place` if it is needed. `removal`: the condition that a version has removed the row."""
+        """Returns `step`, and `place` if it is needed. `removal`: the condition that a version has removed the row."""
         cases: list[tuple[str, str | None]] = [(removal, START)] if removal else []
         cases += [*self._first_cases(), (self.untouched, None), *self._retraction_cases()]
         last = PREPEND if self.reverses else APPEND
@@ -105,7 +105,7 @@ class GroupColumns:
         return items
 
     def _first_cases(self) -> list[tuple[str, str | None]]:
-        """A single version is stored as it is, and a retraction that comes first starts the row with its values."""
+        """Returns the cases of a single version, stored as it is, and of a retraction first, which starts the row."""
         h = self.helpers
         first_retracts = f"{h.version} = 1 AND {h.retracts}"
         if self.on_delete is None:

@@ -1,12 +1,12 @@
-"""The steps before the aggregation: versions numbered by age, and what each does to the sequence groups.
+"""The steps before the aggregation: versions numbered by age, and the effect of each on the sequence groups.
 
 Helper columns are made in up to four common table expressions, each only where it is needed:
 
 ==========  =====================================================================================
 ordered     the versions of a key are numbered by age, and ranked by each sequence group
-led         which ``-D`` removes the row: one that is not older than what its group has seen
+led         the ``-D`` that remove the row: those not older than the versions their group has seen
 current     the versions that a removal, or the option to ignore retractions, leaves
-stepped     what each version does to the columns of a group
+stepped     the effect of each version on the columns of a group
 ==========  =====================================================================================
 """
 
@@ -28,7 +28,7 @@ class Layout:
     """The common table expressions of a merge that folds, and the names of their helper columns.
 
     Args:
-        reversing: numbers of the sequence groups with a function that cares for the place of older versions.
+        reversing: numbers of the sequence groups with a function that depends on the place of older versions.
         update_before: ``-U`` retracts also where ``-D`` removes the row, as in aggregation.
     """
 
@@ -67,7 +67,7 @@ class Layout:
 
     @cached_property
     def steps(self) -> tuple[tuple[str, Select], ...]:
-        """The common table expressions by name, the last one being what is aggregated."""
+        """The common table expressions by name; the last one is aggregated."""
         selects = (
             ("ordered", self._ordered),
             ("led", self._led),
@@ -98,7 +98,7 @@ class Layout:
     def _led(self, source: str) -> Select | None:
         if not self.removing:
             return None
-        if len(self.removing) > 1:  # each removal changes what the other groups compare with
+        if len(self.removing) > 1:  # each removal changes the values that the other groups compare with
             removes = f"morrow_removes_record({self.version})"
             return Select([EVERYTHING, Item(removes, self.helpers.removes)], source)
         (group,) = self.removing

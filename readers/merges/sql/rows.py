@@ -1,4 +1,4 @@
-"""The versions of a key as one column sees them: which of them count, in which order, and what each does."""
+"""The versions of a key as one column sees them: those that count, their order, and the effect of each."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
 
 START, APPEND, PREPEND, RETRACT, UNDO = "start", "append", "prepend", "retract", "undo"
-"""What a version does to a column: it is its first value, is added as the newest or as the oldest one, is taken back;
-or it is a first value that is taken back at once."""
+"""The effect of a version on a column: it is its first value, is added as the newest or as the oldest one, is
+retracted; or it is a first value that is retracted at once."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A column of the rows that are aggregated, as SQL.
+    """One column of the aggregated rows, as SQL.
 
     `version` and `place` order the rows: as they came, and with the older ones of a sequence group before the others.
     `steps` has a condition for each step that a row may take; `counted` is the condition that it takes any (None: all
-    do), `step` the column that names the step, if there is one. `cut`: there may have been versions before these,
+    do), `step` the column that names the step, if any. `cut`: there may have been versions before these,
     which a removal of the row has ended. `taken`: the names of all columns, casefolded.
     """
 
@@ -41,7 +41,7 @@ class Rows:
 
     @property
     def retracts(self) -> str:
-        """The condition that a row takes its value back."""
+        """The condition that a row retracts its value."""
         return " OR ".join(self.steps[step] for step in (RETRACT, UNDO) if step in self.steps)
 
     @property
@@ -49,7 +49,7 @@ class Rows:
         return set(self.steps) <= {APPEND}
 
     def variables(self, *wanted: str) -> tuple[str, ...]:
-        """Names for the variables of a lambda: DuckDB would take one that is a column's for the column."""
+        """Returns names for variables of a lambda: DuckDB would resolve one that is also a column's to the column."""
         return tuple(self._variable(name) for name in wanted)
 
     def _variable(self, name: str) -> str:
@@ -58,16 +58,16 @@ class Rows:
         return name
 
     def where(self, *conditions: str) -> str:
-        """A FILTER clause for the rows that count and meet the conditions; empty if that is all rows."""
+        """Returns a FILTER clause for the rows that count and meet the conditions; empty if those are all rows."""
         every = [condition for condition in (self.counted, *conditions) if condition]
         return f" FILTER (WHERE {' AND '.join(every)})" if every else ""
 
     def refusing(self) -> Rows:
-        """The rows of a query that fails if any of them retracts."""
+        """Returns the rows of a query that fails if any of them retracts."""
         return replace(self, steps={step: c for step, c in self.steps.items() if step not in (RETRACT, UNDO)})
 
     def without_retractions(self) -> Rows:
-        """The rows that remain when retractions change nothing; a first value that is taken back at once stays."""
+        """Returns the rows that remain when retractions are ignored; a first value that is retracted at once stays."""
         if not self.may_retract:
             return self
         steps = dict(self.refusing().steps)
@@ -78,4 +78,4 @@ class Rows:
 
 
 Build = Callable[[Rows], str | None]
-"""An aggregate expression for rows, or None where SQL has none."""
+"""Returns an aggregate expression for rows, or None where SQL has none."""

@@ -13,7 +13,7 @@ APPROXIMATE = (FloatType, DoubleType)
 
 
 def aggregate_of(name: str) -> Build:
-    """An aggregate function that DuckDB has."""
+    """Returns the builder of an aggregate function that DuckDB has."""
     return lambda rows: f"{name}({rows.column}){rows.where()}"
 
 
@@ -21,14 +21,14 @@ def aggregate_of(name: str) -> Build:
 
 
 def sum_of(rows: Rows) -> str:
-    """Integers and decimals in any order; floats value by value, since their sum depends on order and width."""
+    """Sums integers and decimals in any order; floats in sequence, since their sum depends on order and width."""
     if isinstance(rows.type, APPROXIMATE):
         return reduced(rows, _signed(rows), lambda total, value: f"{total} + {value}")
     return f"CAST(sum({_signed(rows)}){rows.where()} AS {type_name(rows.type)})"
 
 
 def _signed(rows: Rows) -> str:
-    """The value, negative where it is taken back."""
+    """Returns the value, negative where it is retracted."""
     column = rows.column
     signs = {RETRACT: f"-{column}", UNDO: f"{column} - {column}"}
     cases = [f"WHEN {rows.steps[step]} THEN {signed}" for step, signed in signs.items() if step in rows.steps]
@@ -45,7 +45,7 @@ def product(rows: Rows) -> str | None:
 
 
 def retracted_product(rows: Rows) -> str | None:
-    """Factors are divided out again; DuckDB does not divide decimals as decimals."""
+    """Divides retracted factors out; DuckDB does not divide decimals as decimals."""
     if isinstance(rows.type, DecimalType):
         return None
     sign = "/" if isinstance(rows.type, APPROXIMATE) else "//"
@@ -57,7 +57,7 @@ def retracted_product(rows: Rows) -> str | None:
 
 
 def count(rows: Rows) -> str | None:
-    """How many values are not null; a single version, which is never looked into, has a count as its value."""
+    """Counts non-null values; a single version, which is never inspected, has a count as its value."""
     if rows.in_group or rows.cut:
         return None
     total = f"count({rows.column})"
@@ -77,7 +77,7 @@ def last_value(rows: Rows) -> str:
 
 
 def retracted_last_value(rows: Rows) -> str:
-    """Retractions clear the value as they come; older versions then do not bring one back."""
+    """Clears the value for each retraction, in order of arrival; older versions then do not restore one."""
     value = f"CASE WHEN NOT ({rows.retracts}) THEN {rows.column} END"
     newest = [f"NOT {rows.steps[PREPEND]}"] if PREPEND in rows.steps else []
     return f"arg_max_null({value}, {rows.version}){rows.where(*newest)}"
@@ -88,7 +88,7 @@ def last_non_null_value(rows: Rows) -> str:
 
 
 def retracted_last_non_null_value(rows: Rows) -> str:
-    """A retraction of a value clears what is there, even if that is another value."""
+    """Clears the value for each retraction of a value, even of another value."""
     if PREPEND in rows.steps:
         return fold(
             rows,
@@ -100,7 +100,7 @@ def retracted_last_non_null_value(rows: Rows) -> str:
 
 
 def first_value(rows: Rows) -> str | None:
-    if rows.cut:  # that a value was taken is remembered beyond the removal of the row
+    if rows.cut:  # the state that a value was taken outlives the removal of the row
         return None
     if START in rows.steps:
         return first_taken(rows, lambda _value: "TRUE")
@@ -119,7 +119,7 @@ def first_non_null_value(rows: Rows) -> str | None:
 
 
 def listagg(rows: Rows) -> str:
-    """Texts and delimiters between them; an empty text leaves no delimiter behind."""
+    """Joins texts by the delimiter; an empty text leaves no delimiter behind."""
     if rows.call.distinct:
         return _distinct_listagg(rows)
     column, delimiter = rows.column, quote_text(rows.call.delimiter)
@@ -128,7 +128,7 @@ def listagg(rows: Rows) -> str:
 
 
 def _distinct_listagg(rows: Rows) -> str:
-    """The parts of a value that the text does not have yet are appended to it."""
+    """Appends the parts of a value that the text does not contain yet."""
     delimiter, separator = quote_text(rows.call.delimiter), quote_text(rows.call.delimiter or " ")
     part, i = rows.variables("part", "i")
 

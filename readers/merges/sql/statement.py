@@ -1,4 +1,4 @@
-"""SQL text: a statement of common table expressions: one line per column, comments behind them."""
+"""SQL text: a statement of common table expressions, one line per column, with trailing comments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LINE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\n])+""")
 
 
 class Names:
-    """Names for helper columns and common table expressions that none of the table's columns has.
+    """Names for helper columns and common table expressions that differ from all of the table's columns.
 
-    They need no quotes: ASCII letters, digits and underscores, first a letter. DuckDB does not tell letters by case.
+    They need no quotes: ASCII letters, digits and underscores, first a letter. DuckDB ignores the case of letters.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
@@ -56,14 +56,14 @@ class Select:
 
 
 def statement(steps: Sequence[tuple[str, Select]], result: Select) -> str:
-    """``WITH <name> AS (<step>), ... <result>``; the text ends without semicolon or newline."""
+    """Formats ``WITH <name> AS (<step>), ... <result>``; the text ends without semicolon or newline."""
     parts = [f"{name} AS (\n{_indented(step)}\n)" for name, step in steps]
     head = f"WITH {', '.join(parts)}\n" if parts else ""
     return head + "\n".join(result.lines())
 
 
 def comment(text: str) -> str:
-    """Text as a comment of one line: names in it may hold line breaks, which would end the comment."""
+    """Formats text as a comment of one line: names in it may hold line breaks, which would end the comment."""
     return "-- " + "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -73,7 +73,7 @@ def _item(item: Item, comma: str) -> list[str]:
 
 
 def _lines(sql: str) -> list[str]:
-    """The lines of SQL; what is in quotes keeps its line breaks."""
+    """Returns the lines of SQL; quoted text keeps its line breaks."""
     return _LINE.findall(sql)
 
 

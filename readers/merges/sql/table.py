@@ -1,4 +1,4 @@
-"""What a merge in SQL starts from: a relation of versions, its columns and their order."""
+"""The input of a merge in SQL: a relation of versions, its columns and their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DELETES = f"{KIND} = 3"
 
 @dataclass(frozen=True)
 class MergeQuery:
-    """SQL text, and the columns (or parts of the merge) that it leaves to Morrow: with any, DuckDB cannot run it."""
+    """SQL text, and the columns (or parts of the merge) left to Morrow: with any, DuckDB cannot run it."""
 
     text: str
     left_out: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Table:
 
     @property
     def taken(self) -> frozenset[str]:
-        """The columns' names, of which DuckDB does not tell upper from lower case."""
+        """The columns' names, casefolded because DuckDB ignores case."""
         return frozenset(field.name.casefold() for field in self.fields)
 
     @property
@@ -84,7 +84,7 @@ class Table:
         return str(self.spec).split("\n", 1)[0]
 
     def age(self, *, newest_first: bool = False) -> str:
-        """The order of versions, oldest first unless asked otherwise; nulls are the oldest in any sort order."""
+        """Returns the order of versions, oldest first by default; nulls are the oldest in any sort order."""
         down = self.spec.descending != newest_first
         nulls = "NULLS LAST" if newest_first else "NULLS FIRST"
         sequence = [f"{quote_identifier(name)}{' DESC' if down else ''} {nulls}" for name in self.spec.sequence]

@@ -1,4 +1,4 @@
-"""DuckDB's names of Paimon's types, for casts; those of the relations that Morrow makes from Arrow tables."""
+"""DuckDB's names of Paimon's types, for casts, as in the relations that Morrow makes from Arrow tables."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ _PARAMETRIC: dict[type[t.DataType], Callable[[Any], str]] = {
 
 
 def type_name(kind: t.DataType) -> str:
-    """The type as DuckDB writes it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
+    """Returns the type as DuckDB spells it: ``DECIMAL(10, 2)``, ``MAP(INTEGER, VARCHAR[])``."""
     name = _ATOMIC.get(type(kind))
     return name if name is not None else _PARAMETRIC[type(kind)](kind)

@@ -75,7 +75,7 @@ def test_one_spelling_for_a_place(path: str, same: str) -> None:
     assert normalised(path) == same
 
 
-ROOTS = ["/table", "file:///ext/", "s3://other/data"]
+ROOTS = ["/table", "FILE:///ext/", "s3://other/data"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,9 @@ ROOTS = ["/table", "file:///ext/", "s3://other/data"]
         ("file:/ext/f", "/ext/f"),
         ("/ext/./x//f", "/ext/x/f"),
         ("s3://other/data/f", "s3://other/data/f"),
+        ("FILE:///ext/f", "/ext/f"),
+        ("File:/table/f", "/table/f"),
+        ("S3://other/data/f", "s3://other/data/f"),
     ],
 )
 def test_external_paths_under_an_allowed_root(path: str, location: str) -> None:
@@ -95,7 +98,7 @@ def test_external_paths_under_an_allowed_root(path: str, location: str) -> None:
     "path",
     [
         *("/etc/passwd", "/table2/f", "/table/../etc/passwd", "file:///ext/../etc/passwd", "file://host/ext/f"),
-        *("s3://other/database/f", "s3://other/data/../x", "table/f", "", "S3://other/data/f"),
+        *("s3://other/database/f", "s3://other/data/../x", "table/f", "", "S3://Other/data/f"),
     ],
 )
 def test_external_paths_elsewhere(path: str) -> None:

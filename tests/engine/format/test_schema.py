@@ -87,10 +87,42 @@ def test_options_that_are_set_are_kept_in_old_versions() -> None:
 
 
 def test_members_that_may_be_missing() -> None:
-    schema = parsed(highestFieldId=None, partitionKeys=None, primaryKeys=None, options=None, comment=None)
+    schema = parsed(comment=None, timeMillis=None)
+    assert (schema.comment, schema.time_millis) == (None, None)
 
-    assert (schema.highest_field_id, schema.partition_keys, schema.primary_keys) == (5, (), ())
-    assert (schema.options, schema.comment) == ({}, None)
+
+@pytest.mark.parametrize("member", ["id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options"])
+def test_members_that_every_version_of_paimon_writes_are_required(member: str) -> None:
+    with pytest.raises(CorruptFile, match=f"'{member}' is missing"):
+        parsed(**{member: None})
+
+
+@pytest.mark.parametrize("member", ["version", "comment", "timeMillis"])
+def test_a_misspelt_member_is_no_missing_one(member: str) -> None:
+    with pytest.raises(CorruptFile, match=f"looks like a damaged '{member}'"):
+        parsed(**{member: None, member[:-1] + "~": 1})
+
+
+def test_an_unknown_member_where_a_known_one_is_missing() -> None:
+    """Newer versions add members, old ones lack some; one that does both has a damaged name."""
+    assert parsed(from_the_future=5).id == 4
+    assert parsed(timeMillis=None).id == 4
+    with pytest.raises(CorruptFile, match="timeMillis"):
+        parsed(from_the_future=5, timeMillis=None)
+
+
+def test_an_option_that_is_there_twice_was_another_one() -> None:
+    data = json.dumps(NODE).encode()
+    with pytest.raises(CorruptFile, match="two members 'bucket'"):
+        parse_schema(data.replace(b'"owner"', b'"bucket"'), PATH)
+
+
+def test_ids_of_fields_end_at_the_highest() -> None:
+    with pytest.raises(CorruptFile, match="a field has the id 5, but the highest is said to be 4"):
+        parsed(highestFieldId=4)
+    with pytest.raises(CorruptFile, match="the field with the highest id, 8, is missing"):
+        parsed(id=0, highestFieldId=8)
+    assert parsed(id=3, highestFieldId=8).highest_field_id == 8  # fields were dropped since
 
 
 def test_a_column_by_name() -> None:

@@ -221,3 +221,21 @@ def test_they_are_shown_on_a_line() -> None:
         "Tag('v1', snapshot=5, time='2024-05-14 12:00:00.123', records=10, "
         "created='2024-05-14 12:30:00.000', retained='1 day, 0:00:00')"
     )
+
+
+def test_changes_that_are_counted_have_a_list() -> None:
+    node = {
+        "version": 3,
+        "id": 1,
+        "schemaId": 0,
+        "baseManifestList": "a",
+        "deltaManifestList": "b",
+        "commitUser": "u",
+        "commitIdentifier": 1,
+        "commitKind": "APPEND",
+        "timeMillis": 0,
+        "changelogRecordCount": 46,
+    }
+    with pytest.raises(CorruptFile, match="counts 46 changes and names no list"):
+        parse_snapshot(json.dumps(node).encode(), "f")
+    assert parse_snapshot(json.dumps(node | {"changelogRecordCount": 0}).encode(), "f").changelog_record_count == 0

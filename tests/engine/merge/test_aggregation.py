@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete
+from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, Rule
 from tests.engine.merge.described import Columns, described
 
 COLUMNS = {"price": "DOUBLE", "sales": "BIGINT", "seen": "TIMESTAMP(3)"}
@@ -26,6 +26,7 @@ def test_every_column_outside_the_key_has_a_function() -> None:
 
     assert spec == MergeSpec(
         "aggregation",
+        Rule.AGGREGATE,
         ("k",),
         columns=(
             ColumnMerge("price", AggregateCall("max")),
@@ -33,6 +34,8 @@ def test_every_column_outside_the_key_has_a_function() -> None:
             ColumnMerge("seen", AggregateCall("last_non_null_value")),
         ),
         on_delete=OnDelete.RETRACT,
+        updatable=False,
+        undeletable="set aggregation.remove-record-on-delete",
     )
     assert str(spec) == (
         "aggregation by (k) ordered by _SEQUENCE_NUMBER, retractions by column\n"

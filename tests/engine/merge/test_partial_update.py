@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, SequenceGroup
+from morrow.engine.merge.spec import AggregateCall, ColumnMerge, MergeSpec, OnDelete, Rule, SequenceGroup
 from tests.engine.merge.described import Columns, described, row
 
 COLUMNS = {"a": "INT", "b": "INT", "g": "INT", "c": "STRING", "d": "INT", "h": "INT"}
@@ -25,10 +25,10 @@ def column(spec: MergeSpec, name: str) -> ColumnMerge:
 def test_without_options_every_column_takes_values_that_are_not_null() -> None:
     spec = partial_update({}, {"a": "INT", "b": "STRING"})
 
-    assert spec == MergeSpec(
-        "partial-update", ("k",), columns=(ColumnMerge("a"), ColumnMerge("b")), on_delete=OnDelete.REFUSE
-    )
+    assert (spec.rule, spec.key, spec.on_delete) == (Rule.UPDATE, ("k",), OnDelete.REFUSE)
+    assert spec.columns == (ColumnMerge("a"), ColumnMerge("b"))
     assert spec.folds
+    assert not spec.takes_retractions
     assert str(spec) == (
         "partial-update by (k) ordered by _SEQUENCE_NUMBER, retractions refused\n"  #
         "  a, b: newest non-null"

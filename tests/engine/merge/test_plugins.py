@@ -14,7 +14,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DoubleType
 from morrow.engine.merge import plugins
 from morrow.engine.merge.functions import FunctionSpec
-from morrow.engine.merge.spec import AggregateCall, MergeSpec
+from morrow.engine.merge.spec import AggregateCall, MergeSpec, Rule
 from morrow.engine.options import TableOptions
 from tests.engine.merge.described import described
 
@@ -27,7 +27,9 @@ def oldest(schema: TableSchema, options: TableOptions, where: str) -> MergeSpec:
     """A merge engine: the first version by the option ``oldest.field``."""
     if "oldest.field" not in options.raw:
         raise InvalidArgument(f"{where}: merge-engine oldest needs the option 'oldest.field'")
-    return MergeSpec("deduplicate", schema.trimmed_primary_keys, (options.raw["oldest.field"],), descending=True)
+    return MergeSpec(
+        "oldest", Rule.NEWEST, schema.trimmed_primary_keys, (options.raw["oldest.field"],), descending=True
+    )
 
 
 Register = Callable[[str, str, str], None]
@@ -42,7 +44,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
         return EntryPoints(installed).select(**wanted)
 
     monkeypatch.setattr("morrow.engine.merge.plugins.entry_points", entry_points)
-    monkeypatch.setattr("morrow.engine.options.reading.entry_points", entry_points)
+    monkeypatch.setattr("morrow.engine.options.kinds.entry_points", entry_points)
     return lambda group, name, value: installed.append(EntryPoint(name, value, group))
 
 
@@ -96,7 +98,7 @@ def test_a_merge_engine_of_another_package(register: Register) -> None:
 
     spec = described("oldest", {"at": "INT"}, {"oldest.field": "at"})
 
-    assert str(spec) == "deduplicate by (k) ordered by at DESC, _SEQUENCE_NUMBER"
+    assert str(spec) == "oldest by (k) ordered by at DESC, _SEQUENCE_NUMBER"
     with pytest.raises(InvalidArgument, match=r"^/t: merge-engine oldest needs the option"):
         described("oldest", {"at": "INT"}, {})
 

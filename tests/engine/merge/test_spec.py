@@ -11,7 +11,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.merge.registry import merge_spec
-from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.options import TableOptions, parse_options
 
 FIELDS = (
@@ -34,21 +34,34 @@ def test_append_tables_merge_nothing() -> None:
 
 
 def test_deduplicate_is_the_default() -> None:
-    assert spec() == MergeSpec("deduplicate", ("id",))
+    assert spec() == MergeSpec("deduplicate", Rule.NEWEST, ("id",))
     assert str(spec()) == "deduplicate by (id) ordered by _SEQUENCE_NUMBER"
 
 
 def test_sequence_fields_come_before_the_sequence_number() -> None:
     merge = spec(sequence__field="seq,id", sequence__field__sort_order="descending", ignore_delete="true")
 
-    assert merge == MergeSpec("deduplicate", ("id",), ("seq", "id"), descending=True, ignore_delete=True)
+    assert merge == MergeSpec("deduplicate", Rule.NEWEST, ("id",), ("seq", "id"), descending=True, ignore_delete=True)
     assert not merge.folds
     assert str(merge) == ("deduplicate by (id) ordered by seq DESC, id DESC, _SEQUENCE_NUMBER, retractions ignored")
 
 
 def test_first_row() -> None:
-    assert spec(merge_engine="first-row") == MergeSpec("first-row", ("id",))
-    assert spec(merge_engine="first-row", changelog_producer="lookup") == MergeSpec("first-row", ("id",))
+    merge = spec(merge_engine="first-row")
+
+    assert merge == spec(merge_engine="first-row", changelog_producer="lookup")
+    assert (merge.engine, merge.rule, merge.key) == ("first-row", Rule.FIRST, ("id",))
+    assert merge.hides_level_zero
+    assert not merge.folds
+    assert not merge.updatable
+    assert not merge.takes_retractions
+    assert spec(merge_engine="first-row", ignore_delete="true").takes_retractions
+
+
+def test_deletion_vectors_hide_level_zero() -> None:
+    assert spec(deletion_vectors__enabled="true") == MergeSpec(
+        "deduplicate", Rule.NEWEST, ("id",), hides_level_zero=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_defaults_are_those_of_paimon() -> None:
         limit=50,
         clean_empty_directories=False,
         consumers_keep_changelogs_only=False,
-        asynchronous=False,
+        mode="sync",
         write_only=False,
     )
     assert not options.decoupled

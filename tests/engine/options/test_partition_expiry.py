@@ -6,7 +6,8 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.date_patterns import date_pattern
-from morrow.engine.options.partition_expiry import ExpireStrategy, PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.options.words import ExpireStrategy
 
 
 def test_without_options_nothing_expires() -> None:

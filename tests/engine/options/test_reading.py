@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.reading import (
-    IGNORE_DELETE_KEYS,
-    REFUSED,
-    REFUSED_SUFFIXES,
-    REFUSED_UNLESS,
-    TRAVEL_KEYS,
-    TableOptions,
-    parse_options,
-)
+from morrow.engine.options import Options, TableOptions, parse_options
+from morrow.engine.options.declared.merging import IGNORE_DELETE
+from morrow.engine.options.declaring import Stage
+from morrow.engine.options.reading import TRAVEL_KEYS
+from morrow.engine.options.registry import OPTIONS
+
+REFUSED = {
+    key: option.refusal for key, option in OPTIONS.items() if option.refusal and Stage.READING in option.refusal.stages
+}
 
 
 def parsed(raw: Mapping[str, str]) -> TableOptions:
@@ -57,7 +57,7 @@ def test_options_that_reads_depend_on(key: str, value: str, name: str, expected:
     assert getattr(parsed({key: value}), name) == expected
 
 
-@pytest.mark.parametrize("key", IGNORE_DELETE_KEYS)
+@pytest.mark.parametrize("key", IGNORE_DELETE.keys)
 def test_ignore_delete_has_several_names(key: str) -> None:
     assert parsed({key: "true"}).ignore_delete
     assert not parsed({key: "false"}).ignore_delete
@@ -68,46 +68,37 @@ def test_stored_time_travel_is_kept_for_the_scan(key: str) -> None:
     assert parsed({key: "7", "bucket": "1"}).travel == {key: "7"}
 
 
-@pytest.mark.parametrize(
-    ("raw", "skips"),
-    [
-        ({}, False),
-        ({"deletion-vectors.enabled": "true"}, True),
-        ({"merge-engine": "first-row"}, True),
-        ({"merge-engine": "aggregation"}, False),
-    ],
-)
-def test_which_tables_hide_level_zero(raw: dict[str, str], skips: bool) -> None:
-    assert parsed(raw).skips_level_zero is skips
-
-
 @given(st.dictionaries(st.text(), st.text()))
 def test_unknown_options_are_kept_and_change_nothing(raw: dict[str, str]) -> None:
-    raw = {f"x.{key}": value for key, value in raw.items() if not key.endswith(REFUSED_SUFFIXES)}
+    raw = {f"x.{key}": value for key, value in raw.items()}
     options = parsed(raw)
 
     assert options.raw == raw
-    assert options == TableOptions(raw=raw)
+    assert options == TableOptions(Options(raw))
+
+
+def test_what_changes_the_rows_of_a_read() -> None:
+    keys = """batch-scan-mode blob-descriptor-field blob-view-field chain-table.enabled
+        deletion-vectors.merge-on-read incremental-between incremental-between-timestamp incremental-to-auto-tag
+        pk-clustering-override postpone.merge-on-read primary-key.nullable query-auth.enabled scan.bucket
+        scan.creation-time-millis scan.file-creation-time-millis scan.mode
+        sequence.snapshot-ordering type vector-field vector.file.format"""
+    assert set(keys.split()) == REFUSED.keys()
 
 
 @pytest.mark.parametrize("key", REFUSED)
-def test_options_that_are_refused_whatever_they_say(key: str) -> None:
-    with pytest.raises(Unsupported, match=f"^/t: the option '{key}' is not supported; it changes which rows"):
-        parsed({key: "anything"})
-
-
-@pytest.mark.parametrize("suffix", REFUSED_SUFFIXES)
-def test_options_of_a_column_that_are_refused(suffix: str) -> None:
-    with pytest.raises(Unsupported, match=f"the option 'fields.m{suffix}'"):
-        parsed({f"fields.m{suffix}": "kv"})
-
-
-@pytest.mark.parametrize(("key", "allowed"), REFUSED_UNLESS.items())
-def test_options_that_are_refused_unless_they_say_nothing(key: str, allowed: tuple[str, ...]) -> None:
-    for value in allowed:
+def test_options_that_are_refused_unless_they_say_nothing(key: str) -> None:
+    for value in REFUSED[key].unless:
         assert parsed({key: value.upper()}).raw == {key: value.upper()}
-    with pytest.raises(Unsupported, match=f"^/t: the option '{key}' = 'odd' is not supported"):
+    with pytest.raises(Unsupported, match=f"^/t: the option '{key}' = 'odd' is not supported; "):
         parsed({key: "odd"})
+
+
+@pytest.mark.parametrize("suffix", ["map.storage-layout", "map-storage-layout"])
+def test_options_of_a_column_that_are_refused(suffix: str) -> None:
+    parsed({f"fields.m.{suffix}": "default"})
+    with pytest.raises(Unsupported, match=f"the option 'fields.m.{suffix}'"):
+        parsed({f"fields.m.{suffix}": "shared-shredding"})
 
 
 @pytest.mark.parametrize(

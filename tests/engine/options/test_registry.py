@@ -1,24 +1,53 @@
-"""All options of Paimon 1.4.2: kinds of values, what never changes, what is refused, what looks like a slip."""
+"""All options of Paimon: kinds of values, what never changes, what is refused, what looks like a slip."""
 
 from __future__ import annotations
+
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.known import FORMER_KEYS, REFUSED_BECAUSE, TABLE, Treatment
-from morrow.engine.options.registry import IMMUTABLE, OPTIONS, check_set, refuse_unhonoured, resolved
+from morrow.engine.options import Options
+from morrow.engine.options.declared.compaction import WRITE_ONLY
+from morrow.engine.options.declared.merging import IGNORE_DELETE
+from morrow.engine.options.declaring import AnyOption, Stage
+from morrow.engine.options.documentation import default_text
+from morrow.engine.options.registry import (
+    IMMUTABLE,
+    OPTIONS,
+    THEMES,
+    check_set,
+    declared_in,
+    options_of,
+    refuse,
+    resolved,
+)
 
 
 def set_option(key: str, value: str) -> None:
     check_set({key: value}, [key], "/t")
 
 
-def test_the_table_is_whole() -> None:
-    assert len(OPTIONS) == 283
-    assert sum(len(words.split()) for words in TABLE.values()) == len(OPTIONS)
-    refused = {key for key, option in OPTIONS.items() if option.treatment is Treatment.REFUSED}
-    assert refused == REFUSED_BECAUSE.keys() & OPTIONS.keys()
-    assert set(FORMER_KEYS.values()) <= OPTIONS.keys()
+def refuse_unhonoured(raw: dict[str, str], where: str) -> None:
+    refuse(raw, where, Stage.WRITING)
+
+
+def test_every_option_is_declared_once() -> None:
+    declared = [option for theme in THEMES for option in declared_in(theme)]
+    assert len(declared) == len(OPTIONS)
+    for option in declared:
+        assert option.doc and not option.doc.endswith("."), option
+        assert not (option.idle and option.refusal), option
+        assert not set(option.former) & OPTIONS.keys(), option
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=str)
+def test_defaults_are_of_their_kind_and_never_refused(option: AnyOption) -> None:
+    text = default_text(option)
+    if text is not None:
+        assert option.kind.accepts(text)
+        assert option.kind.parse(text) == option.default
+        refuse({option.key: text}, "/t")
 
 
 def test_what_is_immutable() -> None:
@@ -26,7 +55,8 @@ def test_what_is_immutable() -> None:
         blob-external-storage-path bucket-function.type bucket-key data-evolution.enabled data-file.path-directory
         force-lookup index-file-in-data-file-dir merge-engine partial-update.remove-record-on-delete
         partial-update.remove-record-on-sequence-group partition pk-clustering-override primary-key
-        row-tracking.enabled rowkind.field"""
+        row-tracking.enabled rowkind.field blob-field blob-view-field dynamic-bucket.initial-buckets
+        primary-key.nullable sequence.snapshot-ordering type"""
     assert set(words.split()) == IMMUTABLE
 
 
@@ -73,8 +103,14 @@ def test_a_slip_of_the_pen_is_refused(slip: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("owner", "my.option", "fields.a.aggregate-function", "parquet.page.size", "scan.infer-parallelism"),
-        *("tag.callback.org.x.Told.param", "commit.callback.org.x.Told.param"),
+        *(
+            "owner",
+            "my.option",
+            "fields.a.aggregate-function",
+            "parquet.page.row.count.limit",
+            "btree-index.block-size",
+        ),
+        *("tag.callback.org.x.Told.param", "tag.callback.a.param", "commit.callback.org.x.Told.param"),
     ],
 )
 def test_what_paimon_does_not_know_is_kept(key: str) -> None:
@@ -82,10 +118,100 @@ def test_what_paimon_does_not_know_is_kept(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("fields.x.aggregate-funtion", "did you mean 'fields.x.aggregate-function'"),
+        ("fields.a,b.sequence_group", "did you mean 'fields.a,b.sequence-group'"),
+        ("fields.x.Distinct", "did you mean 'fields.x.distinct'"),
+        ("fields.x.weight", "the options of a column are aggregate-function, "),
+        ("fields.x.y.aggregate-function", "there is no option"),
+        ("parquet.compresion", "did you mean 'parquet.compression'"),
+        ("orc.stripe.sizes", "did you mean 'orc.stripe.size'"),
+        ("fields.default-aggregate-functions", "did you mean 'fields.default-aggregate-function'"),
+    ],
+)
+def test_options_of_columns_are_known(key: str, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"/t: there is no option '{key}'.*{problem}|/t: .*{problem} '{key}'"):
+        set_option(key, "1")
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad"),
+    [
+        ("fields.x.ignore-retract", "true", "yes"),
+        ("fields.x.count-limit", "3", "many"),
+        ("fields.x.map.storage-layout", "default", "columns"),
+        ("fields.a,b.sequence-group", "c", None),
+    ],
+)
+def test_options_of_columns_have_kinds(key: str, good: str, bad: str | None) -> None:
+    set_option(key, good)
+    if bad is not None:
+        with pytest.raises(InvalidArgument, match="has the value"):
+            set_option(key, bad)
+
+
+@pytest.mark.parametrize("key", ["mode", "header", "quote", "seq"])
+def test_common_words_that_csv_takes_too_are_anybodys(key: str) -> None:
+    set_option(key, "fast")
+    refuse({key: "fast"}, "/t", Stage.READING)
+
+
+def test_functions_of_other_packages_have_options_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = {"fields.x.aggregate-function": "mean", "fields.x.weight": "2"}
+    with pytest.raises(InvalidArgument, match=r"there is no option 'fields\.x\.weight'"):
+        check_set(raw, raw, "/t")
+    mean = EntryPoint("mean", "other:MEAN", "morrow.aggregate_functions")
+    monkeypatch.setattr(
+        "morrow.engine.options.registry.entry_points", lambda **wanted: EntryPoints([mean]).select(**wanted)
+    )
+    check_set(raw, raw, "/t")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("compaction.small-file-ratio", "0.5"),
+        ("scan.parallelism", "4"),
+        ("sink.writer-cpu", "2.0"),
+        ("write.use-v2-write", "true"),
+        ("lookup.cache-rows", "10"),
+        ("global-index.search-mode", "full"),
+        ("csv.quote-character", "'"),
+        ("lineSep", ";"),
+    ],
+)
+def test_options_of_newer_versions_and_connectors_are_known(key: str, value: str) -> None:
+    assert options_of(key)
+    set_option(key, value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("scan.ignore-lost-files", "true"),
+        ("scan.ignore-corrupt-files", "true"),
+        ("clustering.columns", "a"),
+        ("blob-as-descriptor", "true"),
+        ("incremental-between", "1,2"),
+        ("scan.mode", "incremental"),
+        ("scan.plan-sort-partition", "true"),
+        ("blob-field", "a"),
+        ("compaction.skip-expired-partitions", "true"),
+        ("stream-scan-mode", "file-monitor"),
+        ("json.ignore-parse-errors", "true"),
+    ],
+)
+def test_what_would_not_do_what_one_expects_is_refused_when_it_is_set(key: str, value: str) -> None:
+    with pytest.raises(Unsupported, match=f"the option '{key}' = '{value}' is not supported; "):
+        set_option(key, value)
+
+
+@pytest.mark.parametrize(
     ("key", "harmless", "refused", "reason"),
     [
-        ("record-level.expire-time", "", "1 d", "delete them with a filter"),
-        ("pk-clustering-override", "FALSE", "true", "does not write such tables"),
+        ("record-level.expire-time", None, "1 d", "delete them with a filter"),
+        ("pk-clustering-override", "FALSE", "true", "changes which rows"),
         ("commit.callbacks", " ", "some.Class", "cannot call Java classes"),
         ("tag.callbacks", "", "some.Class", "cannot call Java classes"),
         ("type", "table", "format-table", "Paimon's own tables"),
@@ -93,8 +219,9 @@ def test_what_paimon_does_not_know_is_kept(key: str) -> None:
         ("branch", "main", "b", "Table.on_branch"),
     ],
 )
-def test_what_writers_would_not_honour_is_refused(key: str, harmless: str, refused: str, reason: str) -> None:
-    refuse_unhonoured({key: harmless}, "/t")
+def test_what_writers_would_not_honour_is_refused(key: str, harmless: str | None, refused: str, reason: str) -> None:
+    if harmless is not None:
+        refuse_unhonoured({key: harmless}, "/t")
     with pytest.raises(Unsupported, match=f"^/t: the option '{key}' = '{refused}' is not supported; .*{reason}"):
         refuse_unhonoured({key: refused}, "/t")
 
@@ -112,7 +239,7 @@ def test_settings_of_tags_are_checked_together() -> None:
 
 def test_what_a_newer_paimon_would_write_is_refused() -> None:
     refuse_unhonoured({"primary-key.nullable": "false"}, "/t")
-    with pytest.raises(Unsupported, match="'target-file-row-num' = '5' of a newer Paimon"):
+    with pytest.raises(Unsupported, match="'target-file-row-num' = '5' is not supported; Morrow closes"):
         refuse_unhonoured({"target-file-row-num": "5"}, "/t")
 
 
@@ -121,6 +248,20 @@ def test_former_names_count_where_the_present_one_is_not_set() -> None:
     assert resolved({"write.compaction-skip": "true", "write-only": "false"})["write-only"] == "false"
     both = {"partial-update.ignore-delete": "true", "first-row.ignore-delete": "false"}
     assert resolved(both)["ignore-delete"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("raw", "read", "write_only"),
+    [
+        ({"write.compaction-skip": "true"}, False, True),
+        ({"write.compaction-skip": "true", "write-only": "false"}, False, False),
+        ({"partial-update.ignore-delete": "true"}, True, False),
+        ({"partial-update.ignore-delete": "true", "first-row.ignore-delete": "false"}, False, False),
+    ],
+)
+def test_former_keys_are_read_in_their_order(raw: dict[str, str], read: bool, write_only: bool) -> None:
+    assert Options(raw).get(IGNORE_DELETE) is read
+    assert Options(raw).get(WRITE_ONLY) is write_only
 
 
 def test_only_what_is_set_now_is_checked() -> None:

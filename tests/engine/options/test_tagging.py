@@ -8,14 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.tagging import (
-    Period,
-    PeriodFormatter,
-    TagCreation,
-    TagOptions,
-    parse_tag_options,
-    time_span,
-)
+from morrow.engine.options.tagging import TagOptions, parse_tag_options, time_span
+from morrow.engine.options.words import Period, PeriodFormatter, TagCreation
 
 DEFAULTS = TagOptions(
     creation=TagCreation.NONE,

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.writing import MIB, ChangelogProducer, LookupCompact, WriteOptions, parse_write_options
+from morrow.engine.options import Options
+from morrow.engine.options.words import ChangelogProducer, LookupCompact
+from morrow.engine.options.writing import APPEND_TARGET_FILE_SIZE, WriteOptions, parse_write_options
 
 
 def parsed(keyed: bool = True, **raw: str) -> WriteOptions:
@@ -18,7 +20,7 @@ def parsed(keyed: bool = True, **raw: str) -> WriteOptions:
 
 def test_the_defaults() -> None:
     assert parsed() == WriteOptions()
-    assert parsed(keyed=False) == replace(WriteOptions(), target_file_size=256 * MIB)
+    assert parsed(keyed=False) == replace(WriteOptions(), target_file_size=APPEND_TARGET_FILE_SIZE)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,11 @@ def test_options_that_writers_depend_on(key: str, value: str, name: str, expecte
     assert getattr(parse_write_options({key: value}, keyed=True, where="/t"), name) == expected
 
 
+def test_sizes_of_nothing_are_the_defaults() -> None:
+    none = {"write-buffer-size": "0", "manifest.target-file-size": "0 b", "full-compaction.delta-commits": "0"}
+    assert parse_write_options(none, keyed=True, where="/t") == replace(WriteOptions(), given=Options(none))
+
+
 def test_levels_follow_the_trigger() -> None:
     options = parse_write_options({"num-sorted-run.compaction-trigger": "2"}, keyed=True, where="/t")
     assert (options.run_trigger, options.run_stop_trigger, options.levels, options.max_level) == (2, 5, 3, 2)
@@ -73,7 +80,7 @@ def test_formats_and_codecs_by_level() -> None:
     ("key", "value", "error", "problem"),
     [
         ("file.format.per.level", "top:avro", InvalidArgument, "names the level 'top'"),
-        ("changelog-producer", "some", Unsupported, "known values: none, input, lookup, full-compaction"),
+        ("changelog-producer", "some", Unsupported, "known values: none, input, full-compaction, lookup"),
         ("write-buffer-size", "much", InvalidArgument, "a size such as"),
         ("row-tracking.enabled", "true", Unsupported, "does not write such tables"),
     ],

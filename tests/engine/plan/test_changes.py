@@ -91,9 +91,9 @@ def test_filters_leave_out_partitions_and_files(tmp_path: Path) -> None:
     [("none", False, "delta"), ("lookup", False, "changelog"), ("none", True, "diff"), ("input", True, "diff")],
 )
 def test_auto_stands_for_what_the_table_has(tmp_path: Path, producer: str, tags: bool, expected: str) -> None:
-    metadata, request = of(table(tmp_path, changelog_producer=producer))
-    assert mode_of(metadata, request, ChangesMode.AUTO, tags=tags) == expected
-    assert mode_of(metadata, request, ChangesMode.DELTA, tags=tags) == "delta"
+    _, request = of(table(tmp_path, changelog_producer=producer))
+    assert mode_of(request, ChangesMode.AUTO, tags=tags) == expected
+    assert mode_of(request, ChangesMode.DELTA, tags=tags) == "delta"
 
 
 def test_a_difference_reads_only_buckets_that_differ(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import BranchNotFound, InvalidArgument
+from morrow.engine.errors import BranchNotFound, InvalidArgument, MorrowError, TagNotFound, Unsupported
 from tests.support.table_factory import TableFactory
+from tests.support.written import new_table
+from tests.support.written import rows as rows_of
 
 FIELDS = [("dt", "STRING"), ("id", "INT"), ("v", "STRING")]
 MAIN, BRANCH = "main", "stream"
@@ -143,3 +145,113 @@ def test_a_branch_that_does_not_exist(tmp_path: Path) -> None:
 
     with pytest.raises(BranchNotFound, match="no branch 'stream'; the branches are main"):
         table.rows()
+
+
+def branched(path: Path, format: str = "parquet") -> tuple[morrow.Table, morrow.Table]:
+    """A table, and its branch, which is read where main has no partition; both began with the same snapshot 1."""
+    schema = "dt STRING, v STRING NOT NULL, r ROW<a INT NOT NULL>"
+    table = new_table(path, schema, by=["dt"], options={"file.format": format})
+    table.append({"dt": ["a"], "v": ["main1"], "r": [{"a": 1}]})
+    table.tags.create("t1", snapshot=1)
+    table.branches.create("b", tag="t1")
+    table.alter.set_options({"scan.fallback-branch": "b"})
+    return table, morrow.open(table.path, branch="b")
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+def test_columns_are_nullable_where_either_branch_has_them_so(tmp_path: Path, format: str) -> None:
+    table, branch = branched(tmp_path, format)
+    branch.alter.set_nullable("v", True).set_nullable(("r", "a"), True)
+    branch.append({"dt": ["b"], "v": [None], "r": [{"a": None}]})
+    scan = table.scan()
+    expected = [{"dt": "a", "v": "main1", "r": {"a": 1}}, {"dt": "b", "v": None, "r": {"a": None}}]
+    assert scan.schema.field("v").nullable
+    assert scan.schema.field("r").type.field("a").nullable
+    batches = pa.Table.from_batches(scan.to_batches(), scan.schema)
+    for rows in (scan.to_arrow(), batches, scan.dataset().to_table(), scan.to_duckdb().to_arrow_table()):
+        assert sorted(rows.to_pylist(), key=lambda row: row["dt"]) == expected
+    assert table.scan(["dt"], "v IS NULL").to_polars().rows() == [("b",)]
+
+
+def test_a_snapshot_id_is_one_of_the_branch_too_in_the_columns_of_then(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    table.append({"dt": ["b"], "v": ["main2"], "r": [{"a": 2}]})
+    branch.append({"dt": ["c"], "v": ["branch2"], "r": [{"a": 2}]})
+    for one in (table, branch):
+        one.alter.add_column("w", "INT")
+    branch.append({"dt": ["d"], "v": ["branch3"], "r": [{"a": 2}], "w": [3]})
+    assert table.scan(["v"], snapshot=1).to_polars().rows() == [("main1",)]
+    assert "w" not in table.scan(snapshot=1).schema.names
+    assert sorted(table.scan(["v"], snapshot=2).to_polars().rows()) == [("branch2",), ("main1",), ("main2",)]
+    assert sorted(table.scan(["v"], as_of="2").to_polars().rows()) == [("branch2",), ("main1",), ("main2",)]
+    assert table.scan().count() == 4
+
+
+def test_a_tag_is_one_of_the_branch_too(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    branch.append({"dt": ["c"], "v": ["branch2"], "r": [{"a": 2}]})
+    assert table.scan(["v"], tag="t1").to_polars().rows() == [("main1",)]
+    table.tags.create("t2")
+    with pytest.raises(TagNotFound, match="t2"):
+        table.scan(tag="t2")
+
+
+def test_a_time_is_asked_of_both(tmp_path: Path) -> None:
+    table = Branched(tmp_path)
+    table.commit(MAIN, "a", [7], at=1_000)
+    table.commit(BRANCH, "b", [1], at=2_000)
+    assert table.rows(timestamp=1_500) == [("a", "main7")]
+    assert table.rows(timestamp=2_500) == [("a", "main7"), ("b", "stream1")]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_rows_of_the_branch_are_not_changed_with_those_of_main(tmp_path: Path, keyed: bool) -> None:
+    """A row in main, also one that deletes, would hide all rows of its partition in the branch."""
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t",
+        schema="id INT NOT NULL, day STRING NOT NULL, v INT",
+        primary_keys=["day", "id"] if keyed else [],
+        partition_keys=["day"],
+        options={"bucket": "1"} if keyed else {},
+    )
+    table.branches.create("b")
+    table.on_branch("b").append({"id": [5, 6], "day": ["y", "y"], "v": [0, 0]})
+    table.append({"id": [1, 2], "day": ["x", "x"], "v": [0, 0]})
+    table.alter.set_options({"scan.fallback-branch": "b"})
+    changes = [
+        lambda: table.delete("id = 5"),
+        lambda: table.delete("day = 'y'"),
+        lambda: table.update({"v": "1"}, "id >= 2"),
+        lambda: table.merge([{"id": 5, "day": "y", "v": 9}], on=["id", "day"]).when_matched_delete().execute(),
+        *([lambda: table.delete([{"id": 5, "day": "y"}])] if keyed else []),
+    ]
+    for change in changes:
+        with pytest.raises(Unsupported, match=r"read from the branch 'b'.*morrow\.open\(path, branch='b'\)"):
+            change()
+    assert sorted(table.scan(["id"]).to_polars()["id"]) == [1, 2, 5, 6]
+    table.update({"v": "1"}, "day = 'x' AND id = 2")
+    table.delete("day = 'x' AND id = 1")
+    assert sorted(table.scan(["id", "v"]).to_polars().rows()) == [(2, 1), (5, 0), (6, 0)]
+
+
+def test_a_primary_branch_is_read_before_main(tmp_path: Path) -> None:
+    """What main has of the same partitions is not read, whatever the filter."""
+    table = new_table(tmp_path, "id INT NOT NULL, day STRING NOT NULL", keys=["day", "id"], by=["day"])
+    table.append({"id": [1, 2], "day": ["x", "y"]})
+    table.branches.create("b")
+    branch = table.on_branch("b")
+    branch.append({"id": [11, 12], "day": ["x", "x"]})
+    table.alter.set_options({"scan.primary-branch": "b"})
+    assert rows_of(table) == [(2, "y"), (11, "x"), (12, "x")]
+    assert rows_of(table, filter="id < 10") == [(2, "y")]
+    assert table.scan().count() == 3
+    assert rows_of(table, snapshot=1) == [(2, "y"), (11, "x"), (12, "x")]
+    assert rows_of(table.on_branch("b")) == [(11, "x"), (12, "x")]
+    table.append({"id": [3, 4], "day": ["x", "z"]})  # writes are of main
+    assert rows_of(table) == [(2, "y"), (4, "z"), (11, "x"), (12, "x")]
+    with pytest.raises(Unsupported, match=r"'scan\.primary-branch' names"):
+        table.delete("id = 11")
+    with pytest.raises(MorrowError, match=r"scan\.primary-branch"):
+        table.branches.delete("b")
+    table.alter.set_options({"scan.primary-branch": " "})
+    assert rows_of(table) == [(1, "x"), (2, "y"), (3, "x"), (4, "z")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from morrow.engine.errors import (
     UnsafePath,
     Unsupported,
 )
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import BlobType
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.creating import new_schema
 from tests.support.table_factory import TableFactory
 
 
@@ -216,3 +220,19 @@ def test_an_unknown_schema_version_is_not_read(table: TableFactory) -> None:
 
     with pytest.raises(Unsupported, match="schema version 99 is not supported"):
         metadata(table).latest_schema()
+
+
+def test_blobs_are_not_read_as_bytes_where_descriptors_are_asked_for() -> None:
+    def schema(kind: str, value: str) -> TableSchema:
+        return replace(new_schema(f"a INT, b {kind}", where="/t"), options={"blob-as-descriptor": value})
+
+    metadata = TableMetadata(LocalStore(), "/t")
+    metadata.options(schema("BYTES", "true"))
+    with pytest.raises(Unsupported, match="'blob-as-descriptor' of a table with BLOB columns"):
+        metadata.options(with_blob(schema("BYTES", "true")))
+    metadata.options(with_blob(schema("BYTES", "false")))
+
+
+def with_blob(schema: TableSchema) -> TableSchema:
+    first, second = schema.fields
+    return replace(schema, fields=(first, replace(second, type=BlobType())))

@@ -44,9 +44,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> TableMetadata:
     return TableMetadata(LocalStore(), str(path))
 
 
-def seen(table: TableMetadata, *args: Any, **kwargs: Any) -> int:
+def seen(table: TableMetadata, as_of: Any = None, **kwargs: Any) -> int:
     """The id of the snapshot that a scan with these arguments reads."""
-    snapshot = resolve(table, travel_of(*args, **kwargs))
+    snapshot = resolve(table, travel_of(as_of=as_of, **kwargs))
     assert snapshot is not None
     return snapshot.id
 

@@ -26,11 +26,8 @@ UTC = dt.UTC
 def kept(filter: FilterLike) -> list[int]:
     """Rows kept by predicate and residuals, which must be the same in Polars (both engines) and in Arrow."""
     parsed = parse_filter(filter, FIELDS)
-    frame = pl.DataFrame(DATA).lazy().filter(polars.compile(parsed.predicate, FIELDS))
-    rows = DATA.filter(arrow.compile(parsed.predicate, FIELDS))
-    for residual in parsed.residuals:
-        frame = polars.residual(residual, FIELDS)(frame)
-        rows = arrow.apply_residual(rows, residual)
+    frame = polars.matching(parsed, FIELDS, pl.DataFrame(DATA).lazy())
+    rows = arrow.matching(parsed, FIELDS, DATA.combine_chunks().to_batches()[0])
     in_memory = frame.select("row").collect()["row"].to_list()
     assert frame.select("row").collect(engine="streaming")["row"].to_list() == in_memory
     assert rows.column("row").to_pylist() == in_memory
@@ -314,17 +311,16 @@ def test_polars_expressions_keep_what_polars_keeps(expression: pl.Expr) -> None:
 
 
 def test_a_residual_lets_projections_through() -> None:
-    (residual,) = parse_filter("upper(s) = 'AB'", FIELDS).residuals
-    plan = polars.residual(residual, FIELDS)(pl.DataFrame(DATA).lazy()).select("row").explain()
+    filter = parse_filter("upper(s) = 'AB'", FIELDS)
+    plan = polars.matching(filter, FIELDS, pl.DataFrame(DATA).lazy()).select("row").explain()
     assert (
         f'PROJECT["row", "s"] 2/{DATA.num_columns}' in plan.replace("'", '"') or f"2/{DATA.num_columns} COLUMNS" in plan
     )
 
 
 def test_a_residual_on_a_batch_keeps_all_its_columns() -> None:
-    (residual,) = parse_filter("x + 0 = 5", FIELDS).residuals
     batch = DATA.to_batches()[0]
-    assert arrow.apply_residual(batch, residual) == batch.filter(pc.equal(batch["x"], 5))
+    assert arrow.matching(parse_filter("x + 0 = 5", FIELDS), FIELDS, batch) == batch.filter(pc.equal(batch["x"], 5))
 
 
 @pytest.mark.parametrize(
@@ -339,12 +335,11 @@ def test_a_residual_on_a_batch_keeps_all_its_columns() -> None:
 )
 def test_what_duckdb_refuses_is_an_invalid_argument(text: str) -> None:
     with pytest.raises(InvalidArgument):
-        polars.residual(parse_filter(text, FIELDS).residuals[0], FIELDS)
+        polars.matching(parse_filter(text, FIELDS), FIELDS, pl.DataFrame(DATA).lazy()).collect()
 
 
 def test_what_only_a_row_can_tell_is_an_invalid_argument_when_it_is_read() -> None:
-    (residual,) = parse_filter("s::INT = 1", FIELDS).residuals
-    frame = polars.residual(residual, FIELDS)(pl.DataFrame(DATA).lazy())
+    frame = polars.matching(parse_filter("s::INT = 1", FIELDS), FIELDS, pl.DataFrame(DATA).lazy())
     with pytest.raises(InvalidArgument, match="DuckDB cannot evaluate 's::INT = 1': Conversion Error"):
         frame.collect()
 
@@ -355,6 +350,5 @@ def test_decimals_too_large_to_rescale_in_duckdb_compare_exactly() -> None:
 
 def test_columns_that_differ_only_in_case_cannot_meet_in_one_sql_condition() -> None:
     fields = (DataField(0, "a", IntType()), DataField(1, "A", IntType()))
-    (residual,) = parse_filter('"a" = "A"', fields).residuals
     with pytest.raises(Unsupported, match="differ only in case"):
-        polars.residual(residual, fields)
+        polars.matching(parse_filter('"a" = "A"', fields), fields, pl.LazyFrame({"a": [1], "A": [1]}))

@@ -18,8 +18,11 @@ from morrow.readers.masks.packing import KeyPacking
 Row = tuple[Any, ...]
 
 
+NAMES = ("^.*$", "*", "touches 0")
+
+
 def fields(*kinds: str) -> list[t.DataField]:
-    return [t.DataField(i, f"k{i}", t.parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(kinds)]
+    return [t.DataField(i, NAMES[i], t.parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(kinds)]
 
 
 def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:

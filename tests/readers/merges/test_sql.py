@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.merge.functions import FunctionSpec
-from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.readers.merges.sql import merge_query, merge_sql, runnable
 from tests.oracle import Row
 from tests.support.merge_sql import MergedTable, Version
@@ -305,7 +305,7 @@ def test_names_in_comments_stay_in_them() -> None:
 def test_partition_columns_can_belong_to_the_key() -> None:
     fields = [t.DataField(i, name, t.IntType()) for i, name in enumerate(("p", "k"))]
 
-    text = merge_sql(MergeSpec("deduplicate", ("k",)), fields, primary_key=("p", "k"))
+    text = merge_sql(MergeSpec("deduplicate", Rule.NEWEST, ("k",)), fields, primary_key=("p", "k"))
 
     assert 'PARTITION BY "p", "k"' in text
 
@@ -331,10 +331,14 @@ MEAN = SimpleNamespace(
 @pytest.mark.parametrize(
     ("spec", "names", "error", "reason"),
     [
-        (MergeSpec("deduplicate", ("k",)), ("k", "v", "V"), Unsupported, "differ only in case"),
-        (MergeSpec("newest-of-all", ("k",)), ("k",), Unsupported, "SQL for the merge engine 'newest-of-all'"),
-        (MergeSpec("deduplicate", ("k",), ("s",)), ("k", "v"), ColumnNotFound, "the merge needs the column 's'"),
-        (MergeSpec("deduplicate", ("k",)), ("k", "v\0"), InvalidArgument, "cannot be written in SQL"),
+        (MergeSpec("deduplicate", Rule.NEWEST, ("k",)), ("k", "v", "V"), Unsupported, "differ only in case"),
+        (
+            MergeSpec("deduplicate", Rule.NEWEST, ("k",), ("s",)),
+            ("k", "v"),
+            ColumnNotFound,
+            "the merge needs the column 's'",
+        ),
+        (MergeSpec("deduplicate", Rule.NEWEST, ("k",)), ("k", "v\0"), InvalidArgument, "cannot be written in SQL"),
     ],
 )
 def test_what_cannot_be_written(spec: MergeSpec, names: tuple[str, ...], error: type[MorrowError], reason: str) -> None:

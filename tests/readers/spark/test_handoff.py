@@ -24,15 +24,22 @@ class Session:
     given: list[pa.Table] = field(default_factory=list)
     schema: Any = None
 
-    def createDataFrame(self, table: pa.Table, schema: Any = None) -> str:  # noqa: N802  # Spark's name
+    def createDataFrame(self, table: pa.Table, schema: Any = None) -> Frame:  # noqa: N802  # Spark's name
         self.given.append(table)
         self.schema = schema
-        return "a DataFrame"
+        return Frame()
+
+
+class Frame:
+    """Stands in for a DataFrame."""
+
+    def select(self, columns: str) -> str:
+        return f"{columns} of a DataFrame"
 
 
 def handed_over(session: Any, batches: list[pa.RecordBatch], kind: str, **options: Any) -> pa.Table:
     fields = [DataField(0, "x", parse_atomic(kind))]
-    assert to_spark(batches, fields, session, where="t", **options) == "a DataFrame"
+    assert to_spark(batches, fields, session, where="t", **options) == "* of a DataFrame"
     return session.given[0]
 
 

@@ -31,7 +31,8 @@ def names(picked: tuple[DataFileMeta, ...]) -> list[str]:
 
 def test_small_files_are_below_70_percent_of_the_target_size() -> None:
     assert small_size(OPTIONS) == 700
-    assert small_size(WriteOptions(target_file_size=1009)) == 700
+    assert small_size(WriteOptions(target_file_size=1009)) == 706
+    assert small_size(WriteOptions(target_file_size=1000, small_file_ratio=0.25)) == 250
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, FileSou
 from morrow.engine.format.entry_frames import entries_of
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
+from morrow.engine.names import POSITION
 from morrow.engine.plan.entries import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers.file_frames import POSITION
 from morrow.writers.append.row_level import Found, RowChanges
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.stored import AppendFiles

@@ -56,7 +56,8 @@ def test_the_bucket_key_of_a_keyed_table_may_be_part_of_its_key(tmp_path: Path) 
 
 
 def test_postponed_rows_wait(tmp_path: Path) -> None:
-    table = new_table(tmp_path, "id BIGINT", keys=["id"], options={"bucket": -2})
+    options = {"bucket": -2, "postpone.batch-write-fixed-bucket": False}
+    table = new_table(tmp_path, "id BIGINT", keys=["id"], options=options)
     table.upsert(IDS)
     assert buckets(table) == {"bucket-postpone": 1}
     assert rows(table) == []

@@ -162,7 +162,13 @@ def test_data_folders_and_external_paths_are_looked_at(tmp_path: Path) -> None:
     inside, external = old(root / "data/dt=a/bucket-0/x"), old(outside / "dt=a/bucket-0/x")
     old(root / "dt=a/bucket-0/x")
     old(outside / "manifest/x")
-    assert remove_orphan_files(table._metadata).paths == tuple(sorted([str(inside), str(external)]))
+    alone = remove_orphan_files(table._metadata)
+    assert alone.paths == (str(inside),)
+    assert alone.not_looked_at == (f"file://{outside}", "s3://elsewhere/x")
+
+    trusted = morrow.open(root, allowed_roots=[outside]).remove_orphan_files()
+    assert trusted.paths == tuple(sorted([str(inside), str(external)]))
+    assert trusted.not_looked_at == ("s3://elsewhere/x",)
 
 
 def test_younger_files_on_demand_but_none_of_the_future(tmp_path: Path) -> None:

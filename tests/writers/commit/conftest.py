@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from morrow.engine.io.durability import fsync_disabled
-from morrow.writers.commit import turns
+from morrow.writers.commit import commit_lock
 
 
 @pytest.fixture(autouse=True)
@@ -19,4 +19,4 @@ def _without_fsync() -> Iterator[None]:
 @pytest.fixture
 def _without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Committers do not wait for each other, so that they meet."""
-    monkeypatch.setattr(turns, "LONGEST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(commit_lock, "LONGEST_WAIT_SECONDS", 0.0)

@@ -10,6 +10,7 @@ from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.messages import CommitMessage
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
 from tests.support.recording_store import RecordingStore
@@ -44,11 +45,12 @@ def test_a_file_to_add_must_be_new(tmp_path: Path) -> None:
     metadata = table(tmp_path)
     committer(metadata).commit([message(A)])
 
-    assert refused(metadata, message(A)) == "the file a (bucket 0, level 0) is to be added and is already there"
+    with pytest.raises(AlreadyCommitted, match=r"the file a of these messages is in the table"):
+        committer(metadata).commit([message(A)], check_append_files=True)
 
 
 def test_appended_files_are_checked_only_when_asked_for(tmp_path: Path) -> None:
-    metadata = table(tmp_path, keyed=True)
+    metadata = table(tmp_path)
     committer(metadata).commit([message(A)])
     last = committer(metadata).commit([message(data_file("b"), total=2)])
 
@@ -283,3 +285,12 @@ def test_a_history_that_was_rolled_back_is_read_anew(tmp_path: Path) -> None:
 
     commit.commit([message(compact_before=(B,), compact_after=(B.upgraded(5),))])
     assert live(metadata) == [("b", 5), ("c", 0)]
+
+
+def test_two_compactions_that_lift_one_file_are_in_conflict(tmp_path: Path) -> None:
+    metadata = table(tmp_path, keyed=True)
+    committer(metadata).commit([message(A)])
+    lift = message(compact_before=(A,), compact_after=(A.upgraded(5),))
+    committer(metadata).commit([lift])
+
+    assert refused(metadata, lift) == "the file a (bucket 0, level 5) is to be added and is already there"

@@ -8,10 +8,12 @@ from typing import Literal
 
 import pytest
 
+import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
+from tests.support.table_files import orphans
 
 X, Y, Z = partition("x"), partition("y"), partition("z")
 
@@ -153,3 +155,20 @@ def test_rows_that_wait_for_a_bucket(tmp_path: Path, bucket: str, left: list[str
     committer(metadata).truncate()
 
     assert [name for name, _ in live(metadata)] == left
+
+
+@pytest.mark.parametrize("options", [{"merge-engine": "first-row"}, {"deletion-vectors.enabled": "true"}], ids=str)
+def test_rows_that_wait_for_compaction_are_replaced_in_one_snapshot(options: dict[str, str], tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t", schema="id INT, v STRING", primary_keys=["id"], options={"bucket": "1", **options}
+    )
+    table.upsert([{"id": 1, "v": "a"}, {"id": 2, "v": "a"}])
+
+    last = table.overwrite([{"id": 2, "v": "b"}, {"id": 3, "v": "b"}])
+
+    assert last is not None
+    assert last.commit_kind == "OVERWRITE"
+    assert last.id == table.snapshots()[-2].id + 1
+    assert table.scan().to_polars().rows() == [(2, "b"), (3, "b")]
+    assert table.scan().verify() == 1
+    assert orphans(table.path) == set()

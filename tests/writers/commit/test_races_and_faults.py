@@ -30,12 +30,14 @@ FEW_WAITS = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"}
 def test_threads_that_commit(tmp_path: Path, keyed: bool, turns: bool, request: pytest.FixtureRequest) -> None:
     if not turns:
         request.getfixturevalue("_without_turns")
-    metadata = table(tmp_path, keyed=keyed, options=FEW_WAITS | {"commit.max-retries": "1000"})
     writers, commits = 4, 15
+    buckets = {"bucket": str(writers)} if keyed else {}  # in a bucket of its own nobody has to renumber
+    metadata = table(tmp_path, keyed=keyed, options=FEW_WAITS | {"commit.max-retries": "1000"} | buckets)
 
     def write(writer: int) -> list[int]:
         commit = committer(metadata, f"user-{writer}")
-        made = [commit.commit([message(data_file(f"f{writer}-{i}"))], identifier=i) for i in range(commits)]
+        place = {"bucket": writer, "total": writers} if keyed else {}
+        made = [commit.commit([message(data_file(f"f{writer}-{i}"), **place)], identifier=i) for i in range(commits)]
         return [snapshot.id for snapshot in made if snapshot]
 
     with fsync_disabled(), ThreadPoolExecutor(writers) as pool:

@@ -116,7 +116,9 @@ class Life:
     ) -> DataFileMeta:
         """A new file of keys that no other file has, or of those that the file has which it is `like`."""
         low = len(self.known) * KEYS_OF_A_FILE
-        made = data_file(f"{name}.parquet", low, low + KEYS_OF_A_FILE - 1, file_source=FileSource.APPEND)
+        high = low + KEYS_OF_A_FILE - 1
+        numbers = {"min_sequence_number": low, "max_sequence_number": high}  # later files are newer
+        made = data_file(f"{name}.parquet", low, high, file_source=FileSource.APPEND, **numbers)
         if like is not None:
             made = msgspec.structs.replace(made, min_key=like.min_key, max_key=like.max_key)
         made = msgspec.structs.replace(made, extra_files=tuple(extra), **members)

@@ -16,9 +16,9 @@ from polars.testing import assert_frame_equal
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.orc_layout import OrcLayout
+from morrow.engine.format.protobuf import fields as fields_of
 from morrow.engine.io.local import LocalStore
-from morrow.readers.files.orc_layout import OrcLayout
-from morrow.writers.files.protobuf import fields as fields_of
 from tests.writers.files.targets import (
     frame,
     path_of,

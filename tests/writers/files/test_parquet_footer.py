@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.writers.files.parquet_footer import decode, encode, merge_footers
+from morrow.engine.format.thrift import decode, encode
+from morrow.writers.files.parquet_footer import merge_footers
 
 
 def parquet(table: pa.Table, **options: Any) -> tuple[bytes, bytes]:

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 from morrow.engine.errors import FileMissing
+from morrow.engine.names import FILE, KEY_ROW, POSITION
 from morrow.readers.dtypes import polars_dtype
-from morrow.readers.file_frames import POSITION
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import file_path
-from morrow.writers.lookup.keys import FILE, KEY_ROW, looked_up
+from morrow.writers.lookup.keys import looked_up
 from tests.writers.lookup.tables import BUCKET, rows_of, stored, table, target
 
 

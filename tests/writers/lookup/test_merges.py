@@ -11,10 +11,10 @@ import pytest
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.names import FILE, KEY_ROW, RUN_LEVEL
 from morrow.readers.changelog import Comparison
-from morrow.writers.lookup.keys import FILE, KEY_ROW, PLACES
+from morrow.writers.lookup.keys import PLACES
 from morrow.writers.lookup.merges import Merged, merged_first_rows, merged_fully, merged_with_lookup
-from morrow.writers.merge_tree.stored_runs import LEVEL
 from morrow.writers.target import WriteTarget
 from tests.writers.lookup.tables import KINDS, table, target, versions
 
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 def leveled(target: WriteTarget, rows: Sequence[Row]) -> pl.DataFrame:
     """Rows led by their level."""
-    levels = pl.Series(LEVEL, [row[0] for row in rows], dtype=pl.Int32)
+    levels = pl.Series(RUN_LEVEL, [row[0] for row in rows], dtype=pl.Int32)
     return versions(target, *(row[1:] for row in rows)).with_columns(levels)
 
 

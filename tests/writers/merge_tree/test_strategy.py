@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.engine.options.writing import LookupCompact, WriteOptions
+from morrow.engine.options.words import LookupCompact
+from morrow.engine.options.writing import WriteOptions
 from morrow.writers.merge_tree.levels import LevelRun
 from morrow.writers.merge_tree.strategy import (
     CompactUnit,

@@ -96,7 +96,7 @@ def test_ignore_delete_leaves_retractions_out(tmp_path: Path) -> None:
     [
         ({}, [], "it is an append table"),
         ({"merge-engine": "first-row"}, ["id"], "merge-engine first-row takes no retractions"),
-        ({"merge-engine": "partial-update"}, ["id"], "merge-engine partial-update takes none unless"),
+        ({"merge-engine": "partial-update"}, ["id"], "merge-engine partial-update takes no retractions; say what"),
     ],
 )
 def test_retractions_that_a_table_does_not_take(

@@ -10,7 +10,7 @@ import pytest
 import morrow
 from morrow.writers.commit import TableCommit
 from morrow.writers.spark import work
-from morrow.writers.spark.ledger import Ledger
+from morrow.writers.spark.attempt_log import AttemptLog
 from morrow.writers.spark.payload import WriteJob, decoded
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import BUCKET, s3_server
@@ -25,15 +25,15 @@ def test_of_two_attempts_that_both_end_one_is_committed(
     """As Spark runs a slow task: the driver is given the result of one."""
     table = new_table(tmp_path, "id BIGINT, v BIGINT", keys=["id"], options={"bucket": 2})
     target = WriteTarget.of(table._metadata)
-    ledger = Ledger(target.store, target.metadata.root)
-    job = WriteJob.of(target, ["id", "v"], kinds=None, overwrite=False, compact=False, ledger=ledger.folder)
-    ledger.begin()
+    attempt_log = AttemptLog(target.store, target.metadata.root)
+    job = WriteJob.of(target, ["id", "v"], kinds=None, overwrite=False, compact=False, attempt_log=attempt_log.folder)
+    attempt_log.begin()
     results = {}
     for attempt in ("first", "second"):
         monkeypatch.setattr(work, "attempt_name", lambda attempt=attempt: attempt)
         [batch] = work.written(job, [pa.record_batch({"c0": [1, 2, 3], "c1": [1, 2, 3]})])
         results[attempt] = decoded(batch.column("messages")[0].as_py())
-    assert ledger.close([taken]) == 2
+    assert attempt_log.close([taken]) == 2
     TableCommit(target).commit(results[taken])
     assert rows_of(table) == [(1, 1), (2, 2), (3, 3)]
     assert len(list(Path(table.path).rglob("data-*"))) == 2
@@ -52,13 +52,15 @@ def test_tasks_write_to_object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
         for number, low in enumerate((0, 2)):
             monkeypatch.setattr(work, "attempt_name", lambda number=number: str(number))
             target = WriteTarget.of(table._metadata)
-            ledger = Ledger(target.store, target.metadata.root)
-            job = WriteJob.of(target, ["id", "v"], kinds=None, overwrite=False, compact=False, ledger=ledger.folder)
-            ledger.begin()
+            attempt_log = AttemptLog(target.store, target.metadata.root)
+            job = WriteJob.of(
+                target, ["id", "v"], kinds=None, overwrite=False, compact=False, attempt_log=attempt_log.folder
+            )
+            attempt_log.begin()
             [batch] = work.written(job, [pa.record_batch({"c0": range(low, low + 4), "c1": [number] * 4})])
             assert batch.column("error")[0].as_py() is None
-            assert ledger.close([str(number)]) == 0
+            assert attempt_log.close([str(number)]) == 0
             TableCommit(target).commit(decoded(batch.column("messages")[0].as_py()))
-            assert target.store.list(ledger.folder) == []
+            assert target.store.list(attempt_log.folder) == []
         assert rows_of(table) == [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
         assert "secret" not in repr(job)

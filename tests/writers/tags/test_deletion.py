@@ -10,7 +10,7 @@ import morrow
 from morrow.engine.errors import InvalidArgument, StorageError, TagNotFound
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.rollback.retired import finish_retired
+from morrow.writers.rollback.tombstones import finish_removals
 from morrow.writers.tags.changing import replace_tag
 from morrow.writers.tags.creation import create_tag
 from morrow.writers.tags.deletion import delete_tag, delete_tags
@@ -125,7 +125,7 @@ def test_the_next_maintenance_removes_what_could_not_be_removed(tagged: Tagged) 
     assert tags(tagged.metadata) == {"v2": 2}
     assert tagged.there() == {1, 2, 3}
 
-    finish_retired(tagged.metadata)
+    finish_removals(tagged.metadata)
 
     assert tagged.there() == {2, 3}
     assert names(tagged.metadata.paths.tag_dir) == ["tag-success-file", "tag-v2"]

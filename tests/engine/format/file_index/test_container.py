@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
-from morrow.engine.format.file_index import ALL, NONE, ColumnIndex, IndexResult, read_file_index
+from morrow.engine.format.file_index import ALL, NONE, ColumnIndex, FileIndex, IndexResult, read_file_index
 from morrow.engine.format.file_index.bloom_filter import xxh64
 from morrow.engine.format.file_index.result import rows
 from morrow.engine.format.types import DataType, IntType, parse_atomic
@@ -149,6 +149,20 @@ def test_unknown_versions_of_an_index(kind: str) -> None:
 
     with pytest.raises(Unsupported, match=rf"data-0.index \({kind} index of column c\): version 9 of the {kind} index"):
         index.evaluate("c", INT, "=", (1,))
+
+
+def test_keys_of_a_block_ascend() -> None:
+    """INT column "c", rows 7 and 9, by version 2: one block of both keys."""
+
+    def index(*keys: int) -> FileIndex:
+        entries = (struct.pack(">iii", key, -1 - row, -1) for row, key in enumerate(keys))
+        block = struct.pack(">i", 2) + b"".join(entries)
+        body = struct.pack(">bii?iiii", 2, 2, 2, False, 1, keys[0], 0, len(block)) + block
+        return read_file_index(container({"c": {"bitmap": body}}), where="data-0.index")
+
+    assert index(7, 9).evaluate("c", INT, "=", (9,)) != index(7, 9).evaluate("c", INT, "=", (8,))
+    with pytest.raises(CorruptFile, match="ascend"):
+        index(7, 5).evaluate("c", INT, "=", (9,))
 
 
 def test_an_index_of_another_file() -> None:

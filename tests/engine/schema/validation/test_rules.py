@@ -100,7 +100,7 @@ def test_what_keeps_the_rules(table: dict[str, Any], options: str) -> None:
         (KEYED, "sequence.field=s,s", "names 's' twice"),
         (KEYED, "sequence.field=s fields.s.aggregate-function=max", "takes no aggregate function"),
         (MOVING, "sequence.field=s", "keys that may move between partitions"),
-        (KEYED, "merge-engine=first-row sequence.field=s", "does not go with 'merge-engine' = first-row"),
+        (KEYED, "merge-engine=first-row sequence.field=s", "first-row does not go with the option 'sequence.field'"),
         # Merge engines
         (KEYED, "merge-engine=aggregation fields.dt.aggregate-function=sum", "sum folds numeric types"),
         (KEYED, "merge-engine=partial-update fields.a.aggregate-function=sum", "needs a sequence group"),
@@ -138,7 +138,7 @@ def test_what_breaks_a_rule(table: dict[str, Any], options: str, problem: str) -
 @pytest.mark.parametrize(
     ("table", "options", "problem"),
     [
-        (KEYED, "merge-engine=newest", "one of deduplicate, partial-update, aggregation, first-row"),
+        (KEYED, "merge-engine=newest", "deduplicate, partial-update, aggregation, first-row"),
         (KEYED, "merge-engine=aggregation fields.a.aggregate-function=median", "the aggregate function 'median'"),
         (KEYED, "merge-engine=aggregation fields.a.aggregate-function=count", "Paimon has it no more"),
         (APPEND, "scan.mode=incremental incremental-between=1,2", "changes which rows a read returns"),

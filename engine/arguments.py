@@ -1,0 +1,57 @@
+"""Validation of user arguments: a value of the wrong kind raises `InvalidArgument` with a message that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from morrow.engine.errors import InvalidArgument
+
+V = TypeVar("V")
+
+MOST_ROWS = 2**63 - 1
+MOST_BATCH_ROWS = 2**31 - 1
+
+
+def text(value: str, what: str) -> str:
+    """Returns `value` after checking that it is text that can be stored.
+
+    Raises:
+        InvalidArgument: something else, or text with lone surrogates, which UTF-8 does not have.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{what} is text, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what} cannot be {value!r}: it holds half of a character") from error
+    return value
+
+
+def texts(value: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
+    """Returns one text or several as a tuple; None gives an empty tuple. Raises `InvalidArgument`."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (text(value, what),)
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidArgument(f"{what} is a name or a list of names, not {value!r}")
+    return tuple(text(one, f"each of {what}") for one in value)
+
+
+def mapping(value: Mapping[str, V] | None, what: str) -> Mapping[str, V]:
+    """Returns a mapping whose names the caller checks; None gives an empty one. Raises `InvalidArgument`."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{what} is a mapping, such as {{'name': ...}}, not {value!r}")
+    return value
+
+
+def instance(value: V, kind: type | tuple[type, ...], what: str) -> V:
+    """Returns `value` after checking that it is of this kind (a bool is no number). Raises `InvalidArgument`."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        named = " or ".join(one.__name__ for one in kinds)
+        raise InvalidArgument(f"{what} is {named}, not {value!r}")
+    return value

@@ -1,0 +1,164 @@
+"""A store that confines changes to one table, because paths in metadata and links in folders cannot be trusted.
+
+Names in metadata come with the table, from wherever it was copied, and so do links in its folders. Reads are not
+checked here but by their callers. Files that are written, moved or removed must lie, with all links followed, below the
+table's folder or below folders that the caller named: writes elsewhere raise `UnsafePath`; removals elsewhere keep the
+file and log a warning, so that one refused file does not stop the removal of the others.
+
+Links are resolved once and the operation uses the resolved path, so that a link created in between has no effect.
+The last segment is never resolved: removing or replacing a link does not touch its target.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from morrow.engine.errors import UnsafePath
+from morrow.engine.io.store import FileStore
+from morrow.engine.telling import logger
+
+HINT = "if you trust it, name its folder in allowed_roots"
+
+log = logger(__name__)
+
+
+class ConfinedStore:
+    """A `FileStore` that reads as `inner` does, and changes only files below `roots`. Made by `confined`."""
+
+    def __init__(self, inner: FileStore, roots: Sequence[str]) -> None:
+        self.inner, self.roots = inner, tuple(roots)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # looked up by pickle and copy before there is a store
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfinedStore) and (self.inner, self.roots) == (other.inner, other.roots)
+
+    def __hash__(self) -> int:
+        return hash((self.inner, self.roots))
+
+    # Writes: the path must be inside
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self.inner.create(self._inside(path), data)
+
+    def write(self, path: str, data: bytes) -> None:
+        self.inner.write(self._inside(path), data)
+
+    @contextmanager
+    def output(self, path: str) -> Iterator[BinaryIO]:
+        with self.inner.output(self._inside(path)) as stream:
+            yield stream
+
+    def local_target(self, path: str) -> str | None:
+        return self.inner.local_target(self._inside(path))
+
+    def make_folder(self, folder: str) -> None:
+        self.inner.make_folder(self._inside(f"{folder.rstrip('/')}/.").rpartition("/")[0])
+
+    def move(self, source: str, target: str) -> None:
+        self.inner.move(self._inside(source), self._inside(target))
+
+    def move_folder(self, source: str, target: str) -> None:
+        self.inner.move_folder(self._inside(source), self._inside(target))
+
+    # Removals: files outside are kept
+
+    def delete(self, path: str) -> bool:
+        return any(self.inner.delete(found) for found in self._removable([path]))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self.inner.delete_many(self._removable(paths))
+
+    def discard(self, paths: Sequence[str]) -> None:
+        self.inner.discard(self._removable(paths))
+
+    def remove_empty_folder(self, folder: str) -> bool:
+        return any(self.inner.remove_empty_folder(found) for found in self._removable([folder]))
+
+    def delete_folder(self, folder: str) -> None:
+        """Removes a folder and everything in it; of a link, the link itself and nothing in its target."""
+        for found in self._removable([folder]):
+            if is_link(self.inner, found):
+                place = _followed(self.inner, found)
+                log.warning("%s: the link is removed, what is in %s stays", folder, place)
+                self.inner.delete(found)
+            else:
+                self.inner.delete_folder(found)
+
+    def _inside(self, path: str) -> str:
+        """Returns `path` with its links resolved. Raises `UnsafePath` when that is outside."""
+        return check_inside(self.inner, path, self.roots)
+
+    def _removable(self, paths: Sequence[str]) -> list[str]:
+        """Returns the resolved paths of the files that may be removed; the others are logged."""
+        found, left = _apart(self.inner, paths, self.roots)
+        if left:
+            path, place = left[0]
+            others = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            log.warning(
+                "%s: %s%s left where it is: it is in %s, outside of the table's folder; %s",
+                *(self.inner.url(self.roots[0]), path, others, place, HINT),
+            )
+        return found
+
+
+def confined(store: FileStore, roots: Sequence[str]) -> FileStore:
+    """Returns the store confined to a table: only files below `roots`, its own folder first, are changed."""
+    inner = store.inner if isinstance(store, ConfinedStore) else store
+    return cast("FileStore", ConfinedStore(inner, roots))
+
+
+def check_inside(store: FileStore, path: str, roots: Sequence[str]) -> str:
+    """Returns the path with all links resolved but in its last segment.
+
+    Raises:
+        UnsafePath: the resolved path is below none of these roots.
+    """
+    found, left = _apart(store, [path], roots)
+    if left:
+        raise UnsafePath(
+            f"{path}: this is in {left[0][1]}, outside of the table's folder {store.url(roots[0])}; nothing was "
+            f"changed; {HINT}"
+        )
+    return found[0]
+
+
+def is_inside(store: FileStore, path: str, roots: Sequence[str]) -> bool:
+    """Returns whether the path, with its links resolved, is below one of these roots."""
+    return not _apart(store, [path], roots)[1]
+
+
+def is_link(store: FileStore, path: str) -> bool:
+    return store.is_local and Path(path).is_symlink()
+
+
+def _apart(store: FileStore, paths: Sequence[str], roots: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Returns the resolved paths of those inside; and the others, each with the folder that it is in."""
+    reals = [_followed(store, root).rstrip("/") for root in roots]
+    inside: dict[str, tuple[str, bool]] = {}
+    found, left = list[str](), list[tuple[str, str]]()
+    for path in paths:
+        folder, slash, name = path.rpartition("/")
+        if folder not in inside:
+            place = _followed(store, folder or slash) if slash else ""
+            inside[folder] = place, any(not r or place == r or place.startswith(f"{r}/") for r in reals)
+        place, allowed = inside[folder]
+        whole = path if place == folder else f"{place.rstrip('/')}/{name}"
+        # The parent folder of a root is not inside.
+        if allowed or whole in reals:
+            found.append(whole)
+        else:
+            left.append((path, place))
+    return found, left
+
+
+def _followed(store: FileStore, path: str) -> str:
+    """Returns the path with all links resolved; object stores have none."""
+    return os.path.realpath(path) if store.is_local else path

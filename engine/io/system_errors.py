@@ -1,0 +1,114 @@
+"""Errors of the operating system as `StorageError` with a remedy, whichever library raised them and in whatever form.
+
+Polars, Arrow and DuckDB open files themselves. They report a failure to do so in words, often without the number, and
+in errors that also mean damaged bytes; a file without read permission must not be taken for a damaged one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from morrow.engine.errors import FileMissing, MorrowError, StorageError
+
+PERMISSION = "give this user the permission, or run as one who has it"
+MEMORY = "give the process more memory, or read fewer columns or rows at once"
+
+WHAT_TO_DO: Mapping[int | None, str] = {
+    errno.ENOSPC: "make room on the disk and try again",
+    errno.EDQUOT: "make room within the quota and try again",
+    errno.EFBIG: "the file system takes no larger files; choose a smaller 'target-file-size'",
+    errno.EROFS: "mount the file system for writing",
+    errno.EACCES: PERMISSION,
+    errno.EPERM: PERMISSION,
+    errno.EIO: "check the disk before writing to it again",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the system's limit of open files, or close others",
+    errno.ENOMEM: MEMORY,
+    errno.EISDIR: "a folder is where a file should be; move it away",
+    errno.ENXIO: "something else than a file is there; move it away",
+    errno.ESTALE: "the file system was changed elsewhere; mount it anew and try again",
+    errno.ETIMEDOUT: "the file system does not answer; try again when it does",
+    errno.EHOSTDOWN: "the file system does not answer; try again when it does",
+    errno.ENOTCONN: "the file system is not connected; mount it anew and try again",
+    errno.ELOOP: "a link leads to itself; remove it",
+}
+"""Error number -> the second half of the message."""
+
+NUMBER = re.compile(r"\(os error (\d+)\)|\[[Ee]rrno:? (\d+)\]|Os \{ code: (\d+)")
+"""The forms in which Rust, Python and Arrow print the number."""
+_WORDS = {os.strerror(number).lower(): number for number in (*filter(None, WHAT_TO_DO), errno.ENOENT)}
+_KINDS: Mapping[type[OSError], int] = {
+    PermissionError: errno.EACCES,
+    IsADirectoryError: errno.EISDIR,
+    TimeoutError: errno.ETIMEDOUT,
+}
+
+
+def error_number(error: BaseException) -> int | None:
+    """Returns the operating system's error number, None where an error is about something else."""
+    known = getattr(error, "errno", None) if isinstance(error, OSError) else None
+    if known is None:
+        known = next((number for kind, number in _KINDS.items() if isinstance(error, kind)), None)
+    if known is None and (found := NUMBER.search(str(error))) is not None:
+        known = int(next(filter(None, found.groups())))
+    if known is None:
+        text = str(error).lower()
+        known = next((number for words, number in _WORDS.items() if words in text), None)
+    return known
+
+
+def is_full(error: BaseException) -> bool:
+    """Returns whether an error says that there is no room left, on the disk or within a quota."""
+    return error_number(error) in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def if_there_is_room() -> Iterator[None]:
+    """Ignores a full disk within the block, for optional writes: hints, while files are removed."""
+    try:
+        yield
+    except StorageError as error:
+        if not is_full(error):
+            raise
+
+
+def as_system_error(error: BaseException, path: str) -> FileMissing | StorageError | None:
+    """Returns Morrow's error for an operating system's error about a file; None where it is about something else."""
+    number = error_number(error)
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        return FileMissing(path)
+    return _told(number, os.strerror(number), path) if number in WHAT_TO_DO and number is not None else None
+
+
+def storage_error(error: OSError, path: str) -> StorageError:
+    """Returns the `StorageError` for an operating system's error about a file, with a remedy; it keeps the `errno`."""
+    return _told(error.errno, str(error.strerror or error), path)
+
+
+def _told(number: int | None, words: str, path: str) -> StorageError:
+    told = StorageError(f"{path}: {words}; {WHAT_TO_DO.get(number, 'check the path and its permissions')}")
+    told.errno = number
+    return told
+
+
+@contextmanager
+def system_errors(path: str, *others: type[Exception]) -> Iterator[None]:
+    """Turns errors of the operating system into `StorageError`, for code in the block that accesses a file by itself.
+
+    `others` are error classes, besides `OSError`, that may carry one; errors about something else pass unchanged.
+    """
+    try:
+        yield
+    except MorrowError:
+        raise
+    except OSError as error:
+        raise storage_error(error, path) if error.errno else as_system_error(error, path) or error from error
+    except others as error:
+        found = as_system_error(error, path)
+        if found is None:
+            raise
+        raise found from error

@@ -1,0 +1,113 @@
+"""Column names: those reserved for Morrow, and users' names taken literally.
+
+Morrow works on frames that hold a table's columns, and adds columns of its own to them. Their names begin with
+``_KEY__KEY_``, which no table column does: Paimon refuses names that begin with ``_KEY_``, and the copies of key
+columns in data files are named ``_KEY_`` plus the column's name. All of Morrow's names are defined here; no other
+module makes up a name that stands beside users' columns.
+
+Where names are compared case-insensitively (DuckDB, Spark) that is not enough, and `apart` finds a free name.
+
+To Paimon a name such as ``*`` or ``^a.*$`` is a name like any other, but to most functions of Polars it is a pattern.
+`col`, `cols` and `member` are Polars' ``col`` and ``struct.field`` without patterns; users' names go through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+import polars.selectors as cs
+
+KEY_PREFIX = "_KEY_"
+"""The prefix of the copies of key columns in data files; no column of a table begins with it."""
+OWN_PREFIX = KEY_PREFIX + KEY_PREFIX
+
+
+def own(*words: object) -> str:
+    """Returns a name of Morrow's own. The first word says what it names, and only the last one may be a user's."""
+    return OWN_PREFIX + "_".join(map(str, words))
+
+
+POSITION = own("position")
+"""The 0-based position of the row in its data file, or in several files one after another, to which a mask applies."""
+ROW = own("row")
+"""The number of a row in the frame at hand."""
+FILE = own("file")
+"""The number, the size or the name of the file that a row is in."""
+KEY_ROW = own("key_row")
+"""The row of the wanted key in the result of a key lookup (Int64)."""
+KEY_NUMBER = own("key_number")
+"""The number of the row's key, in the order of keys (Int64); merges carry it along."""
+RUN_LEVEL = own("level")
+"""The level of the file that a row of a sorted run comes from (Int32)."""
+BUCKET = own("bucket")
+PARTITION = own("partition")
+HASH = own("hash")
+ORDER = own("order")
+COUNT = own("count")
+OLD_ROW, NEW_ROW = own("old_row"), own("new_row")
+CURVE = own("curve")
+TASK = own("task")
+"""The task of a Spark job that writes the row."""
+MASK = own("mask")
+KEY_HERE, ROW_HERE = own("key_here"), own("row_here")
+VIEW = own("view")
+"""The alias of the relation that Spark reads, which locates a table's rows in Spark's plans."""
+
+# Columns beside those of manifest entries:
+EXTRA, INDEX, PATH, KEEP = own("extra"), own("index"), own("path"), own("keep")
+SECTION = own("section")
+BUCKET_NUMBER = own("bucket_number")
+"""The number that `plan.sections.bucket_numbers` gives the entry (Int64)."""
+VECTOR = own("vector")
+"""The deletion vector of the entry's file: its row in `DeletionVectors.ranges` (-1: none), or its index file (null)."""
+INDEX_FILE, ENTRY = own("index_file"), own("entry")
+ADDS, DELETES, BASE, DELETED_FIRST = own("adds"), own("deletes"), own("base"), own("deleted_first")
+CHANGED, KIND, ALONE, GONE, NEEDED = own("changed"), own("kind"), own("alone"), own("gone"), own("needed")
+
+
+def is_pattern(name: str) -> bool:
+    """Returns whether Polars takes the name for a pattern."""
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
+
+
+def col(name: str) -> pl.Expr:
+    """Returns the column with exactly this name."""
+    return cs.by_name(name).as_expr() if is_pattern(name) else pl.col(name)
+
+
+def cols(names: Iterable[str]) -> list[pl.Expr]:
+    """Returns the columns with exactly these names."""
+    return [col(name) for name in names]
+
+
+def series(frame: pl.DataFrame, name: str) -> pl.Series:
+    """Returns the column with this name as a series whose methods work, see `unnamed`."""
+    return unnamed(frame.get_column(name))
+
+
+def unnamed(column: pl.Series) -> pl.Series:
+    """Returns the series, unnamed if its name is a pattern: many methods of series look themselves up by name."""
+    return column.alias("") if is_pattern(column.name) else column
+
+
+def exactly(*names: str) -> cs.Selector:
+    """Returns the columns with exactly these names, for functions that take no expressions (``drop``)."""
+    return cs.by_name(*names)
+
+
+def member(row: pl.Expr, name: str, names: Sequence[str]) -> pl.Expr:
+    """Returns the member `name` of rows whose members are `names`, in order."""
+    if not is_pattern(name):
+        return row.struct.field(name)
+    # Polars selects members neither by literal name nor by number here, so the members are renamed.
+    renamed = row.struct.rename_fields([f"m{i}" for i in range(len(names))])
+    return renamed.struct.field(f"m{names.index(name)}").alias(name)
+
+
+def apart(wanted: str, taken: Iterable[str]) -> str:
+    """Returns `wanted`, with underscores appended until it equals no name of `taken` in any case."""
+    folded = {each for name in taken for each in (name.casefold(), name.lower())}
+    while wanted.casefold() in folded or wanted.lower() in folded:
+        wanted += "_"
+    return wanted

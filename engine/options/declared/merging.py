@@ -1,0 +1,262 @@
+"""How versions of a row are merged: engine, order, retractions, changelogs, deletion vectors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from morrow.engine.options.declaring import (
+    FLINK,
+    INTERNAL,
+    NOT_WRITTEN,
+    OTHER_ROWS,
+    TUNING,
+    Stage,
+    beside,
+    honoured,
+    idle,
+    refused,
+    unless,
+)
+from morrow.engine.options.kinds import (
+    BOOL,
+    DURATION,
+    INT,
+    LONG,
+    MEMORY,
+    MERGE_ENGINE_NAME,
+    MOST_LONG,
+    NAMES,
+    REAL,
+    TEXT,
+    word_of,
+    words,
+)
+from morrow.engine.options.words import ChangelogProducer, LookupCompact
+
+MERGE_ENGINE = honoured(
+    "merge-engine", MERGE_ENGINE_NAME, "deduplicate", "How versions of a key become one row", immutable=True, rows=True
+)
+SEQUENCE_FIELD = honoured("sequence.field", NAMES, (), "Names the columns that order versions of a key", rows=True)
+SEQUENCE_FIELD_SORT_ORDER = honoured(
+    "sequence.field.sort-order",
+    words("ascending", "descending"),
+    "ascending",
+    "Which end of that order is the newest",
+    rows=True,
+)
+SEQUENCE_SNAPSHOT_ORDERING = refused(
+    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+    "sequence.snapshot-ordering",
+    BOOL,
+    False,
+    "Orders versions by the snapshot that brought them",
+    immutable=True,
+    rows=True,
+)
+WRITE_SEQUENCE_NUMBER_INIT_MODE = refused(
+    unless("Morrow finds the greatest number in the files of a bucket", ("scan",), Stage.WRITING),
+    "write.sequence-number-init-mode",
+    words("scan", "snapshot"),
+    "scan",
+    "Where writers take the next sequence number from",
+)
+ROWKIND_FIELD = honoured(
+    "rowkind.field",
+    TEXT,
+    None,
+    "Names the column that says whether a row is inserted, updated or deleted",
+    immutable=True,
+    rows=True,
+)
+IGNORE_DELETE = honoured(
+    "ignore-delete",
+    BOOL,
+    False,
+    "Drops deletions",
+    former=("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+    rows=True,
+)
+IGNORE_UPDATE_BEFORE = honoured("ignore-update-before", BOOL, False, "Drops the old rows of updates")
+AGGREGATION_REMOVE_RECORD_ON_DELETE = honoured(
+    "aggregation.remove-record-on-delete",
+    BOOL,
+    False,
+    "Removes a key at a deletion, in place of retracting its values",
+    immutable=True,
+    rows=True,
+)
+PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE = honoured(
+    "partial-update.remove-record-on-delete", BOOL, False, "Removes a key at a deletion", immutable=True, rows=True
+)
+PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP = honoured(
+    "partial-update.remove-record-on-sequence-group",
+    TEXT,
+    None,
+    "Removes a key at a deletion of these sequence groups",
+    immutable=True,
+    rows=True,
+)
+FIELDS_DEFAULT_AGGREGATE_FUNCTION = honoured(
+    "fields.default-aggregate-function",
+    TEXT,
+    None,
+    "Aggregate function of columns that have none of their own",
+    rows=True,
+)
+CHANGELOG_PRODUCER = honoured(
+    "changelog-producer", word_of(ChangelogProducer), ChangelogProducer.NONE, "What makes changelog files", rows=True
+)
+CHANGELOG_PRODUCER_ROW_DEDUPLICATE = honoured(
+    "changelog-producer.row-deduplicate", BOOL, False, "Leaves updates that changed nothing out of changelogs"
+)
+CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS = honoured(
+    "changelog-producer.row-deduplicate-ignore-fields",
+    NAMES,
+    (),
+    "Names columns that are not looked at when updates are compared",
+)
+DELETE_FORCE_PRODUCE_CHANGELOG = honoured(
+    "delete.force-produce-changelog", BOOL, False, "Deletes by rows of deletion, so that the changelog has them"
+)
+FORCE_LOOKUP = honoured(
+    "force-lookup", BOOL, False, "Looks keys up when compacting, whatever needs it", immutable=True, rows=True
+)
+LOOKUP_WAIT = honoured(
+    "lookup-wait",
+    BOOL,
+    True,
+    "Compacts before a commit where lookups are needed",
+    former=("changelog-producer.lookup-wait",),
+)
+LOOKUP_COMPACT = honoured(
+    "lookup-compact",
+    word_of(LookupCompact),
+    LookupCompact.RADICAL,
+    "How eagerly level 0 is compacted where lookups are needed",
+)
+LOOKUP_COMPACT_MAX_INTERVAL = honoured(
+    "lookup-compact.max-interval",
+    INT,
+    None,
+    "Writes after which a gentle lookup compaction is due; twice the compaction trigger if not set",
+)
+DELETION_VECTORS_ENABLED = honoured(
+    "deletion-vectors.enabled", BOOL, False, "Marks dead rows of files by deletion vectors", rows=True
+)
+DELETION_VECTORS_BITMAP64 = honoured(
+    "deletion-vectors.bitmap64", BOOL, False, "Writes deletion vectors with positions of 64 bits"
+)
+DELETION_VECTORS_MODIFIABLE = honoured(
+    "deletion-vectors.modifiable", BOOL, False, "Lets 'deletion-vectors.enabled' be changed"
+)
+DELETION_VECTORS_MERGE_ON_READ = refused(
+    unless(OTHER_ROWS, ("false",), Stage.READING, Stage.WRITING),
+    "deletion-vectors.merge-on-read",
+    BOOL,
+    False,
+    "Merges what waits in level 0 in tables with deletion vectors",
+    rows=True,
+)
+DELETION_VECTOR_INDEX_FILE_TARGET_SIZE = honoured(
+    "deletion-vector.index-file.target-size", MEMORY, 2 << 20, "Size of an index file of deletion vectors"
+)
+TABLE_READ_SEQUENCE_NUMBER_ENABLED = honoured(
+    "table-read.sequence-number.enabled",
+    BOOL,
+    False,
+    "Shows sequence numbers in the system tables audit_log and binlog",
+)
+KEY_VALUE_SEQUENCE_NUMBER_ENABLED = idle(
+    INTERNAL, "key-value.sequence_number.enabled", BOOL, False, "Reads sequence numbers beside rows"
+)
+RECORD_LEVEL_EXPIRE_TIME = refused(
+    unless("Morrow's compaction keeps rows of any age; delete them with a filter", (), Stage.WRITING),
+    "record-level.expire-time",
+    DURATION,
+    None,
+    "Drops rows when they are so old",
+)
+RECORD_LEVEL_TIME_FIELD = idle(
+    beside("record-level.expire-time"),
+    "record-level.time-field",
+    TEXT,
+    None,
+    "Names the column that holds the age of a row",
+)
+LOCAL_MERGE_BUFFER_SIZE = idle(
+    TUNING, "local-merge-buffer-size", MEMORY, None, "Memory in which rows are merged before they are shuffled"
+)
+LOOKUP_HASH_LOAD_FACTOR = idle(TUNING, "lookup.hash-load-factor", REAL, 0.75, "Load factor of lookup files")
+LOOKUP_CACHE_ROWS = idle(TUNING, "lookup.cache-rows", LONG, 10_000, "Rows that a lookup join caches")
+LOOKUP_CONTINUOUS_DISCOVERY_INTERVAL = idle(
+    FLINK, "lookup.continuous.discovery-interval", DURATION, None, "How often a lookup join looks for new snapshots"
+)
+LOOKUP_CACHE_FILE_RETENTION = idle(
+    TUNING, "lookup.cache-file-retention", DURATION, timedelta(hours=1), "How long lookup files stay"
+)
+LOOKUP_CACHE_MAX_DISK_SIZE = idle(
+    TUNING, "lookup.cache-max-disk-size", MEMORY, MOST_LONG, "Local disk that lookup files may take"
+)
+LOOKUP_CACHE_SPILL_COMPRESSION = idle(TUNING, "lookup.cache-spill-compression", TEXT, "zstd", "Codec of lookup files")
+LOOKUP_CACHE_MAX_MEMORY_SIZE = idle(
+    TUNING, "lookup.cache-max-memory-size", MEMORY, 256 << 20, "Memory of the lookup cache"
+)
+LOOKUP_CACHE_HIGH_PRIORITY_POOL_RATIO = idle(
+    TUNING, "lookup.cache.high-priority-pool-ratio", REAL, 0.25, "Share of the lookup cache for indexes and filters"
+)
+LOOKUP_CACHE_BLOOM_FILTER_ENABLED = idle(
+    TUNING, "lookup.cache.bloom.filter.enabled", BOOL, True, "Gives lookup files a bloom filter"
+)
+LOOKUP_CACHE_BLOOM_FILTER_FPP = idle(
+    TUNING, "lookup.cache.bloom.filter.fpp", REAL, 0.05, "False positives of that filter"
+)
+LOOKUP_REMOTE_FILE_ENABLED = idle(
+    TUNING, "lookup.remote-file.enabled", BOOL, False, "Keeps lookup files beside data files"
+)
+LOOKUP_REMOTE_FILE_LEVEL_THRESHOLD = idle(
+    TUNING, "lookup.remote-file.level-threshold", INT, -(2**31), "Level from which lookup files are kept"
+)
+LOOKUP_MERGE_BUFFER_SIZE = idle(
+    TUNING, "lookup.merge-buffer-size", MEMORY, 8 << 20, "Memory in which versions of one key are merged"
+)
+LOOKUP_MERGE_RECORDS_THRESHOLD = idle(
+    TUNING, "lookup.merge-records-threshold", INT, 1024, "Versions of one key above which merging spills"
+)
+LOOKUP_BLOB_AS_DESCRIPTOR = idle(
+    FLINK, "lookup.blob-as-descriptor", BOOL, False, "Gives a lookup join descriptors in place of blobs"
+)
+PK_VECTOR_INDEX_COLUMNS = refused(
+    unless(NOT_WRITTEN, (), Stage.WRITING),
+    "pk-vector.index.columns",
+    TEXT,
+    None,
+    "Columns of the primary-key table with a vector index",
+)
+PK_BTREE_INDEX_COLUMNS = refused(
+    unless(NOT_WRITTEN, (), Stage.WRITING),
+    "pk-btree.index.columns",
+    TEXT,
+    None,
+    "Columns of the primary-key table with a B-tree index",
+)
+PK_BITMAP_INDEX_COLUMNS = refused(
+    unless(NOT_WRITTEN, (), Stage.WRITING),
+    "pk-bitmap.index.columns",
+    TEXT,
+    None,
+    "Columns of the primary-key table with a bitmap index",
+)
+PK_MULTIVALUE_INDEX_COLUMNS = refused(
+    unless(NOT_WRITTEN, (), Stage.WRITING),
+    "pk-multivalue.index.columns",
+    TEXT,
+    None,
+    "Columns of the primary-key table with an index of array elements",
+)
+PK_FULL_TEXT_INDEX_COLUMNS = refused(
+    unless(NOT_WRITTEN, (), Stage.WRITING),
+    "pk-full-text.index.columns",
+    TEXT,
+    None,
+    "Columns of the primary-key table with a full-text index",
+)

@@ -1,0 +1,108 @@
+"""The page of all options, ``docs/options.md``: ``python -m morrow.engine.options.documentation`` prints it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from types import ModuleType
+
+from morrow.engine.options.declaring import AnyOption
+from morrow.engine.options.registry import COLUMN_OPTIONS, FREE_PREFIXES, THEMES, declared_in
+
+HEAD = """# Options of tables
+
+Every option of a table, by theme: its kind, its default, and what Morrow makes of it. This page is made by
+`python -m morrow.engine.options.documentation` from the declarations in `engine/options/declared`.
+
+- **honoured**: it does what it does in Paimon.
+- **no effect**: it is accepted, and changes nothing here; the page says why.
+- **refused**: it is an error (`Unsupported`) to set it, but to the values that are named. What another writer has
+  stored in a table is an error for reads, writes or streams only where that is said.
+
+An *immutable* option keeps its value once the table has snapshots. A former key counts where the present one is not
+set. Keys that no table knows are kept; one that is close to a key on this page is refused when it is set.
+"""
+COLUMNS_HEAD = """## Options of columns
+
+`fields.<column>.<option>`, for columns of the table; a sequence group may name several between commas.
+"""
+FAMILIES = "Other options that begin with {} are kept as they are.\n"
+TABLE = ("| option | kind | default | here | what it does |", "|---|---|---|---|---|")
+UNITS = (("days", "d"), ("hours", "h"), ("minutes", "min"), ("seconds", "s"))
+SIZES = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
+SPANS = (
+    (timedelta(days=1), "d"),
+    (timedelta(hours=1), "h"),
+    (timedelta(minutes=1), "min"),
+    (timedelta(seconds=1), "s"),
+)
+MILLI = timedelta(milliseconds=1)
+
+
+def page() -> str:
+    """Returns the text of ``docs/options.md``."""
+    parts = [HEAD, *(_section(theme) for theme in THEMES)]
+    rows = (_row(option.of("*"), suffix) for suffix, option in COLUMN_OPTIONS.items())
+    families = ", ".join(f"`{prefix}`" for prefix in FREE_PREFIXES)
+    return "\n".join([*parts, COLUMNS_HEAD, *TABLE, *rows, "", FAMILIES.format(families)])
+
+
+def default_text(option: AnyOption) -> str | None:
+    """Returns the default of an option as readable text, None where there is none."""
+    value = option.default
+    if value is None or value == () or value == {}:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, timedelta):
+        return _span(value)
+    if isinstance(value, int) and option.kind.name == "size":
+        return next((f"{value // size} {unit}" for size, unit in SIZES if value and value % size == 0), f"{value} b")
+    return str(value)
+
+
+def _span(value: timedelta) -> str:
+    exact = (f"{value // span} {unit}" for span, unit in SPANS if value and not value % span)
+    return next(exact, f"{value // MILLI} ms")
+
+
+def _section(theme: ModuleType) -> str:
+    title, _, rest = (theme.__doc__ or "").strip().rstrip(".").partition(": ")
+    lines = [f"## {title}", ""]
+    if rest:
+        lines += [f"{rest[0].upper()}{rest[1:]}.", ""]
+    return "\n".join([*lines, *TABLE, *(_row(option, option.key) for option in declared_in(theme)), ""])
+
+
+def _row(option: AnyOption, name: str) -> str:
+    default = default_text(option)
+    notes = [option.doc, *(["immutable"] if option.immutable else []), *_former(option)]
+    shown = "" if default is None else f"`{default!r}`" if default != default.strip() else f"`{default}`"
+    return f"| `{name}` | {option.kind.name} | {shown} | {_here(option)} | {'; '.join(notes)} |"
+
+
+def _former(option: AnyOption) -> Iterator[str]:
+    if option.former:
+        yield f"formerly {', '.join(f'`{key}`' for key in option.former)}"
+
+
+def _here(option: AnyOption) -> str:
+    if option.idle is not None:
+        return f"no effect: {option.idle}"
+    if option.refusal is None:
+        return "honoured"
+    harmless = ", ".join(f"`{value}`" for value in sorted(option.refusal.unless))
+    stages = " and ".join(sorted(stage.value for stage in option.refusal.stages))
+    return "".join(
+        (
+            "refused",
+            f" but {harmless}" if harmless else "",
+            f", also for {stages}" if stages else "",
+            f": {option.refusal.reason}",
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,147 @@
+"""Parsing of SQL that nests deeper than Python's stack.
+
+sqlglot recurses some forty calls per parenthesis, so thirty of them exhaust a thousand calls. Text that exceeds the
+stack is parsed once more on a thread with a larger stack. Text that nests deeper than DuckDB bears is refused before
+parsing, since a compiled parser would crash the process.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.plan.filter.sql_literals import Node
+
+MOST_NESTED = 512
+"""The deepest nesting of brackets, CASEs and prefixes."""
+MOST_CALLS = 200
+"""The deepest nesting of functions, lists, CASEs etc.: DuckDB crashes the process at some hundreds of nested lists."""
+ROOM = 60_000
+"""The recursion limit for that depth."""
+STACK_BYTES = 512 << 20
+"""Bytes of address space; memory is allocated as it is used."""
+
+OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
+MARKS = ("(", "[", "{", "case", "not", "-", "+", "~")
+"""The tokens that open a level, in lower case."""
+
+JOINING = (exp.Paren, exp.Binary, exp.Not, exp.If, exp.Cast)
+
+T = TypeVar("T")
+
+_turn = threading.Lock()
+
+
+def with_room(work: Callable[[], T], text: str, what: str) -> T:
+    """Returns the result of `work` on the SQL `text`, run on a stack that is large enough.
+
+    Raises:
+        InvalidArgument: the text is nested too deeply; the message begins with `what`.
+    """
+    refusal = InvalidArgument(
+        f"{what}: the SQL is nested too deeply, up to {MOST_NESTED} levels are read; "
+        "split it with AND, or use IN for long lists"
+    )
+    if _is_too_deep(text):
+        raise refusal
+    try:
+        return work()
+    except RecursionError:
+        pass
+    try:
+        return _on_large_stack(work)
+    except RecursionError:
+        raise refusal from None
+
+
+def _is_too_deep(text: str) -> bool:
+    if len(text) <= MOST_NESTED:
+        return False
+    folded = text.lower()
+    if sum(folded.count(mark) for mark in MARKS) <= MOST_NESTED:
+        return False
+    try:
+        return nesting(DuckDB().tokenize(text)) > MOST_NESTED
+    except SqlglotError:  # no tokens, so nothing is parsed: the parser reports it
+        return False
+
+
+def nesting(tokens: list[Token]) -> int:
+    """Returns the greatest number of brackets, CASEs and prefixes that are open at once."""
+    depth = prefixes = most = 0
+    open_prefixes: list[int] = []
+    for token in tokens:
+        kind = token.token_type
+        if kind in OPENING:
+            open_prefixes.append(prefixes)
+            depth += 1
+        elif kind in CLOSING:
+            prefixes = open_prefixes.pop() if open_prefixes else 0
+            depth -= 1
+        elif kind in PREFIXES:
+            prefixes += 1
+        elif not open_prefixes or prefixes > open_prefixes[-1]:
+            prefixes = open_prefixes[-1] if open_prefixes else 0
+        most = max(most, depth + prefixes)
+    return most
+
+
+def check_calls(tree: Node, what: str) -> None:
+    """Raises for calls that nest too deeply for DuckDB, not counting operators: DuckDB bears a thousand of them.
+
+    Raises:
+        InvalidArgument: the message begins with `what`.
+    """
+    level = [(tree, 0)]
+    while level:
+        below = [
+            (child, depth + (not isinstance(child, JOINING)))
+            for node, depth in level
+            for child in node.iter_expressions()
+        ]
+        if any(depth > MOST_CALLS for _, depth in below):
+            raise InvalidArgument(
+                f"{what}: the SQL is nested too deeply, up to {MOST_CALLS} functions, lists or CASEs in each other "
+                "are run"
+            )
+        level = below
+
+
+def _on_large_stack(work: Callable[[], T]) -> T:
+    """Runs `work` on a thread of its own, whose calls may nest `ROOM` deep. Raises what it raises."""
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised below, in the calling thread
+            failed.append(error)
+
+    with _turn:  # both settings are of the whole process
+        calls, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
+        thread = threading.Thread(target=run, name="morrow-deep-sql")
+        try:
+            sys.setrecursionlimit(max(calls, ROOM))
+            try:
+                thread.start()
+            except RuntimeError as error:  # no memory for such a stack
+                raise RecursionError from error
+            finally:
+                threading.stack_size(size)
+            thread.join()
+        finally:
+            sys.setrecursionlimit(calls)
+    if failed:
+        raise failed[0]
+    return done[0]

@@ -1,0 +1,176 @@
+"""Text for people with terminal control characters and secrets removed, in this one place.
+
+Names, option values and file contents come with a table of any origin; URLs and messages of libraries may repeat a
+password. Errors, log messages, reprs and what the command line shows on a screen go through `shown`. Data that other
+programs read (JSON, CSV, Arrow, `Table.path`) stay exact.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, MutableMapping
+from threading import Lock
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+E = TypeVar("E", bound=BaseException)
+
+HIDDEN = "***"
+LEAST_SECRET = 6
+"""The least length, in characters, of a secret that is searched for by itself: a shorter one is part of other words."""
+MOST_SECRETS = 10_000
+
+# Removed: C0 except tab and newline, DEL and C1, directional marks and overrides, line separators, surrogates.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+NEXT_LINE = re.compile("\n(?! )")
+"""A line break that may come from a name: the line is indented, so that it is not taken for one of Morrow's."""
+
+SECRET_WORDS = (
+    r"secret|passw(?:or)?d|passphrase|token|credential|signature|private[-_.]?key|account[-_.]?key|access[-_.]?key|"
+    r"api[-_.]?key|sas[-_.]?key|encryption[-_.]?key|customer[-_.]?key|master[-_.]?key|service[-_.]?account"
+)
+SECRET_NAME = re.compile(rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization")
+_USERINFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@")
+_PARAMETER = re.compile(
+    rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
+)
+_NAMED = re.compile(
+    rf"(?i)((?<![\w.-])[\w.-]{{0,64}}(?:{SECRET_WORDS})[\w.-]{{0,64}}[\"']?"
+    r"(?:\s{0,4}=>?\s{0,4}|\s{0,4}:\s{1,4}|:(?=[\"']))(?:Some\()?)"
+    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
+)
+_BEARER = re.compile(r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}")
+_ENVIRONMENT = re.compile("(?i)^(?:AWS|AZURE|GOOGLE|GCS|GCP|S3|OSS|MINIO|ARM|MORROW)_")
+
+_secrets: OrderedDict[str, None] = OrderedDict()
+_lock = Lock()
+
+
+def remember(options: Mapping[str, str] | None = None, *, url: str = "") -> None:
+    """Registers the secrets among options of a store, and the password in its URL: they are hidden from now on."""
+    found = [value for key, value in (options or {}).items() if is_secret(key) and isinstance(value, str)]
+    for text in (url, *(options or {}).values()):
+        if isinstance(text, str):
+            found += [match[2].partition(":")[2] for match in _USERINFO.finditer(text)]
+    with _lock:
+        for secret in found:
+            if _is_findable(secret):
+                _secrets[secret] = None
+        while len(_secrets) > MOST_SECRETS:
+            _secrets.popitem(last=False)
+
+
+def is_secret(name: str) -> bool:
+    """Returns whether an option or environment variable of this name holds a secret."""
+    return SECRET_NAME.search(name) is not None
+
+
+def shown(text: str) -> str:
+    """Returns the text without secrets and terminal control characters. Harmless text is unchanged."""
+    return printable(redacted(text))
+
+
+def shown_lines(text: str) -> str:
+    """Returns Morrow's own lines with line breaks kept, each of them `shown`."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def one_line(text: str) -> str:
+    """Returns the text on one line, secrets left as they are: a value in a table for display."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable(text: str) -> str:
+    """Returns the text with control characters, directional overrides and lone surrogates as escapes."""
+    if text.isprintable():
+        return text
+    return NEXT_LINE.sub("\n  ", UNPRINTABLE.sub(_escaped, text))
+
+
+def redacted(text: str) -> str:
+    """Returns the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
+    text = _USERINFO.sub(_without_password, text)
+    text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
+    text = _NAMED.sub(_without_value, text)
+    text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+    # Registered secrets come last: one of them may be part of the name by which another is found.
+    for secret in _known():
+        for form in {secret, quote(secret, safe=""), quote(secret), unquote(secret)}:
+            if form in text:
+                text = text.replace(form, HIDDEN)
+    return text
+
+
+def harmless(error: E) -> E:
+    """Returns another library's error without secrets in its messages and notes: it may be the cause of one of ours.
+
+    Its own chain of causes is cleaned too.
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        words = tuple(redacted(word) if isinstance(word, str) else word for word in one.args)
+        if words != one.args:
+            one.args = words
+        notes = getattr(one, "__notes__", None)
+        if notes:
+            one.__notes__ = [redacted(note) for note in notes]
+        one = one.__cause__ or one.__context__
+    return error
+
+
+class ShownLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose messages are `shown`. Created by `logger`."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if self.isEnabledFor(level):
+            text = str(msg) % args if args else str(msg)
+            super().log(level, "%s", shown(text), **kwargs)
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        return msg, kwargs
+
+
+def logger(name: str) -> ShownLogger:
+    """Returns the logger of this name, for messages that contain text from tables."""
+    return ShownLogger(logging.getLogger(name))
+
+
+def _known() -> Iterable[str]:
+    with _lock:
+        known = list(_secrets)
+    environment = (value for name, value in os.environ.items() if _ENVIRONMENT.match(name) and is_secret(name))
+    # The longest first: one secret may be part of another.
+    return sorted({*known, *filter(_is_findable, environment)}, key=len, reverse=True)
+
+
+def _is_findable(secret: str) -> bool:
+    """Returns whether a secret is searched for by itself: it is long enough, and not a word such as "password".
+
+    A test store whose secret is "secret" would otherwise remove that word from every message; its value is still hidden
+    where its option names it.
+    """
+    return len(secret) >= LEAST_SECRET and re.fullmatch(SECRET_WORDS, secret, re.IGNORECASE) is None
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def _without_password(found: re.Match[str]) -> str:
+    # In Azure URLs a container alone precedes the @ too.
+    hides = ":" in found[2] or found[1].lower().startswith(("http", "ftp"))
+    return f"{found[1]}{HIDDEN}@" if hides else found[0]
+
+
+def _without_value(found: re.Match[str]) -> str:
+    value = found[2]
+    mark = value[0] if value[0] in "\"'" else ""
+    return f"{found[1]}{mark}{HIDDEN}{mark}"

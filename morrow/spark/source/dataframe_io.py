@@ -1,0 +1,258 @@
+"""``load`` and ``save`` of ``format("morrow")``, done by `morrow.spark.read` and `morrow.spark.write`.
+
+A Python data source passes Spark rows from Python, gets no column selection, and cannot request a shuffle before a
+write. So in a registered session these two methods of PySpark's reader and writer build the DataFrame, or run the job,
+that `read` and `write` would: Spark's own scan with the columns and filters of the query, rows shuffled by partition
+and bucket, compaction in the same job. The data source remains for all else: SQL (``USING morrow``), streams, and
+writers with settings that `write` has no name for.
+
+Both ways take the same options. Two things are better here: a table may be written in the modes ``error`` and
+``ignore``, and the errors are Morrow's own, where Spark wraps those of a data source.
+
+The settings of readers and writers are read from the objects behind them; those of a classic session are in the JVM, in
+fields that are protected in Scala, which means public in Java (the same names from Spark 4.0 to 4.3).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from morrow.engine.errors import AlreadyExists, InvalidArgument
+from morrow.engine.options.declared.table import PARTITION
+from morrow.engine.plan.time_travel import TravelArguments
+from morrow.spark.reading import read
+from morrow.spark.source.creating import ensure_table
+from morrow.spark.source.options import Options
+from morrow.spark.source.schemas import check_same
+from morrow.spark.source.takeover import Method, Replacement, is_connect, is_ours
+from morrow.spark.writing import Mode, session_overwrites_dynamically, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ERROR, IGNORE, OVERWRITE = "errorifexists", "ignore", "overwrite"
+"""Names of Spark's modes, in lower case; ``error`` and ``default`` are other names of the first."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The settings of a reader; `schema` as JSON or DDL."""
+
+    options: Mapping[str, str]
+    schema: str | None
+
+
+@dataclass(frozen=True)
+class Writing:
+    """The settings of a writer. `others`: further settings, which `write` has no name for."""
+
+    options: Mapping[str, str]
+    mode: str
+    partition_by: tuple[str, ...]
+    others: bool
+
+
+def _load(load: Method) -> Method:
+    @functools.wraps(load)
+    def loading(
+        self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+    ) -> DataFrame:
+        asks = _CONNECT if is_connect(self) else _CLASSIC
+        spark = asks.session_of_reader(self)
+        if not is_ours(format or asks.reader_source(self), spark):
+            return cast("DataFrame", load(self, path, format, schema, **options))
+        # As `load` itself begins, so that the reader is in the expected state if this falls through.
+        if format is not None:
+            self.format(format)
+        if schema is not None:
+            self.schema(schema)
+        self.options(**options)
+        given = asks.reading(self)
+        located = _located(given.options, path)
+        if located is None:
+            return cast("DataFrame", load(self, path))
+        return _read(located, given.schema, spark)
+
+    return loading
+
+
+def _save(save: Method) -> Method:
+    @functools.wraps(save)
+    def saving(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803 - Spark's name
+        **options: Any,
+    ) -> None:
+        asks = _CONNECT if is_connect(self) else _CLASSIC
+        if not is_ours(format or asks.writer_source(self), self._spark):
+            save(self, path, format, mode, partitionBy, **options)
+            return
+        self.mode(mode).options(**options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        given = asks.writing(self)
+        located = _located(given.options, path)
+        if located is None or given.others:
+            save(self, path)
+            return
+        _write(asks.frame(self), located, given)
+
+    return saving
+
+
+REPLACEMENTS: tuple[Replacement, ...] = (("DataFrameReader", "load", _load), ("DataFrameWriter", "save", _save))
+
+
+def _located(options: Mapping[str, str], path: str | list[str] | None) -> dict[str, str] | None:
+    """Returns the options with the path. None if they hold a path too, for which Spark has an error (and a setting)."""
+    if path is None:
+        return dict(options)
+    if any(name.lower() in ("path", "paths") for name in options):
+        return None
+    if isinstance(path, str):
+        return {**options, "path": path}
+    paths = list(path)
+    return {**options, "path": paths[0]} if len(paths) == 1 else {**options, "paths": json.dumps(paths)}
+
+
+def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -> DataFrame:
+    from pyspark.sql.types import StructType
+
+    given = Options(options)
+    asked, place = given.read(), given.place()
+    at: TravelArguments = {**asked.travel, "branch": place.branch}
+    frame = read(
+        spark,
+        place.path,
+        asked.columns,
+        asked.filter,
+        storage_options=place.storage_options,
+        verify=place.verify,
+        **at,
+    )
+    if schema:
+        said = StructType.fromJson(json.loads(schema)) if schema.startswith("{") else StructType.fromDDL(schema)
+        check_same(cast("StructType", said), frame.schema)
+    return frame
+
+
+def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
+    if given.partition_by:
+        if any(name.lower() == PARTITION.key for name in options):
+            raise InvalidArgument("partitionBy(...) and the option 'partition' say the same; give one of them")
+        # The partition keys of a new table; those of an existing one have to be the same.
+        options = {**options, PARTITION.key: ",".join(given.partition_by)}
+    asked = Options(options)
+    sink, place = asked.sink(overwrite=given.mode == OVERWRITE), asked.place()
+    try:
+        ensure_table(options, rows.schema, must_be_new=given.mode in (ERROR, IGNORE))
+    except AlreadyExists:
+        if given.mode == IGNORE:
+            return
+        raise
+    mode: Mode = "overwrite" if given.mode == OVERWRITE else "append"
+    write(
+        rows,
+        place.path,
+        mode,
+        dynamic=_dynamic(sink.dynamic_overwrite, rows.sparkSession) if mode == "overwrite" else None,
+        kinds=sink.kinds,
+        commit_user=sink.commit_user,
+        commit_identifier=sink.commit_identifier,
+        branch=place.branch,
+        storage_options=place.storage_options,
+    )
+
+
+def _dynamic(said: bool | None, spark: SparkSession) -> bool:
+    """Returns whether an overwrite replaces only partitions with new rows: by its option, else by the session."""
+    return bool(session_overwrites_dynamically(spark) if said is None else said)
+
+
+# --- The settings of readers and writers ---
+
+
+class _Classic:
+    """Settings in a session with its own JVM."""
+
+    def session_of_reader(self, reader: Any) -> Any:
+        return reader._spark
+
+    def reader_source(self, reader: Any) -> Any:
+        return reader._jreader.source()
+
+    def reading(self, reader: Any) -> Reading:
+        schema = reader._jreader.userSpecifiedSchema()
+        options = self._mapping(reader, reader._jreader.extraOptions())
+        return Reading(options, schema.get().json() if schema.isDefined() else None)
+
+    def writer_source(self, writer: Any) -> Any:
+        return writer._jwrite.source()
+
+    def writing(self, writer: Any) -> Writing:
+        asked = writer._jwrite
+        keys = asked.partitioningColumns()
+        others = (asked.numBuckets(), asked.sortColumnNames(), asked.clusteringColumns())
+        return Writing(
+            options=self._mapping(writer, asked.extraOptions()),
+            mode=asked.curmode().toString().lower(),
+            partition_by=tuple(self._converters(writer).asJava(keys.get())) if keys.isDefined() else (),
+            others=any(other.isDefined() for other in others),
+        )
+
+    def frame(self, writer: Any) -> Any:
+        return writer._df
+
+    def _mapping(self, face: Any, options: Any) -> dict[str, str]:
+        # The map ignores case; the original keeps it, which matters where columns are named.
+        return dict(self._converters(face).asJava(options.originalMap()))
+
+    def _converters(self, face: Any) -> Any:
+        return face._spark._jvm.scala.jdk.javaapi.CollectionConverters
+
+
+class _Connect:
+    """Settings in a Spark Connect session, where readers and writers are plans in Python."""
+
+    def session_of_reader(self, reader: Any) -> Any:
+        return reader._client
+
+    def reader_source(self, reader: Any) -> Any:
+        return reader._format
+
+    def reading(self, reader: Any) -> Reading:
+        return Reading(_given(reader._options), reader._schema)
+
+    def writer_source(self, writer: Any) -> Any:
+        return writer._write.source
+
+    def writing(self, writer: Any) -> Writing:
+        asked = writer._write
+        mode = (asked.mode or ERROR).lower()
+        return Writing(
+            options=_given(asked.options),
+            mode=ERROR if mode in ("error", "default") else mode,
+            partition_by=tuple(asked.partitioning_cols),
+            others=asked.num_buckets > 0 or bool(asked.sort_cols) or bool(asked.clustering_cols),
+        )
+
+    def frame(self, writer: Any) -> DataFrame:
+        from pyspark.sql.connect.dataframe import DataFrame
+
+        return DataFrame(writer._df, writer._spark)
+
+
+def _given(options: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+_CLASSIC, _CONNECT = _Classic(), _Connect()

@@ -1,0 +1,167 @@
+"""What is asked of a table before and after a file of it was damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import morrow
+from morrow.engine.errors import MorrowError
+
+INT_BITS = 32
+Answer: TypeAlias = "pa.Table | int"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A question to the table in a folder, and its name in the outcome.
+
+    Unless `exact`, any answer will do after a damage: nothing but the damaged file knows the right one.
+    """
+
+    name: str
+    ask: Callable[[Path], Answer]
+    exact: bool = True
+
+
+def is_same(one: Answer, other: Answer) -> bool:
+    """Whether two answers hold the same rows in the same columns, in any order."""
+    if isinstance(one, int) or isinstance(other, int):
+        return one == other
+    if one.schema != other.schema or one.num_rows != other.num_rows:
+        return False
+    return one.equals(other) or _lines(one) == _lines(other)
+
+
+def is_renamed(one: Answer, other: Answer) -> bool:
+    """Whether two answers hold the same rows in columns of which some have other names."""
+    if isinstance(one, int) or isinstance(other, int) or one.num_columns != other.num_columns:
+        return False
+    return is_same(one.rename_columns(other.schema.names), other)
+
+
+def _lines(table: pa.Table) -> list[str]:
+    """The rows as text, sorted. Times and dates are numbers: a damaged one may be none that Python has."""
+    numbers = table.cast(pa.schema([field.with_type(_as_numbers(field.type)) for field in table.schema]))
+    return sorted(map(repr, zip(*(column.to_pylist() for column in numbers.columns))))
+
+
+def _as_numbers(kind: pa.DataType) -> pa.DataType:
+    """The type with numbers in place of times and dates, at any depth."""
+    if pa.types.is_temporal(kind):
+        return pa.int32() if kind.bit_width == INT_BITS else pa.int64()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_as_numbers(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_as_numbers(kind.key_type), _as_numbers(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_as_numbers(kind.value_type)))
+    return kind
+
+
+@lru_cache(maxsize=64)
+def newest(sound: Path) -> tuple[Reading, ...]:
+    """The number of all rows (first: a cold count reads no data), the rows, and those that some filters keep."""
+    return (
+        Reading("count", lambda path: morrow.open(path).scan().count()),
+        Reading("arrow", lambda path: morrow.open(path).scan().to_arrow()),
+        *filtered(sound),
+    )
+
+
+def filtered(sound: Path) -> list[Reading]:
+    """Reads of the rows equal to, or above, a value that some row has, in keys and other columns."""
+    table = morrow.open(sound)
+    rows = table.scan().to_arrow()
+    plain = [field.name for field in rows.schema if _is_plain(field.type)]
+    keys = [name for name in (*table.partition_keys, *table.primary_keys) if name in plain]
+    others = [name for name in plain if name not in keys]
+    random = Random(sound.parts[-4])  # the name of the case
+    readings = []
+    for number, name in enumerate([*keys[:2], *others[:2]]):
+        values = rows[name].drop_null()
+        if len(values):
+            value = values[random.randrange(len(values))].as_py()
+            sign, condition = (">", pc.field(name) > value) if number % 2 else ("=", pc.field(name) == value)
+            readings.append(Reading(f"{name} {sign} {value!r}", _filtered(condition)))
+    return readings
+
+
+def narrowed(sound: Path, _file: str) -> list[Reading]:
+    """Reads that leave out rows or columns: what they skip is told by statistics, and not looked at."""
+    names = morrow.open(sound).scan().to_arrow().schema.names
+    return [
+        Reading("count", lambda path: morrow.open(path).scan().count()),
+        Reading("limit", lambda path: len(morrow.open(path).scan(limit=7).to_arrow())),
+        *(Reading(f"only {name}", _projected(name)) for name in (names[0], names[-1])),
+        *filtered(sound),
+    ]
+
+
+def _projected(name: str) -> Callable[[Path], Answer]:
+    return lambda path: morrow.open(path).scan(columns=[name]).to_arrow()
+
+
+def _filtered(condition: pc.Expression) -> Callable[[Path], Answer]:
+    return lambda path: morrow.open(path).scan(filter=condition).to_arrow()
+
+
+def _is_plain(dtype: pa.DataType) -> bool:
+    return pa.types.is_integer(dtype) or pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
+
+
+def as_of(what: str, value: Any) -> list[Reading]:
+    """All rows, and their number, of a tag, a snapshot or a branch: `Table.scan` with ``what=value``."""
+    options: dict[str, Any] = {what: value}
+    return [
+        Reading(f"count {what}={value}", lambda path: morrow.open(path).scan(**options).count()),
+        Reading(f"arrow {what}={value}", lambda path: morrow.open(path).scan(**options).to_arrow()),
+    ]
+
+
+def changes(_sound: Path) -> list[Reading]:
+    """What was done since the oldest change that is left."""
+    return [Reading("changes", lambda path: morrow.open(path).changes().to_arrow())]
+
+
+def system(name: str) -> Sequence[Reading]:
+    """A system table, whatever it says."""
+    return [Reading(f"${name}", lambda path: morrow.open(path).system(name).to_arrow(), exact=False)]
+
+
+def rows(sound: Path, _file: str) -> list[Reading]:
+    """All rows, at once and in batches, and those that some filters keep."""
+    return [
+        Reading("arrow", lambda path: morrow.open(path).scan().to_arrow()),
+        Reading("batches", lambda path: morrow.open(path).scan().to_reader().read_all()),
+        *filtered(sound),
+    ]
+
+
+def checked(_sound: Path, _file: str) -> list[Reading]:
+    """The same with page checksums; no filters, since footers have none."""
+    return [
+        Reading("arrow", lambda path: morrow.open(path, verify="pages").scan().to_arrow()),
+        Reading("batches", lambda path: morrow.open(path, verify="pages").scan().to_reader().read_all()),
+    ]
+
+
+def verified(_sound: Path, _file: str) -> list[Reading]:
+    """The rows of a table that was verified: damage that is not found shows in them, or as an error that is a miss."""
+
+    def ask(path: Path) -> Answer:
+        scan = morrow.open(path).scan()
+        scan.verify()
+        try:
+            return scan.to_arrow()
+        except MorrowError as error:
+            raise AssertionError(f"verified, and then refused: {error}") from error
+
+    return [Reading("verify", ask)]

@@ -1,0 +1,48 @@
+"""Chooses the file operations of an act at which something befalls it.
+
+`make test-long` tries all of them. `make test` tries all with one kind of fault of each test, and with the others the
+first and the last operation of a kind on a kind of file: what was done, and so what has to be undone, differs between a
+manifest and a snapshot, and hardly between the second manifest and the third. A disk that fails for good before
+anything was changed is one that fails once: there is nothing to undo.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+
+from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import LocalStore
+from tests.durability.operations import OPERATIONS, at
+from tests.support.faulty_store import READS, Fault, FaultKind, FaultyStore
+
+IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+NEVER = 1 << 62
+NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+")
+"""What tells files of one kind apart."""
+
+
+def moments(
+    name: str, kind: FaultKind, copy: Callable[[str], str], *, every: bool = False, lasting: bool = False
+) -> list[int]:
+    """Numbers of operations that a fault of this kind is tried at, and last the number of all: no fault."""
+    store = FaultyStore(LocalStore(), Fault(NEVER, kind))
+    with fsync_disabled():
+        OPERATIONS[name].run(at(copy(name), store))
+    asked = store.counted
+    first = next(number for number, each in enumerate(asked) if changes_something(each)) if lasting else 0
+    return [
+        *(range(len(asked)) if every or IS_LONG else (number for number in distinct(asked) if number >= first)),
+        len(asked),
+    ]
+
+
+def changes_something(asked: str) -> bool:
+    return asked.startswith("open output") or asked.partition(" ")[0] not in READS
+
+
+def distinct(asked: Sequence[str]) -> list[int]:
+    """The first and the last of the operations that are alike but for the numbers in the name of the file."""
+    numbered = [(NUMBERS.sub("", each), number) for number, each in enumerate(asked)]
+    return sorted({*dict(reversed(numbered)).values(), *dict(numbered).values()})

@@ -1,0 +1,152 @@
+"""Option strings as values, in the spellings that Paimon knows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options import Options, kinds
+from morrow.engine.options.declaring import honoured
+from morrow.engine.options.kinds import Kind
+from morrow.engine.options.words import LookupCompact
+
+
+def value(kind: Kind[Any], text: str) -> Any:
+    return Options({"x": text}, "/t").get(honoured("x", kind, None, "An option"))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("500 b", 500),
+        ("64bytes", 64),
+        ("1k", 1024),
+        ("2 KB", 2048),
+        ("3 kibibytes", 3072),
+        (" 128 mb ", 128 << 20),
+        ("1 mebibytes", 1 << 20),
+        ("5G", 5 << 30),
+        ("1 tb", 1 << 40),
+        (f"{2**63 - 1} bytes", 2**63 - 1),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert value(kinds.MEMORY, text) == size
+
+
+@pytest.mark.parametrize("text", ["", "mb", "1 byte", "1.5 mb", "-1", "1 mb 2", "1 xb", f"{2**63} b", "٣ mb"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"/t: the option 'x' .* it must be a size such as 128 mb"):
+        value(kinds.MEMORY, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("250", timedelta(milliseconds=250)),
+        ("1 d", timedelta(days=1)),
+        ("2days", timedelta(days=2)),
+        ("3 H", timedelta(hours=3)),
+        ("4 min", timedelta(minutes=4)),
+        ("5m", timedelta(minutes=5)),
+        ("6 secs", timedelta(seconds=6)),
+        ("7 ms", timedelta(milliseconds=7)),
+        ("8 µs", timedelta(microseconds=8)),
+        ("9000 ns", timedelta(microseconds=9)),
+        (f"{2**62} days", timedelta.max),
+    ],
+)
+def test_time_spans(text: str, span: timedelta) -> None:
+    assert value(kinds.DURATION, text) == span
+
+
+@pytest.mark.parametrize("text", ["", "d", "1 week", "-1 d", "1.5 h", "1 h 2 min", f"{2**63} ms"])
+def test_what_is_no_time_span(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"it must be a time span such as 10 s"):
+        value(kinds.DURATION, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("", {}),
+        ("0:avro", {"0": "avro"}),
+        (" 0 : avro , 5:parquet,", {"0": "avro", "5": "parquet"}),
+        ("0:truncate(3)", {"0": "truncate(3)"}),
+    ],
+)
+def test_pairs(text: str, pairs: dict[str, str]) -> None:
+    assert value(kinds.PAIRS, text) == pairs
+
+
+@pytest.mark.parametrize("text", ["avro", "0:", ":avro", "0:avro,0:orc", "'0:avro'"])
+def test_what_are_no_pairs(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"it must be pairs such as 0:avro,1:parquet"):
+        value(kinds.PAIRS, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (kinds.BOOL, "TRUE", True),
+        (kinds.BOOL, " false ", False),
+        (kinds.INT, " -7 ", -7),
+        (kinds.INT, "+3", 3),
+        (kinds.REAL, "0.2", 0.2),
+        (kinds.REAL, "1e3", 1000.0),
+        (kinds.REAL, " 0.5f", 0.5),
+        (kinds.WORD, " ORC ", "orc"),
+        (kinds.NAMES, " a ,, b", ("a", "b")),
+        (kinds.LEVELS, "0:AVRO,5:orc", {0: "avro", 5: "orc"}),
+        (kinds.TEXT, " as it is ", " as it is "),
+    ],
+)
+def test_words_and_numbers(kind: Kind[Any], text: str, expected: object) -> None:
+    assert value(kind, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "problem"),
+    [
+        (kinds.BOOL, "yes", "it must be true or false"),
+        (kinds.INT, "1_000", "it must be a whole number of 32 bits"),
+        (kinds.INT, "1.0", "it must be a whole number"),
+        (kinds.INT, str(2**31), "it must be a whole number of 32 bits"),
+        (kinds.LONG, str(2**63), "it must be a whole number of 64 bits"),
+        (kinds.REAL, "many", "it must be a number"),
+        (kinds.REAL, "1_0.5", "it must be a number"),
+        (kinds.LEVELS, "top:avro", "it names the level 'top'"),
+    ],
+)
+def test_what_is_neither(kind: Kind[Any], text: str, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        value(kind, text)
+
+
+def test_one_of_some_words_names_what_there_is() -> None:
+    assert value(kinds.words("a", "b"), "B") == "b"
+    assert value(kinds.word_of(LookupCompact), "Gentle") is LookupCompact.GENTLE
+    with pytest.raises(Unsupported, match="'x' = 'c' is not supported; known values: a, b"):
+        value(kinds.words("a", "b"), "c")
+
+
+def test_what_is_set_has_no_blanks_around_numbers_and_words() -> None:
+    assert kinds.INT.accepts("3") and not kinds.INT.accepts(" 3")
+    assert not kinds.BOOL.accepts("true ")
+    assert kinds.MEMORY.accepts(" 3 mb ")
+
+
+@given(st.integers(0, 2**63 - 1), st.sampled_from(sorted(kinds.MEMORY_UNITS)))
+def test_a_size_is_its_number_times_its_unit(count: int, unit: str) -> None:
+    expected = count * kinds.MEMORY_UNITS[unit]
+    if expected <= kinds.MOST_LONG:
+        assert value(kinds.MEMORY, f"{count}{unit}") == expected
+    else:
+        with pytest.raises(InvalidArgument):
+            value(kinds.MEMORY, f"{count}{unit}")

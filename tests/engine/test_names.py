@@ -1,0 +1,146 @@
+"""Names of Morrow's own, and users' names taken literally; and that no other module makes up names or patterns."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from morrow.engine import names
+from morrow.engine.names import apart, col, cols, exactly, is_pattern, member, own, series
+from tests.support.hostile_names import NAMES, PATTERNS
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("engine", "readers", "writers", "morrow")
+SOURCES = sorted({path.resolve() for part in PARTS for path in (ROOT / part).glob("**/*.py")})
+"""Each file once: there are links below ``morrow/``."""
+
+FOREIGN = {
+    "engine/format/avro_schema.py": {"__branch"},  # a member of a schema that is no column
+    "writers/rows/sources.py": {"__index_level_"},  # of pandas
+    "writers/spark/attempt_log.py": {"__"},  # of pickle
+}
+"""Names with two underscores that are no columns of Morrow's."""
+
+TAKE_PATTERNS = {"select", "drop", "sort", "group_by", "unique", "drop_nulls", "explode", "unnest", "top_k", "sort_by"}
+"""Methods of frames for which a text may be a pattern."""
+PLAIN = {
+    "morrow/packed_scan.py": {"self._asked.columns"},
+    "readers/system/files.py": {"stored"},
+    "readers/system/partitions.py": {"keys"},
+    "writers/buckets/router.py": {"keys.columns"},
+    "writers/operations/joining.py": {"on"},
+}
+"""What is handed to such a method, and is no name of a user's, or no method of Polars'."""
+
+
+def test_names_of_our_own_begin_as_no_column_and_no_copy_of_a_key_column_does() -> None:
+    assert own("new", "x") == "_KEY__KEY_new_x"
+    assert own("new", "x") not in {"_KEY_" + name for name in (*NAMES, "x", "new_x")}
+    constants = [value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)]
+    ours = [value for value in constants if value.startswith(names.OWN_PREFIX)]
+    assert len(set(ours)) == len(ours)
+    assert len(ours) > 20
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_is_a_name_like_any_other(name: str) -> None:
+    frame = pl.DataFrame({"id": [1, 2], "x": [5, 5], name: [7, 8]})
+    assert is_pattern(name)
+    assert frame.select(col(name)).to_dict(as_series=False) == {name: [7, 8]}
+    assert frame.lazy().filter(col(name) + col("x") > 12).select(cols(["id", name])).collect().rows() == [(2, 8)]
+    assert frame.group_by(cols([name])).len().height == 2
+    assert frame.drop(exactly(name)).columns == ["id", "x"]
+    assert series(frame, name).is_in([8]).to_list() == [False, True]
+    rows = frame.to_struct("rows").to_frame().select(member(pl.col("rows"), name, frame.columns))
+    assert rows.to_dict(as_series=False) == {name: [7, 8]}
+
+
+@pytest.mark.parametrize("name", ["x", "^x", "x$", "**", ".*", "", "a.b"])
+def test_other_names_stay_plain_columns(name: str) -> None:
+    assert str(col(name)) == str(pl.col(name))
+    assert member(pl.col("rows"), name, []).meta == pl.col("rows").struct.field(name).meta
+
+
+def test_a_name_apart_differs_by_more_than_case() -> None:
+    assert apart("row", ["id"]) == "row"
+    assert apart("row", ["ROW", "row_"]) == "row__"
+
+
+# --- nobody else ---
+
+
+def _found(path: Path) -> Iterator[str]:
+    foreign = FOREIGN.get(str(path.relative_to(ROOT)), set())
+    for node in ast.walk(ast.parse(path.read_text())):
+        place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in foreign:
+            text = node.value
+            if (text.startswith("__") and not text.endswith("__")) or (
+                text.startswith("_KEY_") and text != "_KEY_STATS"
+            ):
+                yield f"{place}: {text!r} is made up; names beside users' columns are made in engine/names.py"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            called, given = ast.unparse(node.func), node.args[0]
+            if called in ("pl.col", "pl.exclude", "pl.nth") and not _is_safe(given):
+                yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `col` of engine/names.py"
+            if called.endswith(".struct.field") and not _is_safe(given):
+                yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `member` of engine/names.py"
+
+
+def _plain(path: Path) -> Iterator[str]:
+    """Where names that are not written out are handed to a method that takes patterns."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        taken = {a.arg for a in (*function.args.args, *function.args.kwonlyargs) if _is_text(a.annotation)}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKE_PATTERNS:
+                for given in (each.value if isinstance(each, ast.Starred) else each for each in node.args):
+                    listed = isinstance(given, ast.Attribute) and given.attr in ("columns", "names", "name")
+                    if (listed or (isinstance(given, ast.Name) and given.id in taken)) and not _is_ours(path, given):
+                        called = f"{node.func.attr}({ast.unparse(given)})"
+                        place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                        yield f"{place}: {called} may have patterns; use `cols` of engine/names.py"
+
+
+def _is_text(annotation: ast.expr | None) -> bool:
+    return annotation is not None and re.search(r"\bstr\b", ast.unparse(annotation)) is not None
+
+
+def _is_ours(path: Path, given: ast.expr) -> bool:
+    return ast.unparse(given) in PLAIN.get(str(path.relative_to(ROOT)), set())
+
+
+def _is_safe(given: ast.expr) -> bool:
+    """Whether it is a name that is written out: a literal, a constant, one of Morrow's own, or text that begins so."""
+    if isinstance(given, ast.JoinedStr):
+        return isinstance(given.values[0], ast.Constant) and _is_safe(given.values[0])
+    if isinstance(given, ast.Constant):
+        return isinstance(given.value, str) and not given.value.startswith(("^", "*"))
+    if isinstance(given, ast.Call):
+        return ast.unparse(given.func) == "own" or ast.unparse(given) == "str(i)"  # a number
+    return isinstance(given, ast.Name) and given.id.isupper()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_other_module_makes_up_names_or_hands_users_names_to_polars_as_patterns(part: str) -> None:
+    paths = [path for path in SOURCES if path.relative_to(ROOT).parts[0] == part]
+    assert len(paths) > 20
+    paths = [path for path in paths if path != ROOT / "engine/names.py"]
+    assert [line for path in paths for line in (*_found(path), *_plain(path))] == []
+
+
+def test_the_search_finds_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "x.py").write_text('A = "__row"\npl.col(name)\npl.col("x")\nrow.struct.field(field.name)\n')
+    assert len(list(_found(tmp_path / "x.py"))) == 3
+    (tmp_path / "y.py").write_text(
+        "def f(frame, keys: list[str], exprs: list[pl.Expr]):\n"
+        "    frame.select(*keys).drop(plan.columns).sort('a', exprs).select(exprs)\n"
+    )
+    assert len(list(_plain(tmp_path / "y.py"))) == 2

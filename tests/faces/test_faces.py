@@ -1,0 +1,25 @@
+"""Random tables, random conditions, every face: the rows are those of plain DuckDB, Polars and pyarrow.
+
+A failure names its seed; `python -m tests.campaigns.faces --seed SEED --tables 1` looks at that table again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faces.looking import look
+
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+TABLES = 500 if LONG else 2
+FIRST_SEED = random.SystemRandom().randrange(10**6) if LONG else 0
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_faces(part: int, tmp_path: Path) -> None:
+    for seed in range(FIRST_SEED + part * TABLES, FIRST_SEED + (part + 1) * TABLES):
+        looked = look(seed, tmp_path / str(seed))
+        assert not looked.wrong, f"seed {seed}:\n" + "\n".join(map(str, looked.wrong))

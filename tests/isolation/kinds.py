@@ -1,0 +1,101 @@
+"""The kinds of tables on which histories are played, and the rows that all of them hold.
+
+A row is ``id``, ``p`` (always ``id % PARTITIONS``, the partition column where there is one), ``n`` (how often the row
+was written) and ``log``: the tokens of all operations that wrote it, in their order, with commas between them. An
+operation that reads and writes appends its token to what it has read: a row tells which state it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+import morrow
+from morrow.table import Table
+
+SCHEMA_SQL = "id INT NOT NULL, p INT NOT NULL, n BIGINT, log STRING"
+SCHEMA = {"id": pl.Int32, "p": pl.Int32, "n": pl.Int64, "log": pl.String}
+PARTITIONS = 2
+KEYS = 8
+"""Ids 0 to 7 are there at the beginning."""
+FIRST = "0"
+"""The token of the rows that are there at the beginning."""
+
+Row = tuple[int, int, int, str]
+State = Mapping[int, Row]
+"""Id -> row. In append tables, too, each id is one row: nobody appends an id twice."""
+
+NO_WAITING = {"commit.min-retry-wait": "0 ms", "commit.max-retry-wait": "1 ms", "commit.max-retries": "1000"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a table is: its merge engine and options, with a primary key or not, partitioned or not."""
+
+    keyed: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    partitioned: bool = False
+    waits_for_compaction: bool = False
+    """Whether rows are read only once they are compacted: the snapshot that brings them does not show them yet."""
+
+    @property
+    def engine(self) -> str:
+        return self.options.get("merge-engine", "deduplicate")
+
+    def create(self, warehouse: str, storage_options: Mapping[str, str] | None = None) -> Table:
+        """A table ``db.t`` with the first rows."""
+        keys = (["p", "id"] if self.partitioned else ["id"]) if self.keyed else []
+        table = morrow.Catalog(warehouse, storage_options=storage_options).create_table(
+            "db.t",
+            schema=SCHEMA_SQL,
+            primary_keys=keys,
+            partition_keys=["p"] if self.partitioned else [],
+            options={**NO_WAITING, **self.options},
+        )
+        table.append(frame(FIRST_ROWS))
+        return table
+
+
+def row(id: int, token: str) -> Row:
+    """A row as it is written without a look at what was there."""
+    return (id, id % PARTITIONS, 1, token)
+
+
+def frame(rows: list[Row]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+FIRST_ROWS = [row(id, FIRST) for id in range(KEYS)]
+VECTORS = {"deletion-vectors.enabled": "true"}
+ONE_BUCKET = {"bucket": "1"}
+
+KINDS: Mapping[str, Kind] = {
+    "keyed": Kind(options={"bucket": "2"}),
+    "partitioned": Kind(options=ONE_BUCKET, partitioned=True),
+    "write-only": Kind(options={**ONE_BUCKET, "write-only": "true"}),
+    "lookup": Kind(options={**ONE_BUCKET, "changelog-producer": "lookup"}, waits_for_compaction=True),
+    "vectors": Kind(options={**ONE_BUCKET, **VECTORS}, waits_for_compaction=True),
+    "vectors in two buckets": Kind(options={"bucket": "2", **VECTORS}, waits_for_compaction=True),
+    "dynamic": Kind(options={"bucket": "-1", "dynamic-bucket.target-row-num": "5"}),
+    "partial-update": Kind(
+        options={**ONE_BUCKET, "merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    ),
+    "aggregation": Kind(
+        options={
+            **ONE_BUCKET,
+            "merge-engine": "aggregation",
+            "fields.n.aggregate-function": "sum",
+            "fields.log.aggregate-function": "listagg",
+        }
+    ),
+    "first-row": Kind(
+        options={**ONE_BUCKET, "merge-engine": "first-row"},
+        waits_for_compaction=True,
+    ),
+    "orc": Kind(options={**ONE_BUCKET, "file.format": "orc"}),
+    "avro": Kind(options={**ONE_BUCKET, "file.format": "avro"}),
+    "append": Kind(keyed=False, options={"bucket": "-1"}, partitioned=True),
+    "append with vectors": Kind(keyed=False, options={"bucket": "-1", **VECTORS}),
+}

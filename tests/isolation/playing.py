@@ -1,0 +1,64 @@
+"""Plays operations on a table and writes down what was answered."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from morrow.engine.errors import CommitConflict
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.table import Table
+from morrow.writers.target import WriteTarget
+from tests.isolation.history import COMMITTED, NOTHING, REFUSED, Did, Saw
+from tests.isolation.kinds import Kind
+from tests.isolation.operations import OPERATIONS, Operation, draw
+
+Clock = Callable[[], float]
+
+
+class NamedTable(Table):
+    """A table whose commits are made under a name that is given, so that each snapshot tells whose it is."""
+
+    def __init__(self, metadata: TableMetadata, commit_user: str) -> None:
+        super().__init__(metadata)
+        self._commit_user = commit_user
+
+    def _target(self) -> WriteTarget:
+        return WriteTarget.of(self._metadata, self._commit_user)
+
+
+@dataclass
+class Player:
+    """One user. Its operations have tokens ``<name>-<number>``."""
+
+    name: str
+    kind: Kind
+    metadata: TableMetadata
+    clock: Clock
+    did: list[Did] = field(default_factory=list)
+    saw: list[Saw] = field(default_factory=list)
+
+    def play(self, chance: random.Random, *, reads: float = 0.3) -> None:
+        """Do something random: a read with this probability, else an operation."""
+        if chance.random() < reads:
+            self.read()
+        else:
+            self.do(draw(self.kind, f"{self.name}-{len(self.did)}", chance))
+
+    def do(self, operation: Operation) -> None:
+        perform, _ = OPERATIONS[operation.name]
+        began = self.clock()
+        try:
+            answer = NOTHING if perform(NamedTable(self.metadata, operation.token), operation) is None else COMMITTED
+        except CommitConflict:
+            answer = REFUSED
+        self.did.append(Did(operation, began, self.clock(), answer))
+
+    def read(self) -> None:
+        began = self.clock()
+        scan = Table(self.metadata).scan()
+        rows = scan.to_polars().rows()
+        snapshot = scan.snapshot_id
+        assert snapshot is not None, "the table has its first rows"
+        self.saw.append(Saw(self.name, began, self.clock(), snapshot, tuple(sorted(rows))))

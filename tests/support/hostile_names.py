@@ -1,0 +1,110 @@
+"""Names of columns that are allowed and that something on the way may take for something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from hypothesis import strategies as st
+
+from morrow.engine.names import OWN_PREFIX, POSITION
+
+PATTERNS = ("*", "^x$", "^.*$", "^i.*$", "^($", "^$")
+"""What Polars takes for patterns; the last but one is none that compiles."""
+
+OURS = (
+    *("deleted", "newest", "retracts", "deletes", "filled", "inserted", "acc k", "new k", "order 0 0", "touches 0"),
+    *("__morrow_position", "__bucket", "__hash", "__row", "__path", "__partition", "__morrow_file", "__morrow_count"),
+    *("old", "new", "s0", "k0", "key", "value", "keep", "rows", "row", "element", "target", "source", "here", "there"),
+    *(POSITION.lower(), f"{OWN_PREFIX.lower()}file", "_key_k", "_KEY", "_rowkind", "__row_id"),
+)
+"""What Morrow's frames and queries have, or had, beside users' columns."""
+
+ENGINES = (
+    *("rowid", "file_row_number", "filename", "_metadata", "index", "literal", "len", "count", "column_0", "row_nr"),
+    *("__index_level_0__", "__null_dask_index__", "_right", "x_right", "c0", "scan", "map", "struct", "list"),
+)
+"""What Polars, DuckDB, Spark and pandas call their own columns."""
+
+KEYWORDS = ("select", "from", "WHERE", "order", "group", "null", "TRUE", "table", "user", "current_date", "lambda")
+
+PUNCTUATED = (
+    *('a"b', "a'b", "a`b", "a.b", ".", "a,b", "a b", " lead", "trail ", "a;b", "a--b", "/*a*/", "a\\b", "a/b", "a=b"),
+    *(".*", "a*", "[a]", "a[0]", "(a)", "{a}", "{", "$1", "?", "%s", "#", "@", "!", "~", "|", "&", "<a>"),
+    *("1", "1a", "-1"),
+)
+
+LETTERS = ("é", "e\u0301", "ß", "İ", "日本", "😀", "\u202eabc", "a\u200bb", "\ufeffa", "\ud7ff", "ﬁ")
+"""Among them composed and combining accents, and letters whose case changes their length."""
+
+TWINS = ("K", "X", "Deleted", "_Metadata")
+"""Names that differ from others here in case only."""
+
+NAMES = (*PATTERNS, *OURS, *ENGINES, *KEYWORDS, *PUNCTUATED, *LETTERS, *TWINS)
+
+
+def hostile_names() -> st.SearchStrategy[str]:
+    """A hostile name; simple ones come first, for Hypothesis shrinks towards them."""
+    return st.sampled_from(("a", "b", "c", *NAMES))
+
+
+def names_of_columns(count: int, taken: tuple[str, ...] = ()) -> st.SearchStrategy[list[str]]:
+    """So many distinct names, none of them among `taken`."""
+    return st.lists(hostile_names().filter(lambda name: name not in taken), min_size=count, max_size=count, unique=True)
+
+
+def renamings(plain: Iterable[str], usable: Callable[[str], bool] = bool) -> st.SearchStrategy[dict[str, str]]:
+    """A hostile name for each plain one, none equal to another in any case."""
+    listed = list(plain)
+    drawn = st.lists(hostile_names().filter(usable), min_size=len(listed), max_size=len(listed), unique_by=str.lower)
+    return drawn.map(lambda names: dict(zip(listed, names, strict=True)))
+
+
+def in_avro(name: str) -> bool:
+    """Whether Avro has such names, and with it Paimon's files in that format."""
+    return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is not None
+
+
+def quoted(name: str) -> str:
+    """The name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# --- names within options ---
+
+LISTS = ("sequence.field", "bucket-key", "partial-update.remove-record-on-sequence-group")
+"""Options whose values are columns."""
+FIELDS, GROUP, DEFAULT = "fields.", ".sequence-group", "fields.default-aggregate-function"
+
+
+def in_options(name: str) -> bool:
+    """Whether options can say the name: they take commas and dots for what separates, and some drop blanks."""
+    return not {",", "."} & set(name) and name == name.strip()
+
+
+def named_in(options: Mapping[str, str]) -> frozenset[str]:
+    """The columns that the options name."""
+    found: set[str] = set()
+
+    def noted(name: str) -> str:
+        found.add(name)
+        return name
+
+    renamed_options(options, noted)
+    return frozenset(found)
+
+
+def renamed_options(options: Mapping[str, str], name: Callable[[str], str]) -> dict[str, str]:
+    """Options that name columns of the table, with the names that `name` gives those."""
+
+    def each(names: str) -> str:
+        return ",".join(map(name, names.split(",")))
+
+    renamed = {}
+    for option, value in options.items():
+        key = option
+        if option.startswith(FIELDS) and option != DEFAULT:
+            columns, rest = option.removeprefix(FIELDS).split(".", 1)
+            key = f"{FIELDS}{each(columns)}.{rest}"
+        renamed[key] = each(value) if option in LISTS or option.endswith(GROUP) else value
+    return renamed

@@ -1,0 +1,74 @@
+"""Decides which worker runs which tests, and in which order: whole files, the dearest first.
+
+What a file costs stands in ``tests/costs.txt``, in seconds of CPU: files that are not in it cost little. Only its order
+has to be right; `make test ARGS="--costs FILE"` measures anew. A worker that took a dear file last would keep all
+others waiting at the end.
+
+Tests with the fixture `spark` share a JVM, which takes as long to start as dozens of tests to run: they are dealt out
+to `SESSIONS` groups, each of which is run by one worker. Those that ask the real Java Paimon share a JVM of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.costs import recorded
+
+SMALL = 1.0
+"""Seconds of a file that is not listed."""
+SESSIONS = 2
+SHARE_A_JVM = re.compile(r"tests/(interop/(?!test_spark\.)|spark/test_pipeline\.)")
+"""Tests with the fixture `java`, and no session of Spark."""
+SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_(cluster|failures|pipeline)\.)|interop/test_spark\.)")
+"""Tests with the fixture `spark`; those that are left out have drivers of their own."""
+
+
+@cache
+def group_of(file: str) -> str:
+    """What one worker runs together: a file, or the files that share a JVM."""
+    if SHARE_A_SESSION.match(file):
+        return f"spark {_dealt().get(file, 0)}"
+    return "java" if SHARE_A_JVM.match(file) else file
+
+
+@cache
+def _dealt() -> Mapping[str, int]:
+    """The session of each listed file: the dearest file goes to the session with the least to do."""
+    load = [0.0] * SESSIONS
+    dealt = {}
+    for file, seconds in sorted(recorded().items(), key=lambda item: -item[1]):
+        if SHARE_A_SESSION.match(file):
+            dealt[file] = load.index(min(load))
+            load[dealt[file]] += seconds
+    return dealt
+
+
+class _DearestFirst(OrderedDict[str, dict[str, bool]]):
+    """Units of work: tests by their group. What is taken next is the dearest one, wherever it stands."""
+
+    def popitem(self, last: bool = True) -> tuple[str, dict[str, bool]]:  # noqa: ARG002 - OrderedDict's
+        scope = max(self, key=self._cost)
+        return scope, self.pop(scope)
+
+    def _cost(self, scope: str) -> float:
+        tests_of: dict[str, int] = defaultdict(int)
+        for nodeid in self[scope]:
+            tests_of[nodeid.partition("::")[0]] += 1
+        return sum(recorded().get(file, SMALL) for file in tests_of)
+
+
+class ByCost(LoadScopeScheduling):
+    """Gives workers whole groups of tests, the dearest first."""
+
+    def __init__(self, config: Any, log: Any = None) -> None:
+        super().__init__(config, log)
+        self.workqueue = _DearestFirst()
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid.partition("::")[0])

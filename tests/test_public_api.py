@@ -1,0 +1,14 @@
+"""The public interface changes on purpose only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.public_api import lines
+
+LOCK = Path(__file__).with_name("public_api.txt")
+
+
+def test_names_and_signatures_are_those_that_were_agreed_on() -> None:
+    """After a change that is meant: python -m tests.support.public_api > tests/public_api.txt"""
+    assert list(lines()) == LOCK.read_text().splitlines()

@@ -1,0 +1,81 @@
+"""Batch writes to tables with ``bucket`` = -2: rows are there at once, in as many buckets as their partition has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import morrow
+from tests.support.written import new_table, rows
+
+FIXED = "postpone.batch-write-fixed-bucket"
+DEFAULT = "postpone.default-bucket-num"
+
+
+def postponed(path: Path, **options: object) -> morrow.Table:
+    chosen = {"bucket": -2, **{key.replace("_", "-"): value for key, value in options.items()}}
+    return new_table(path, "id INT, p STRING, v INT", keys=["id", "p"], by=["p"], options=chosen)
+
+
+def layout(table: morrow.Table) -> dict[str, set[str]]:
+    """The buckets of each partition that hold files."""
+    found: dict[str, set[str]] = {}
+    for path in Path(table.path).glob("p=*/bucket-*"):
+        if any(path.iterdir()):
+            found.setdefault(path.parent.name, set()).add(path.name)
+    return found
+
+
+def many(partition: str, v: int) -> dict[str, list[object]]:
+    return {"id": list(range(50)), "p": [partition] * 50, "v": [v] * 50}
+
+
+def test_rows_of_a_batch_are_there_at_once(tmp_path: Path) -> None:
+    table = postponed(tmp_path)
+    table.upsert({"id": [1, 2], "p": ["a", "b"], "v": [1, 2]})
+    table.upsert({"id": [1], "p": ["a"], "v": [3]})
+    assert rows(table) == [(1, "a", 3), (2, "b", 2)]
+    assert layout(table) == {"p=a": {"bucket-0"}, "p=b": {"bucket-0"}}
+    table.update({"v": "v + 10"}, "id = 1")
+    table.delete("id = 2")
+    assert rows(table) == [(1, "a", 13)]
+
+
+def test_a_partition_keeps_its_number_of_buckets_until_it_is_overwritten(tmp_path: Path) -> None:
+    table = postponed(tmp_path, **{DEFAULT: 2})
+    table.upsert(many("a", 1))
+    table.alter.set_options({DEFAULT: 4})
+    table.upsert(many("a", 2))
+    table.upsert(many("b", 2))
+    four = {f"bucket-{number}" for number in range(4)}
+    assert layout(table) == {"p=a": {"bucket-0", "bucket-1"}, "p=b": four}
+    assert rows(table, filter="p = 'a' AND id = 7") == [(7, "a", 2)]
+    table.overwrite(many("a", 3))
+    assert rows(table) == sorted([(i, p, 3 if p == "a" else 2) for i in range(50) for p in "ab"])
+    assert layout(table)["p=a"] == four
+    table.upsert(many("a", 4))
+    assert rows(table, filter="p = 'a'") == [(i, "a", 4) for i in range(50)]
+
+
+def test_rows_that_wait_go_on_waiting(tmp_path: Path) -> None:
+    table = postponed(tmp_path, **{FIXED: False, DEFAULT: 3})
+    table.upsert(many("a", 1))
+    assert rows(table) == []
+    table.alter.set_options({FIXED: True})
+    table.upsert({"id": [99], "p": ["a"], "v": [2]})
+    assert rows(table) == [(99, "a", 2)]
+    table.compact()
+    assert rows(table) == [*((i, "a", 1) for i in range(50)), (99, "a", 2)]
+
+
+def test_a_stream_of_commits_waits(tmp_path: Path) -> None:
+    """It writes small commits, for which waiting is meant: a writer with a commit user."""
+    table = postponed(tmp_path)
+    with table.writer(commit_user="stream") as writer:
+        writer.write({"id": [1], "p": ["a"], "v": [1]})
+        writer.commit(1)
+    assert rows(table) == []
+    with table.writer() as writer:
+        writer.write({"id": [2], "p": ["a"], "v": [1]})
+    assert rows(table) == [(2, "a", 1)]
+    table.compact()
+    assert rows(table) == [(1, "a", 1), (2, "a", 1)]

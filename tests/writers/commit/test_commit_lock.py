@@ -1,0 +1,63 @@
+"""Committers of one machine queue at the table; nobody depends on it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from morrow.engine.io.local import LocalStore
+from morrow.writers.commit import commit_lock
+from morrow.writers.commit.commit_lock import commit_locked
+from tests.support.commits import committer, data_file, message, table
+
+
+def test_one_has_the_turn_at_a_time(tmp_path: Path) -> None:
+    metadata = table(tmp_path)
+    committer(metadata).commit([message(data_file("a"))])
+    inside, most = 0, 0
+
+    def take_turns() -> None:
+        nonlocal inside, most
+        for _ in range(5):
+            with commit_locked(metadata):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    threads = [threading.Thread(target=take_turns) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_whoever_keeps_the_turn_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = table(tmp_path)
+    committer(metadata).commit([message(data_file("a"))])
+    monkeypatch.setattr(commit_lock, "LONGEST_WAIT_SECONDS", 0.01)
+    descriptor = os.open(metadata.paths.snapshot_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert committer(metadata).commit([message(data_file("b"))]) is not None
+    finally:
+        os.close(descriptor)
+
+
+class Remote(LocalStore):
+    """Has no folders to queue at."""
+
+    is_local = False
+
+
+@pytest.mark.parametrize("store", [LocalStore(), Remote()], ids=["no folder yet", "no local folder"])
+def test_without_a_folder_nobody_queues(tmp_path: Path, store: LocalStore) -> None:
+    metadata = table(tmp_path, store=store)
+    with commit_locked(metadata), commit_locked(metadata):
+        pass

@@ -1,0 +1,186 @@
+"""Updates of keyed tables as new versions of rows, which the merge engine folds into the old ones.
+
+A version is written so that its merge gives the updated row, and an update that no version can express is refused: to
+partial-update a null means "leave it as it is", an aggregate function adds to the old value, and a version with a
+smaller sequence is an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.merge.spec import ColumnMerge, MergeSpec, SequenceGroup
+from morrow.engine.names import col, own
+from morrow.readers.masks.ordering import sortable
+from morrow.writers.target import WriteTarget
+
+REPLACING = ("last_value", "last_non_null_value")
+"""Aggregate functions that replace the old value by the new one."""
+KEEPS_NULL = "last_value"
+"""The function that treats null as a value."""
+
+
+def check_assignable(target: WriteTarget, columns: Collection[str], operation: str) -> None:
+    """Raises `Unsupported` for columns that an update of this table cannot set, whatever the values."""
+    spec = target.merge
+    if spec is None or not spec.folds:
+        return
+    for column in spec.columns:
+        if column.name in columns and column.call is not None and column.call.function not in REPLACING:
+            raise Unsupported(
+                f"{operation} of the column {column.name!r}, whose values the function {column.call.function} combines",
+                where=target.where,
+                hint="write the value to combine with Table.upsert, or overwrite the rows",
+            )
+    moved = [name for name in target.schema.partition_keys if name in columns]
+    if moved and target.schema.cross_partition:
+        raise Unsupported(
+            f"{operation} of the partition column {moved[0]!r}: {spec.engine} keeps a row in its partition",
+            where=target.where,
+            hint="delete the row and insert another",
+        )
+
+
+def new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Collection[str]) -> pa.Table:
+    """Returns the versions to write so that the rows `old` become `new`.
+
+    Args:
+        columns: the columns that are set; the others are the same in both.
+
+    Raises:
+        Unsupported: the table's merge engine would produce other rows.
+    """
+    spec = target.merge
+    if spec is None or not old.num_rows:
+        return new
+    _check_sequence(target, spec.sequence, old, new, columns, descending=spec.descending)
+    if not spec.folds:
+        return new
+    for column in spec.columns:
+        if column.name in columns:
+            _check_folded(target, spec, column, old, new)
+    for group in spec.groups:
+        _check_sequence(target, group.sequence, old, new, columns)
+        _check_kept(target, group, old, new)
+    return _with_neutral(target, spec, new, columns)
+
+
+def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
+    """Raises `Unsupported` for rows that a ``-D`` would not delete: no group that removes has a sequence for them."""
+    removing = [group for group in (target.merge.groups if target.merge else ()) if group.removes_record]
+    if not removing or not all(name in rows.column_names for group in removing for name in group.sequence):
+        return
+    unordered = [_unordered(rows, group) for group in removing]
+    left = unordered[0]
+    for other in unordered[1:]:
+        left = left & other
+    if left.any():
+        raise Unsupported(
+            f"deleting a row whose sequence {' and '.join(map(str, removing))} is null: it would stay",
+            where=target.where,
+            hint="upsert a value of the sequence first",
+        )
+
+
+def _check_folded(target: WriteTarget, spec: MergeSpec, column: ColumnMerge, old: pa.Table, new: pa.Table) -> None:
+    before, after = _series(old, column.name), _series(new, column.name)
+    takes_null = column.group is not None and (column.call is None or column.call.function == KEEPS_NULL)
+    if not takes_null and bool((before.is_not_null() & after.is_null()).any()):
+        raise Unsupported(
+            f"an update that makes {column.name!r} null in a table with the merge engine {spec.engine}, where a null "
+            "leaves the value as it is",
+            where=target.where,
+            hint="overwrite the rows, or put the column into a sequence group, where nulls count",
+        )
+    if column.group is None:
+        return
+    group = spec.groups[column.group]
+    if column.name in group.sequence:
+        return
+    changed = before.to_frame("before").with_columns(after=after).select(pl.col("before").ne_missing(pl.col("after")))
+    if bool((_unordered(new, group) & changed.to_series()).any()):
+        raise Unsupported(
+            f"an update of {column.name!r} where its sequence group {group} is null: such a version is left out",
+            where=target.where,
+            hint=f"set {group.sequence[0]!r} as well",
+        )
+
+
+def _check_kept(target: WriteTarget, group: SequenceGroup, old: pa.Table, new: pa.Table) -> None:
+    """Raises `Unsupported` for rows with null sequences whose old version has protected values: they would be lost."""
+    unordered = _unordered(new, group)
+    for name in group.protected:
+        if bool((unordered & _series(old, name).is_not_null()).any()):
+            raise Unsupported(
+                f"an update of a row whose sequence group {group} is null: the value of {name!r} would be lost",
+                where=target.where,
+                hint=f"set {group.sequence[0]!r} as well",
+            )
+
+
+def _check_sequence(
+    target: WriteTarget,
+    sequence: Sequence[str],
+    old: pa.Table,
+    new: pa.Table,
+    columns: Collection[str],
+    *,
+    descending: bool = False,
+) -> None:
+    """Raises `Unsupported` for versions older than those they should replace."""
+    if not any(name in columns for name in sequence):
+        return
+    names = [(own("before", i), own("after", i)) for i in range(len(sequence))]
+    frame = pl.DataFrame(
+        [
+            sortable(_series(table, name)).alias(alias)
+            for name, aliases in zip(sequence, names)
+            for table, alias in zip((old, new), aliases)
+        ]
+    )
+    older: pl.Expr = pl.lit(False)
+    same: pl.Expr = pl.lit(True)
+    for before, after in names:
+        first, second = (before, after) if descending else (after, before)
+        # A null is the oldest.
+        less = (col(first) < col(second)).fill_null(col(after).is_null() & col(before).is_not_null())
+        older = older | (same & less)
+        same = same & col(before).eq_missing(col(after))
+    if bool(frame.select(older.any()).item()):
+        raise Unsupported(
+            f"an update that sets back the sequence ({', '.join(sequence)}): the row would stay as it is",
+            where=target.where,
+            hint="delete the row and insert another, or overwrite",
+        )
+
+
+def _with_neutral(target: WriteTarget, spec: MergeSpec, new: pa.Table, columns: Collection[str]) -> pa.Table:
+    """Returns the versions with null in columns whose unchanged value a function would add once more."""
+    for column in spec.columns:
+        if column.call is None or column.call.function in REPLACING or column.name in columns:
+            continue
+        field = target.schema.by_name[column.name]
+        if not field.type.nullable:
+            raise Unsupported(
+                f"an update of a table whose column {column.name!r} is NOT NULL and folded by {column.call.function}",
+                where=target.where,
+                hint="make the column nullable, or overwrite the rows",
+            )
+        new = new.set_column(
+            new.column_names.index(column.name), column.name, pa.nulls(new.num_rows, field.type.arrow())
+        )
+    return new
+
+
+def _unordered(rows: pa.Table, group: SequenceGroup) -> pl.Series:
+    """Returns for each row whether all sequence columns of a group are null."""
+    frame = pl.DataFrame([_series(rows, name).is_null().alias(str(i)) for i, name in enumerate(group.sequence)])
+    return frame.select(pl.all_horizontal(pl.all())).to_series()
+
+
+def _series(rows: pa.Table, name: str) -> pl.Series:
+    return pl.Series("", pl.from_arrow(rows.column(name)))

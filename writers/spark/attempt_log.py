@@ -1,0 +1,120 @@
+"""The log of the files that the attempts of a job write, to find and remove those of attempts that do not count.
+
+Spark runs a task again when it failed, or twice at once when it is slow, and takes the result of one attempt; it does
+not notify the others. So each attempt logs the path of every file *before* it makes it, as a small file in the folder
+of the job: ``<table>/.morrow-write-<job>/<attempt>-<n>``. When the job has ended, the driver removes the files of all
+attempts whose result it did not take, then the folder.
+
+An attempt may outlive its job. The file ``open`` in the folder means that the job is running; an attempt that does not
+find it before it makes a file, or when the file is complete, removes the file and fails. A killed driver leaves the
+folder behind: its files are orphans as those of any writer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import BinaryIO, cast
+
+from morrow.engine.errors import FileMissing, StorageError
+from morrow.engine.io.store import FileStore
+from morrow.engine.telling import logger
+
+PREFIX = ".morrow-write-"
+OPEN = "open"
+
+log = logger(__name__)
+
+
+class AttemptLog:
+    """The driver's side of the log. `root` is the table's folder."""
+
+    def __init__(self, store: FileStore, root: str) -> None:
+        self._store = store
+        self.folder = f"{root}/{PREFIX}{uuid.uuid4()}"
+
+    def begin(self) -> None:
+        """Allows attempts to write."""
+        self._store.write(f"{self.folder}/{OPEN}", b"")
+
+    def close(self, taken: Collection[str]) -> int:
+        """Ends the job: removes the files of attempts other than those `taken`. Returns the number of files logged.
+
+        Files that cannot be removed stay as orphans, which is not an error.
+        """
+        try:
+            self._store.delete(f"{self.folder}/{OPEN}")
+            names = [status.name for status in self._store.list(self.folder) if status.name != OPEN]
+            left = [self._named(name) for name in names if name.rpartition("-")[0] not in taken]
+            paths = [path for path in left if path]
+            self._store.discard(paths)
+            self._store.delete_folder(self.folder)
+        except StorageError as error:
+            log.warning("what attempts of tasks left stays there, as %s tells: %s", self.folder, error)
+            return 0
+        return len(paths)
+
+    def _named(self, name: str) -> str:
+        try:
+            return self._store.read(f"{self.folder}/{name}").decode()
+        except FileMissing:  # removed by an attempt that has found the job closed
+            return ""
+
+
+class AttemptLogStore:
+    """A `FileStore` that logs the paths of the files that are made through it. Made by `recorded`."""
+
+    def __init__(self, store: FileStore, folder: str, attempt: str) -> None:
+        self._store, self._folder, self._attempt = store, folder, attempt
+        self._numbers = count()
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # requested by pickle and copy before there is a store
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+    def write(self, path: str, data: bytes) -> None:
+        entry = self._record(path)
+        self._store.write(path, data)
+        self._check_open(entry, path)
+
+    def create(self, path: str, data: bytes) -> bool:
+        entry = self._record(path)
+        made = self._store.create(path, data)
+        if made:
+            self._check_open(entry, path)
+        return made
+
+    @contextmanager
+    def output(self, path: str) -> Iterator[BinaryIO]:
+        entry = self._record(path)
+        with self._store.output(path) as stream:
+            yield stream
+        self._check_open(entry, path)
+
+    def local_target(self, _path: str) -> None:
+        """Returns None: the end of a file written by native code goes unnoticed, so the file could not be removed."""
+
+    def _record(self, path: str) -> str:
+        if not self._store.exists(f"{self._folder}/{OPEN}"):
+            raise _over()
+        entry = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
+        self._store.write(entry, path.encode())
+        return entry
+
+    def _check_open(self, entry: str, path: str) -> None:
+        """Checks that the job is running: the driver may have read the log entry before the file existed."""
+        if not self._store.exists(f"{self._folder}/{OPEN}"):
+            self._store.discard([path, entry])
+            raise _over()
+
+
+def recorded(store: FileStore, folder: str, attempt: str) -> FileStore:
+    """Returns the store for one attempt of a task, which logs its files in the attempt log of this folder."""
+    return cast("FileStore", AttemptLogStore(store, folder, attempt))
+
+
+def _over() -> StorageError:
+    return StorageError("the job that this attempt of a task belongs to has ended; its file was not kept")

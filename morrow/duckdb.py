@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from morrow.session import Verify
 
+__all__ = ["install"]
+
 NUMBERS = {"snapshot": ("[0-9]+", "snapshot id"), "watermark": ("-?[0-9]+", "number of milliseconds")}
 
 

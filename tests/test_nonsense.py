@@ -106,7 +106,7 @@ FACES: dict[str, Callable[[morrow.Catalog, morrow.Table], Any]] = {
 
 def calls(face: object, chosen: list[str]) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Callables of a face by name, with one argument that is wrong."""
-    for name in dir(face):
+    for name in getattr(face, "__all__", dir(face)):
         call = getattr(face, name)
         if (
             name.startswith("_")

@@ -11,8 +11,8 @@ to `SESSIONS` groups, each of which is run by one worker. Those that ask the rea
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, defaultdict
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -52,15 +52,20 @@ def _dealt() -> Mapping[str, int]:
 class _DearestFirst(OrderedDict[str, dict[str, bool]]):
     """Units of work: tests by their group. What is taken next is the dearest one, wherever it stands."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._costs: dict[str, float] = {}
+
     def popitem(self, last: bool = True) -> tuple[str, dict[str, bool]]:  # noqa: ARG002 - OrderedDict's
-        scope = max(self, key=self._cost)
+        for scope in self.keys() - self._costs.keys():
+            self._costs[scope] = _cost(self[scope])
+        scope = max(self, key=self._costs.__getitem__)
         return scope, self.pop(scope)
 
-    def _cost(self, scope: str) -> float:
-        tests_of: dict[str, int] = defaultdict(int)
-        for nodeid in self[scope]:
-            tests_of[nodeid.partition("::")[0]] += 1
-        return sum(recorded().get(file, SMALL) for file in tests_of)
+
+def _cost(tests: Iterable[str]) -> float:
+    """Returns the seconds of CPU of the files that these tests are in."""
+    return sum(recorded().get(file, SMALL) for file in {test.partition("::")[0] for test in tests})
 
 
 class ByCost(LoadScopeScheduling):

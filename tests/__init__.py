@@ -1,9 +1,9 @@
 """The tests of Morrow.
 
-Workers of `make test` keep all cores busy together, each in one thread of Polars: threads that wait for each other spin,
-and two workers with two threads each take three times the CPU for small tables. The first worker, and processes that
-run alone, have as many threads as Polars gives them, so what is done in parallel is tested too; `make test-long` has
-them everywhere. This is set here since Polars reads it when it is imported.
+Workers of `make test` keep all cores busy together, each in one thread of Polars: threads that wait for each other
+spin, and on small tables they take twice the CPU. The first worker, and processes that run alone, have as many threads
+as Polars gives them, so that what is done in parallel is tested too; `make test-long` has them everywhere. Polars reads
+the variable when it is imported, so it is set here.
 """
 
 import os

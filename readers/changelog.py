@@ -58,16 +58,16 @@ def changelog(
     retracts = (rows[VALUE_KIND].to_numpy() & RETRACT_BIT) != 0
     was, now = (considered & (ends >= 0) & ~retracts[ends] for ends in (before, after))
     updated = was & now
-    told = updated.copy()
+    differing = updated.copy()
     if comparison is not None:
         keys = np.flatnonzero(updated)
-        told[keys] = comparison.differs(rows_at(rows, before[keys]), rows_at(rows, after[keys]))
+        differing[keys] = comparison.differs(rows_at(rows, before[keys]), rows_at(rows, after[keys]))
     return _in_key_order(
         rows,
         (
             (was & ~updated, before, DELETE),
-            (told, before, UPDATE_BEFORE),
-            (told, after, UPDATE_AFTER),
+            (differing, before, UPDATE_BEFORE),
+            (differing, after, UPDATE_AFTER),
             (now & ~updated, after, INSERT),
         ),
     )

@@ -53,8 +53,8 @@ def orc_file(root: Column, rows: int, zone: str = "") -> bytes:
     _number(root, nodes)
     streams = [(number, kind, data) for number, (node, _) in enumerate(nodes) for kind, data in node.streams.items()]
     encodings = [numbered(2, _numbers({1: node.encoding, 2: node.dictionary})) for node, _ in nodes]
-    told = [numbered(1, _numbers({1: kind, 2: number, 3: len(data)})) for number, kind, data in streams]
-    stripe_footer = message([*told, *encodings, *([numbered(3, zone.encode())] if zone else [])])
+    stream_entries = [numbered(1, _numbers({1: kind, 2: number, 3: len(data)})) for number, kind, data in streams]
+    stripe_footer = message([*stream_entries, *encodings, *([numbered(3, zone.encode())] if zone else [])])
     length = sum(len(data) for _, _, data in streams)
     footer = message(
         [

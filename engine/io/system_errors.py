@@ -81,18 +81,18 @@ def as_system_error(error: BaseException, path: str) -> FileMissing | StorageErr
     number = error_number(error)
     if number in (errno.ENOENT, errno.ENOTDIR):
         return FileMissing(path)
-    return _told(number, os.strerror(number), path) if number in WHAT_TO_DO and number is not None else None
+    return _with_number(number, os.strerror(number), path) if number in WHAT_TO_DO and number is not None else None
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
     """Returns the `StorageError` for an operating system's error about a file, with a remedy; it keeps the `errno`."""
-    return _told(error.errno, str(error.strerror or error), path)
+    return _with_number(error.errno, str(error.strerror or error), path)
 
 
-def _told(number: int | None, words: str, path: str) -> StorageError:
-    told = StorageError(f"{path}: {words}; {WHAT_TO_DO.get(number, 'check the path and its permissions')}")
-    told.errno = number
-    return told
+def _with_number(number: int | None, words: str, path: str) -> StorageError:
+    error = StorageError(f"{path}: {words}; {WHAT_TO_DO.get(number, 'check the path and its permissions')}")
+    error.errno = number
+    return error
 
 
 @contextmanager

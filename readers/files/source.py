@@ -88,9 +88,9 @@ def explained(error: BaseException, where: str) -> MorrowError:
 
     Errors of the operating system are no damage, even when a library re-raises them.
     """
-    told = as_system_error(harmless(error), where)
-    if told is not None:
-        return told
+    of_system = as_system_error(harmless(error), where)
+    if of_system is not None:
+        return of_system
     if isinstance(error, OSError):
         return _of_storage(error, where)
     if ZONE_FILES in str(error):

@@ -67,13 +67,13 @@ def _options(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
 
 def _aggregation_fields(state: TableState, _wanted: Collection[str]) -> pl.DataFrame:
     schema = state.newest_schema
-    told = _field_options(_in_hash_order(schema.options))
+    options = _field_options(_in_hash_order(schema.options))
     rows = (
         (
             field.name,
             str(field.type),
-            _listed(told.get(field.name, {}).values()),
-            _listed(told.get(field.name, {})),
+            _listed(options.get(field.name, {}).values()),
+            _listed(options.get(field.name, {})),
             field.description,
         )
         for field in schema.fields

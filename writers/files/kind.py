@@ -123,8 +123,8 @@ class FileKind:
 
         def described(number: int) -> Described:
             rows = frames[number].select(cols(indexed)) if indexed else pl.DataFrame()
-            told = each[number], covered
-            return Described(encoders[number](), groups[number], (EMPTY_ROW, EMPTY_ROW), rows, value_stats=told)
+            value_stats = each[number], covered
+            return Described(encoders[number](), groups[number], (EMPTY_ROW, EMPTY_ROW), rows, value_stats=value_stats)
 
         return [partial(described, number) for number in range(len(frames))]
 
@@ -141,20 +141,20 @@ class FileKind:
         """Returns members of `DataFileMeta` about the rows of a file, and in append tables their sequence numbers."""
         rows = sum(block.block.rows for block in blocks)
         value_stats, covered = (len(blocks) == 1 and blocks[0].value_stats) or self._value_stats(blocks)
-        told = {
+        common = {
             "row_count": rows,
             "value_stats": value_stats,
             "value_stats_cols": covered,
             "delete_row_count": sum(block.retractions for block in blocks),
         }
         if not self.layout.keys:
-            return told | {
+            return common | {
                 "min_sequence_number": first_sequence,
                 "max_sequence_number": first_sequence + rows - 1,
             }
         collected = stats.combine([block.collected for block in blocks], self.format)
         key_stats, _ = stats.encoded(collected, self.layout.keys, self._key_modes, self.format, dense=False)
-        return told | {
+        return common | {
             "min_key": blocks[0].ends[0],
             "max_key": blocks[-1].ends[1],
             "key_stats": key_stats,

@@ -74,16 +74,16 @@ def choose_each(
     columns = _atomic(frame, schema)
     group = pl.Series(GROUP, np.repeat(np.arange(len(heights), dtype=np.uint32), heights)).set_sorted()
     measures = [expression for column in columns for expression in _measures(column)]
-    told = pl.DataFrame([group, *columns]).group_by(GROUP, maintain_order=True).agg(measures)
-    return [Encodings(_chosen(schema, row) or False) for row in told.iter_rows(named=True)]
+    measured = pl.DataFrame([group, *columns]).group_by(GROUP, maintain_order=True).agg(measures)
+    return [Encodings(_chosen(schema, row) or False) for row in measured.iter_rows(named=True)]
 
 
 def _paying(frame: pl.DataFrame, schema: pa.Schema) -> list[str]:
     """Returns the columns that are smaller with a dictionary and its indexes than plainly."""
     # One query for all columns: small files are many.
     columns = _atomic(frame, schema)
-    told = pl.DataFrame(columns).select(expression for column in columns for expression in _measures(column))
-    return _chosen(schema, dict(zip(told.columns, told.row(0))) if columns else {})
+    measured = pl.DataFrame(columns).select(expression for column in columns for expression in _measures(column))
+    return _chosen(schema, dict(zip(measured.columns, measured.row(0))) if columns else {})
 
 
 def _atomic(frame: pl.DataFrame, schema: pa.Schema) -> list[pl.Series]:

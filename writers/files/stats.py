@@ -90,14 +90,14 @@ def collect_each(
     for i, field in enumerate(fields):
         if field.name in named:
             asked += [pl.col(str(i)).min().alias(f"{i} low"), pl.col(str(i)).max().alias(f"{i} high")]
-    told = pl.DataFrame([group, *values]).group_by(GROUP, maintain_order=True).agg(asked)
+    measured = pl.DataFrame([group, *values]).group_by(GROUP, maintain_order=True).agg(asked)
 
     def bounds(side: str) -> pl.DataFrame:
-        found = [(i, f.name, told[f"{i} {side}"]) for i, f in enumerate(fields) if f.name in named]
+        found = [(i, f.name, measured[f"{i} {side}"]) for i, f in enumerate(fields) if f.name in named]
         exact = (_unordered(low, columns[i].dtype) if name in floats else low for i, name, low in found)
         return pl.DataFrame([column.alias(name) for column, (_, name, _) in zip(exact, found, strict=True)])
 
-    nulls = {f.name: told[f"{i} nulls"].to_list() for i, f in enumerate(fields)}
+    nulls = {f.name: measured[f"{i} nulls"].to_list() for i, f in enumerate(fields)}
     return Groups(len(heights), bounds("low"), bounds("high"), nulls)
 
 

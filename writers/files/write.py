@@ -106,7 +106,7 @@ def _write_file(
             beside = index is not None and len(index) > target.write.file_index_in_manifest
             if index is not None and beside:
                 target.store.write(path + INDEX_SUFFIX, index)
-            told = kind.metadata(written, first_sequence)
+            about_rows = kind.metadata(written, first_sequence)
     except BaseException:
         for left in (path, path + INDEX_SUFFIX) if beside else (path,):
             with suppress(StorageError):
@@ -121,7 +121,7 @@ def _write_file(
         file_source=source,
         extra_files=(name + INDEX_SUFFIX,) if beside else (),
         embedded_file_index=None if beside else index,
-        **told,
+        **about_rows,
     )
 
 

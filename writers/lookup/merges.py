@@ -118,7 +118,7 @@ def without_superseded(target: WriteTarget, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def merged_with_lookup(
-    target: WriteTarget, rows: pl.DataFrame, lookup: Lookup, *, told: bool, comparison: Comparison | None
+    target: WriteTarget, rows: pl.DataFrame, lookup: Lookup, *, with_changelog: bool, comparison: Comparison | None
 ) -> Merged:
     """Merges new rows with the old rows of their keys, from the compaction or above it.
 
@@ -126,7 +126,7 @@ def merged_with_lookup(
         rows: a version frame with the column ``RUN_LEVEL``.
         lookup: called with the keys that have no row above level 0 in `rows`; the columns of version frames, if it
             returns them, are merged in.
-        told: whether to make a changelog of the keys with rows in level 0.
+        with_changelog: whether to make a changelog of the keys with rows in level 0.
     """
     groups = KeyGroups.of(target, rows)
     versions = groups.versions()
@@ -146,7 +146,7 @@ def merged_with_lookup(
         versions = pl.concat([versions, values.select(cols(versions.columns))])
     merged = _merged(target, versions)
     changes = merged[:0].drop(KEY_NUMBER)
-    if told:
+    if with_changelog:
         after = groups.places(merged)
         after[after >= 0] += versions.height
         both = pl.concat([versions, merged]).drop(KEY_NUMBER)

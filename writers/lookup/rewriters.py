@@ -42,8 +42,8 @@ class Upgrade(Enum):
     """The way in which a file moves to a higher level: unchanged, its keys looked up or not, or rewritten."""
 
     MOVED = "moved"
-    TOLD = "moved, and what it changes is told"
-    REWRITTEN = "rewritten, and what it changes is told"
+    REPORTED = "moved, and its changes are reported"
+    REWRITTEN = "rewritten, and its changes are reported"
 
 
 class ChangelogRewriter(Rewriter):
@@ -154,20 +154,20 @@ class LookupRewriter(ChangelogRewriter):
         if self.vectors is not None and file.delete_row_count != 0:  # retractions must not get above level 0
             return Upgrade.REWRITTEN
         if output_level == self.tree.max_level:
-            return Upgrade.TOLD
+            return Upgrade.REPORTED
         # With deduplicate, the newest version of a key needs no others; other engines merge it with the rows above.
         # Concurrent writers may have assigned the same sequence numbers: then it may not be the newest.
         numbers = (above.max_sequence_number for run in self.tree.runs for above in run)
         stands_alone = spec.rule is Rule.NEWEST and not spec.sequence
         newest = file.min_sequence_number > max(numbers, default=-1)
-        return Upgrade.TOLD if stands_alone and newest else Upgrade.REWRITTEN
+        return Upgrade.REPORTED if stands_alone and newest else Upgrade.REWRITTEN
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
         return merged_with_lookup(
             self.target,
             rows,
             lambda keys: self.found(keys, output_level),
-            told=self.produces_changelog,
+            with_changelog=self.produces_changelog,
             comparison=self.comparison,
         )
 
@@ -224,7 +224,7 @@ class FullCompactionRewriter(ChangelogRewriter):
         return output_level == self.tree.max_level
 
     def upgrade_of(self, output_level: int, file: DataFileMeta) -> Upgrade:  # noqa: ARG002
-        return Upgrade.TOLD if output_level == self.tree.max_level else Upgrade.MOVED
+        return Upgrade.REPORTED if output_level == self.tree.max_level else Upgrade.MOVED
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
         return merged_fully(self.target, rows, output_level, comparison=self.comparison)

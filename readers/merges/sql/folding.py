@@ -176,13 +176,13 @@ def _having(layout: Layout, merged: Iterable[Merged], exists: str | None) -> lis
 
 
 def _query(layout: Layout, merged: list[Merged], exists: str | None, left_out: list[str]) -> MergeQuery:
-    table, told = layout.table, set[str]()
+    table, noted = layout.table, set[str]()
     items = []
     for column in merged:
         name = quote_identifier(column.field.name)
-        said = "" if column.rule in told else column.rule
-        told.add(column.rule)
-        items.append(Item(column.expression, None if column.expression == name else name, said))
+        note = "" if column.rule in noted else column.rule
+        noted.add(column.rule)
+        items.append(Item(column.expression, None if column.expression == name else name, note))
     left_out = [*left_out, *(f"{column.field.name}: {column.rule}" for column in merged if column.left_out)]
     heading = [table.heading]
     if left_out:

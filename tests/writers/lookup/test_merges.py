@@ -46,7 +46,7 @@ def shown(frame: pl.DataFrame, *columns: str) -> list[Row]:
 
 
 def merged(t: WriteTarget, *rows: Row, held: Sequence[Row] = (), comparison: Comparison | None = None) -> Merged:
-    return merged_with_lookup(t, leveled(t, rows), above(t, *held), told=True, comparison=comparison)
+    return merged_with_lookup(t, leveled(t, rows), above(t, *held), with_changelog=True, comparison=comparison)
 
 
 def test_new_rows_replace_what_was_there(tmp_path: Path) -> None:
@@ -160,6 +160,6 @@ def test_the_file_of_a_lookup_is_not_asked_for(tmp_path: Path) -> None:
     t = target(table(tmp_path))
     rows = leveled(t, [(0, 1, "+I", 1, 1, None)])
     found = pl.DataFrame({KEY_ROW: [0], FILE: [0], PLACES[2]: [7]})
-    result = merged_with_lookup(t, rows, lambda _: found, told=False, comparison=None)
+    result = merged_with_lookup(t, rows, lambda _: found, with_changelog=False, comparison=None)
     assert shown(result.rows, "k", "v") == [("+I", 1, 1)]
     assert result.changes.height == 0

@@ -85,7 +85,7 @@ class Rows(ABC):
             Unsupported: a column of a type that this version of Spark lacks (TIME before 4.1).
             InvalidArgument: the rows take more than 1 GiB; `morrow.spark.read` leaves them to the executors.
         """
-        from morrow.readers.spark import handoff
+        from morrow.spark import handoff
 
         return handoff.to_spark(self.to_batches(), self.fields, spark, where=self.title)
 

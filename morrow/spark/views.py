@@ -20,7 +20,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots, given_roots
 from morrow.engine.telling import logger
 from morrow.session import Verify
-from morrow.spark.reading import to_dataframe
+from morrow.spark.reading.read import to_dataframe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,7 @@ SOURCES = sorted({path.resolve() for part in PARTS for path in (ROOT / part).glo
 FOREIGN = {
     "engine/format/avro_schema.py": {"__branch"},  # a member of a schema that is no column
     "writers/rows/sources.py": {"__index_level_"},  # of pandas
-    "writers/spark/attempt_log.py": {"__"},  # of pickle
+    "writers/commit/attempt_log.py": {"__"},  # of pickle
 }
 """Names with two underscores that are no columns of Morrow's."""
 

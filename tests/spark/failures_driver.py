@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from morrow.spark import session, write
-from morrow.writers.spark import job
-from morrow.writers.spark.tasks import WriteTasks
+from morrow.spark.writing import job
+from morrow.spark.writing.tasks import WriteTasks
 from tests.support.spark_cluster import LOOPBACK, SHORT_LIVED
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from morrow.engine.errors import (
 )
 from morrow.scan import Scan
 from morrow.spark.procedures.tables import table_argument
-from morrow.spark.reading import to_dataframe
+from morrow.spark.reading.read import to_dataframe
 from morrow.spark.views import Access, attach, attached_catalogs, detach
 from tests.support.written import new_table
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import morrow
-from morrow.readers.spark.choice import choices
-from morrow.readers.spark.distributed import to_dataframe
 from morrow.scan import Scan
+from morrow.spark.reading.choice import choices
+from morrow.spark.reading.distributed import to_dataframe
 from tests.support.golden import Read, reads
 from tests.support.spark_rows import assert_same_lines, handed_over, lines_of
 

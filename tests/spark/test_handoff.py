@@ -14,8 +14,8 @@ import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField, arrow_schema, parse_atomic
-from morrow.readers.spark import handoff
-from morrow.readers.spark.handoff import to_spark
+from morrow.spark import handoff
+from morrow.spark.handoff import to_spark
 from tests.support.table_factory import TableFactory
 
 if TYPE_CHECKING:

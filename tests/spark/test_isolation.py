@@ -13,9 +13,9 @@ pytest.importorskip("pyspark")
 import morrow
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.spark.writing import delete, write
-from morrow.writers.spark import job
-from morrow.writers.spark.job import Commit
+from morrow.spark.writing import job
+from morrow.spark.writing.job import Commit
+from morrow.spark.writing.write import delete, write
 from morrow.writers.target import WriteTarget
 from tests.support.written import new_table, rows
 

@@ -21,13 +21,13 @@ from pyspark.errors import PythonException
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, CommitConflict, FileMissing, InvalidArgument, Unsupported
-from morrow.spark.maintenance import compact, remove_orphan_files
+from morrow.spark.maintenance import compacting, listing, sort_work, sorting
+from morrow.spark.maintenance.calls import compact, remove_orphan_files
+from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
 from morrow.spark.procedures.calling import call
 from morrow.writers.append.sort_compaction import Sorter
+from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.restored import restored_partitions
-from morrow.writers.spark import compacting, listing, sort_work, sorting
-from morrow.writers.spark.attempt_log import AttemptLog
-from morrow.writers.spark.compaction_units import Compaction, CompactionJob, Held
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import client_of, s3_server
 from tests.support.written import data_files, new_table

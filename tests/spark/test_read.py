@@ -16,11 +16,12 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
 from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
-from morrow.readers.expressions.spark import literal
 from morrow.readers.masks import clear_mask_cache
-from morrow.readers.spark import choice, distributed, masks, run
-from morrow.readers.spark.distributed import to_dataframe
-from morrow.spark.reading import explain, read
+from morrow.spark.job import run
+from morrow.spark.reading import choice, distributed, masks
+from morrow.spark.reading.distributed import to_dataframe
+from morrow.spark.reading.expressions import literal
+from morrow.spark.reading.read import explain, read
 from tests.engine.plan.test_fallback import Branched
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory

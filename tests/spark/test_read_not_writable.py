@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 import morrow
-from morrow.spark.reading import read
+from morrow.spark.reading.read import read
 from morrow.spark.views import attach, detach
 from tests.support.written import new_table
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import morrow
-from morrow.spark.reading import explain, read
+from morrow.spark.reading.read import explain, read
 from tests.support.s3_server import BUCKET, client_of, s3_server
 from tests.support.table_factory import TableFactory
 

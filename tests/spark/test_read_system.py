@@ -12,10 +12,10 @@ import pytest
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.readers.spark import handoff
 from morrow.readers.system.registry import SYSTEM_TABLES
 from morrow.readers.system.row_tables import ROW_TABLES
-from morrow.spark.reading import explain, read
+from morrow.spark import handoff
+from morrow.spark.reading.read import explain, read
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory
 

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 import morrow
 from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
-from morrow.spark.reading import read
+from morrow.spark.reading.read import read
 from morrow.spark.source import register
 from morrow.spark.source.statements import bare, makes_table
 from morrow.spark.views import attach, detach

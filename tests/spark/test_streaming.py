@@ -23,7 +23,7 @@ from morrow.spark.source.limits import Limit
 from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import batches
 from morrow.spark.source.stream import Offset, StreamPlanner
-from morrow.spark.writing import Create
+from morrow.spark.writing.write import Create
 from tests.spark.stream_driver import copying
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from morrow.engine.errors import (
     TableNotFound,
     Unsupported,
 )
-from morrow.spark.reading import read
-from morrow.spark.writing import delete, upsert, write
-from morrow.writers.spark import job
-from morrow.writers.spark.tasks import WriteTasks
+from morrow.spark.reading.read import read
+from morrow.spark.writing import job
+from morrow.spark.writing.tasks import WriteTasks
+from morrow.spark.writing.write import delete, upsert, write
 from morrow.writers.target import WriteTarget
 from tests.support.written import data_files, new_table
 from tests.support.written import rows as rows_of

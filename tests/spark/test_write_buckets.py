@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from morrow.spark.writing.bucket_sql import bucket_sql
+from morrow.spark.writing.partitioning import tokens
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.rows import incoming
-from morrow.writers.spark.bucket_sql import bucket_sql
-from morrow.writers.spark.partitioning import tokens
 from morrow.writers.target import WriteTarget
 from tests.support.written import new_table
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from morrow.readers.spark.handoff import to_spark
-from morrow.readers.spark.native import quoted
-from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
 from morrow.scan import Scan
+from morrow.spark.handoff import to_spark
+from morrow.spark.reading.native import quoted
+from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
 from morrow.system_scan import SystemScan
 from tests.support.canonical import assert_same_rows, rows_of
 

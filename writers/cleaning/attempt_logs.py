@@ -1,7 +1,7 @@
 """Attempt logs that killed Spark drivers left in a table: ``.morrow-write-<job>/*``.
 
 A running job adds to its attempt log with every file it writes, and stops when the log is gone (see
-`morrow.writers.spark.attempt_log`). So a log is kept, with its oldest entries, as long as one of them is young. The
+`morrow.writers.commit.attempt_log`). So a log is kept, with its oldest entries, as long as one of them is young. The
 files that it names are not examined here: those that no commit names are orphans like others.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from morrow.engine.io.confined import is_link
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.spark.attempt_log import PREFIX
+from morrow.writers.commit.attempt_log import PREFIX
 
 
 def abandoned_attempt_logs(table: TableMetadata, before_millis: int) -> Iterator[tuple[str, list[FileStatus]]]:

@@ -1,6 +1,6 @@
 """Listings of the files in a table's folders that are old enough to be orphans: names as hashes, 8 bytes per file.
 
-`FolderListing` walks the folders in this process; the tasks of `morrow.writers.spark.listing` do it elsewhere.
+`FolderListing` walks the folders in this process; the tasks of `morrow.spark.maintenance.listing` do it elsewhere.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.tagging import time_span
-from morrow.spark import maintenance
+from morrow.spark.maintenance import calls as maintenance
 from morrow.spark.procedures.procedure import (
     DONE,
     RESULT,

@@ -15,7 +15,7 @@ from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import metadata_of
-from morrow.writers.spark.types import paimon_fields
+from morrow.spark.types.to_paimon import paimon_fields
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.options.declared.table import PARTITION
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.spark.reading import read
+from morrow.spark.reading.read import read
 from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import check_same
 from morrow.spark.source.takeover import Method, Replacement, is_connect, is_ours
-from morrow.spark.writing import Mode, session_overwrites_dynamically, write
+from morrow.spark.writing.write import Mode, session_overwrites_dynamically, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
 from morrow.engine.errors import Unsupported
-from morrow.readers.spark.tasks import use_cores_of_task
+from morrow.spark.job.tasks import use_cores_of_task
 from morrow.spark.source.plain import Piece, Written
 from morrow.spark.source.versions import (
     LIMITS_STREAMS,

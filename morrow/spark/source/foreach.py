@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.secrets import StorageOptions
 from morrow.spark.source.plain import QUERY_PROPERTY
-from morrow.spark.writing import Create, write
+from morrow.spark.writing.write import Create, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,8 +18,8 @@ from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference, FileChanges, FullRows
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.readers.spark.types import as_spark, travel_schema, without_not_null
 from morrow.spark.source.plain import Piece
+from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
 
 MOST_BYTES = 64 << 20
 """The bytes of files that a task gets together; a section that merges is never divided."""

@@ -30,6 +30,7 @@ from morrow.engine.telling import logger
 from morrow.spark.source.options import Options, SinkOptions
 from morrow.spark.source.plain import BATCH_PROPERTY, QUERY_PROPERTY, Written
 from morrow.spark.source.schemas import metadata_of
+from morrow.spark.writing.job import Commit, Replaced, committed
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit import TableCommit
@@ -37,7 +38,6 @@ from morrow.writers.expiry.automatic import maintained
 from morrow.writers.files import Placement
 from morrow.writers.messages import CommitMessage
 from morrow.writers.operations.recompaction import recompacted
-from morrow.writers.spark.job import Commit, Replaced, committed
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 

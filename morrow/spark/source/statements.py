@@ -47,7 +47,7 @@ IN_TEXT = re.compile(r"\s*execute\s+immediate\b", re.IGNORECASE)
 TRAVEL = "give it to what makes the view: morrow.spark.read(spark, path, snapshot=...)"
 
 OURS = re.compile(rf"\bSubqueryAlias {VIEW}\b|\bRelationV2\[[^\n]*\] {NAME}\b")
-"""A pattern of plans made by `morrow.readers.spark`, or with a relation of the data source."""
+"""A pattern of plans made by `morrow.spark.reading`, or with a relation of the data source."""
 
 
 def _sql(sql: Method) -> Method:

@@ -28,12 +28,12 @@ from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
-from morrow.readers.spark.types import without_not_null
 from morrow.spark.source.limits import NO_END, Limit
 from morrow.spark.source.options import FULL, Options
 from morrow.spark.source.pieces import change_pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import check_schema, metadata_of
+from morrow.spark.types.to_spark import without_not_null
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -13,8 +13,8 @@ import morrow
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.io import secrets
 from morrow.engine.io.secrets import StorageOptions
-from morrow.readers.spark.payload import Job
-from morrow.writers.spark.payload import WriteJob
+from morrow.spark.job.payload import WriteJob
+from morrow.spark.job.sections import Job
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import s3_server
 from tests.support.written import rows

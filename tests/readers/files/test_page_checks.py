@@ -20,7 +20,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.readers.files import FileSource, page_checks, parquet_pages
 from morrow.readers.files.page_checks import check_pages, count_pages
 from morrow.readers.files.parquet_pages import Pages
-from morrow.readers.spark.payload import Job
+from morrow.spark.job.sections import Job
 from tests.support.s3_server import BUCKET, client_of, s3_server
 
 ROWS = 4_000

@@ -1,0 +1,1 @@
+"""Maintenance by Spark: tasks compact, sort and list; the driver plans, and commits or removes once."""

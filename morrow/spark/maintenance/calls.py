@@ -1,0 +1,119 @@
+"""`morrow.spark.compact` and `remove_orphan_files`: maintenance of large tables on the executors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.resolve import Roots, given_roots, resolve
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.maintenance import Age, epoch_millis
+from morrow.spark.maintenance.compacting import Chosen
+from morrow.spark.maintenance.compacting import compact as compact_by_tasks
+from morrow.spark.maintenance.compaction_units import Compaction
+from morrow.spark.maintenance.listing import remove_orphan_files as remove_by_tasks
+from morrow.writers.cleaning.orphans import OrphanFiles
+from morrow.writers.operations.compact import sort_columns
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def compact(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    full: bool = False,
+    *,
+    partition: Mapping[str, object] | Sequence[Mapping[str, object]] = (),
+    where: FilterLike | None = None,
+    order_by: str | Sequence[str] | None = None,
+    strategy: str | None = None,
+    idle: dt.timedelta | None = None,
+    options: Mapping[str, object] | None = None,
+    distributed: bool | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+) -> Snapshot | None:
+    """Compacts files, in one commit, as `Table.compact`, in Spark tasks. The result is the same.
+
+    A full compaction also rewrites the files with deletion vectors.
+
+    Args:
+        spark: its executors reach the table by the same path.
+        path: the table's folder or URL.
+        full, where, order_by, strategy: as for `Table.compact`.
+        partition: only partitions with these values of partition columns; of several mappings, with any of them.
+        idle: only partitions without a new file for this long.
+        options: table options overridden for this call, such as ``{"target-file-size": "512 mb"}``.
+        distributed: whether executors compact; None: from 128 MB of files on. Below that the driver is faster.
+        branch, storage_options, allowed_roots: as for `morrow.open`.
+
+    Returns: the snapshot, None when nothing was worth compacting.
+
+    Raises:
+        TableNotFound, BranchNotFound. InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`.
+        CommitConflict: another commit compacted the same files; nothing was changed. Spark's own errors, when a task
+            failed too often; nothing was changed.
+    """
+    metadata = TableMetadata(*resolve(os.fspath(path), storage_options), allowed_roots=given_roots(allowed_roots))
+    metadata = metadata if branch is None else metadata.on_branch(branch)
+    columns = sort_columns(order_by, strategy)
+    if columns is not None and idle is not None:
+        raise InvalidArgument("compact: order_by sorts whole partitions; it does not go with idle")
+    specs = (partition,) if isinstance(partition, Mapping) else tuple(partition)
+    texts = {key: _text(value) for key, value in (options or {}).items()}
+    how = Compaction(full, tuple(columns or ()), (strategy or "order") if columns else "", texts)
+    return compact_by_tasks(spark, WriteTarget.of(metadata), Chosen(specs, where, idle), how, distributed)
+
+
+def remove_orphan_files(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    older_than: Age | None = None,
+    dry_run: bool = True,
+    *,
+    parallelism: int | None = None,
+    distributed: bool | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+) -> OrphanFiles:
+    """Finds and removes orphan files, as `Table.remove_orphan_files`; tasks list the folders.
+
+    The driver decides which files are orphans; it holds 8 bytes for each file of the table.
+
+    Args:
+        spark: its executors reach the table by the same path.
+        path: the table's folder or URL.
+        older_than, dry_run: as for `Table.remove_orphan_files`.
+        parallelism: tasks that list at most.
+        distributed: whether tasks list; None: from 256 folders of partitions and buckets on.
+        storage_options, allowed_roots: as for `morrow.open`.
+
+    Raises: as `Table.remove_orphan_files`. Spark's own errors, when a task failed too often; nothing was removed.
+    """
+    if not isinstance(dry_run, bool):
+        raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
+    if parallelism is not None and (
+        not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1
+    ):
+        raise InvalidArgument(f"parallelism is a number of tasks, not {parallelism!r}; nothing was removed")
+    metadata = TableMetadata(*resolve(os.fspath(path), storage_options), allowed_roots=given_roots(allowed_roots))
+    return remove_by_tasks(
+        spark,
+        metadata,
+        older_than_millis=epoch_millis(older_than),
+        dry_run=dry_run,
+        parallelism=parallelism,
+        distributed=distributed,
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

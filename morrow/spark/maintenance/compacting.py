@@ -1,0 +1,219 @@
+"""Compaction as a Spark job: the driver plans units of work, tasks rewrite files, the driver commits once.
+
+Each unit is one step of the local compaction and runs the same code, so the results are the same. Small compactions are
+done by the driver itself, which costs less than a job.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from morrow.engine.format.data_file_meta import IndexFileMeta
+from morrow.engine.format.deletion_vector import INDEX_TYPE
+from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import FilterLike
+from morrow.spark.job.results import RESULT, cores, run
+from morrow.spark.maintenance.compaction_tasks import CompactionTasks
+from morrow.spark.maintenance.compaction_units import (
+    Compaction,
+    CompactionJob,
+    Held,
+    Unit,
+    Work,
+    dealt,
+    encoded,
+    with_options,
+)
+from morrow.spark.maintenance.sorting import Divided, divided, sorted_in_ranges
+from morrow.writers.append.small_files import compactable, packs, vectors_of
+from morrow.writers.append.sort_compaction import ORDER, Sorter
+from morrow.writers.append.writer import UNAWARE
+from morrow.writers.commit import TableCommit
+from morrow.writers.commit.attempt_log import AttemptLog
+from morrow.writers.expiry.automatic import maintained
+from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.operations.compact import chosen_partitions, compact_partitions
+from morrow.writers.operations.expired_base import compacting
+from morrow.writers.operations.session import commit_once
+from morrow.writers.restored import restored_partitions
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_BYTES = 128 << 20
+"""The total size of files from which a job pays off: below, most time goes into starting it and its Python workers."""
+
+TASKS_PER_CORE = 4
+"""Tasks per core that units are distributed over: no core waits long for the last one."""
+MOST_TASK_BYTES = 4 << 30
+"""The most bytes of a task: a failed attempt wastes no more work than this."""
+
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The partitions that are compacted.
+
+    Args:
+        partitions: values of partition columns; a partition matches any of them; none: all.
+        where: a condition on partition columns.
+        idle: only partitions without a new file for this duration.
+    """
+
+    partitions: Sequence[Mapping[str, object]] = ()
+    where: FilterLike = None
+    idle: dt.timedelta | None = None
+
+
+def compact(
+    spark: SparkSession,
+    target: WriteTarget,
+    chosen: Chosen,
+    how: Compaction,
+    distributed: bool | None = None,
+) -> Snapshot | None:
+    """Compacts a table in one commit.
+
+    Args:
+        distributed: whether executors do the work; None: if there are `LEAST_BYTES` and more than one unit.
+
+    Returns: the snapshot, None when there was nothing worth compacting.
+
+    Raises:
+        InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job where possible.
+        CommitConflict: another writer compacted the same files; nothing was changed.
+        Spark's own errors, when a task failed too often; nothing was changed.
+    """
+    target = with_options(target, how.options)
+    sorter = Sorter.of(target, how.order_by, how.strategy) if how.order_by else None
+    snapshot = target.metadata.latest_snapshot()
+    partitions = _partitions(target, snapshot, chosen)
+    if snapshot is None or partitions == []:
+        return None
+    if distributed is not False:
+        commits = maintained(target)
+        with compacting(target.metadata, snapshot):
+            held = _held(target, snapshot, partitions)
+            if distributed or _bytes(held) >= LEAST_BYTES:
+                units, parts = _planned(target, held, how, sorter)
+                if distributed or _pays_off(units, parts):
+                    messages = _compacted(spark, target, units, parts, how, commits)
+                    return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
+    order_by = list(how.order_by) or None
+    return compact_partitions(
+        target, snapshot, partitions, full=how.full, order_by=order_by, strategy=how.strategy or ORDER
+    )
+
+
+def _bytes(held: Iterable[Held]) -> int:
+    return sum(file.file_size for one in held for file in one.files)
+
+
+def _pays_off(units: Sequence[Unit], parts: Sequence[Divided]) -> bool:
+    size = sum(unit.bytes for unit in units) + _bytes(part.held for part in parts)
+    return size >= LEAST_BYTES and (len(units) > 1 or bool(parts))
+
+
+def _compacted(
+    spark: SparkSession,
+    target: WriteTarget,
+    units: Sequence[Unit],
+    parts: Sequence[Divided],
+    how: Compaction,
+    commits: TableCommit,
+) -> list[CommitMessage]:
+    """Returns the messages of the tasks; after an error none of their files stays."""
+    messages = _in_units(spark, target, units, how) if units else []
+    try:
+        return messages + (sorted_in_ranges(spark, target, parts, how) if parts else [])
+    except BaseException:
+        commits.abort(messages)
+        raise
+
+
+def _in_units(spark: SparkSession, target: WriteTarget, units: Sequence[Unit], how: Compaction) -> list[CommitMessage]:
+    attempt_log = AttemptLog(target.store, target.metadata.root)
+    size = sum(unit.bytes for unit in units)
+    hands = dealt(units, max(TASKS_PER_CORE * cores(spark), -(-size // MOST_TASK_BYTES)))
+    tasks = CompactionTasks(
+        pickle.dumps(CompactionJob.of(target, how, attempt_log.folder)),
+        [tuple(map(encoded, hand)) for hand in hands],
+    )
+    return run(attempt_log, lambda: spark.range(0, len(hands), numPartitions=len(hands)).mapInArrow(tasks, RESULT))
+
+
+# --- which files ---
+
+
+def _partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chosen) -> list[bytes] | None:
+    """Returns the chosen partitions (BinaryRows), None for all."""
+    specs: Sequence[Mapping[str, object] | None] = chosen.partitions or (None,)
+    found = [chosen_partitions(target, snapshot, spec, chosen.where) for spec in specs]
+    named = [one for part in found for one in part or ()]
+    partitions = None if None in found else list(dict.fromkeys(named))
+    if chosen.idle is None:
+        return partitions
+    newest: dict[bytes, int] = {}
+    for place, state in restored_partitions(target, snapshot, partitions).items():
+        times = [file.creation_time for file in state.files]
+        newest[place.partition] = max([newest.get(place.partition, 0), *times])
+    # The local wall clock of the file's writer, as Paimon stores it.
+    until = (dt.datetime.now() - chosen.idle - EPOCH) // dt.timedelta(milliseconds=1)
+    return [partition for partition, time in newest.items() if time <= until]
+
+
+def _held(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes] | None) -> list[Held]:
+    states = restored_partitions(target, snapshot, partitions)
+    return [Held.of(place, state) for place, state in states.items() if state.files]
+
+
+def _planned(
+    target: WriteTarget, held: Sequence[Held], how: Compaction, sorter: Sorter | None
+) -> tuple[list[Unit], list[Divided]]:
+    """Returns the units of a compaction, and the partitions whose sorting is divided among tasks."""
+    if sorter is not None:
+        parts = {number: divided(target, one, sorter) for number, one in enumerate(held)}
+        whole = [Unit(Work.SORTED, (held[number],)) for number, part in parts.items() if part is None]
+        return whole, [part for part in parts.values() if part is not None]
+    if target.options.bucket == POSTPONE_BUCKET:
+        return list(_postponed(held)), []
+    if target.keyed:
+        return [Unit(Work.BUCKET, (one,)) for one in held], []
+    target = compactable(target)
+    if target.options.bucket != UNAWARE:
+        return [Unit(Work.APPEND_BUCKET, (one,)) for one in held], []
+    return [unit for one in held for unit in _packs(target, one, how.full)], []
+
+
+def _postponed(held: Iterable[Held]) -> Iterator[Unit]:
+    """Yields one unit for all buckets of a partition with postponed rows, which may go to any; else one per bucket."""
+    partitions: dict[bytes, list[Held]] = {}
+    for one in held:
+        partitions.setdefault(one.partition, []).append(one)
+    for buckets in partitions.values():
+        if any(one.bucket == POSTPONE_BUCKET for one in buckets):
+            yield Unit(Work.POSTPONED, tuple(buckets))
+        else:
+            yield from (Unit(Work.POSTPONED, (one,)) for one in buckets)
+
+
+def _packs(target: WriteTarget, held: Held, full: bool) -> Iterator[Unit]:
+    for files in packs(target, held.state, vectors_of(target, held.place, held.index_files), full):
+        names = {file.file_name for file in files}
+        indexes = tuple(index for index in held.index_files if _has_one(index, names))
+        yield Unit(
+            Work.PACK,
+            (Held(held.partition, held.bucket, files, held.total_buckets, indexes, held.snapshot_id),),
+        )
+
+
+def _has_one(index: IndexFileMeta, names: set[str]) -> bool:
+    """Returns whether an index file has the deletion vector of one of these data files."""
+    return index.index_type == INDEX_TYPE and any(entry.data_file in names for entry in index.deletion_ranges or ())

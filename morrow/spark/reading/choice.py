@@ -1,0 +1,184 @@
+"""Decides which sections of a plan Spark's own Parquet scan reads and which are left to tasks of Morrow, and why.
+
+The rule: a section is Spark's when its rows are in Parquet files that every executor can open, in columns that Spark
+reads as Morrow does (no cast, no type that the two interpret differently), and Spark can evaluate the filter. Keys
+whose versions are combined are merged by tasks even then; all other rows of such a section are Spark's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from morrow.engine.format import types as t
+from morrow.engine.format.types import DataField, DataType, same_values
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import OWN_PREFIX
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.file_frames import written_fields
+from morrow.readers.merges.version_masks import is_folded
+from morrow.readers.virtual_columns import virtual_columns
+from morrow.spark.reading.folders import base_of
+
+MICROSECONDS = 6
+PLAIN = (
+    *(t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DecimalType),
+    *(t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType, t.DateType),
+)
+"""Types whose Parquet form Spark reads as Morrow does."""
+
+MOST_SCANS = 32
+"""Partitions that are scanned one by one where Spark cannot find their values itself."""
+
+MOST_MASKED_ROWS = 1 << 30
+"""Rows of the files whose masks the driver holds, 128 MiB of them; sections beyond are read by tasks."""
+
+MOST_FILES = 10_000
+"""Files whose names are passed to Spark, one by one; sections beyond are read by tasks."""
+
+METADATA = "_metadata"
+"""Spark's hidden column of a file scan, where the row index is."""
+
+HIDDEN = ("_", ".")
+"""Spark ignores files whose names begin so."""
+
+SPELLED_ALIKE = re.compile(r"[A-Za-z0-9._=,+~-]+")
+"""File names that are the same in a URL, as Spark has them: masks may be matched by file name."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The reader of a section of a plan: Spark's scan, or tasks for the reason in `obstacle`."""
+
+    section: Section
+    obstacle: str | None
+
+    @property
+    def is_native(self) -> bool:
+        return self.obstacle is None
+
+
+def choices(plan: ScanPlan, store: FileStore) -> list[Choice]:
+    """Returns one choice for each section of one part of a plan, in their order."""
+    obstacle = _of_plan(plan, store)
+    chosen = [Choice(section, obstacle or _of_section(plan, section)) for section in plan.sections]
+    obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
+    chosen = [Choice(choice.section, choice.obstacle or obstacle) for choice in chosen]
+    return list(_within_bounds(chosen))
+
+
+def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
+    """Returns the obstacle to scanning the partitions of these sections."""
+    partitions = {section.partition_row for section in sections}
+    if len(partitions) <= MOST_SCANS or not set(plan.schema.partition_keys) & set(plan.read_columns):
+        return None
+    if base_of(plan, [(file.path, section.partition) for section in sections for file in section.files]) is not None:
+        return None
+    return f"Spark does not know the values of its {len(partitions):,} partitions from their folders"
+
+
+def _within_bounds(chosen: Iterable[Choice]) -> Iterator[Choice]:
+    """Yields the choices, Spark's only as long as the driver can hold the masks and name the files."""
+    rows = files = 0
+    for choice in chosen:
+        if choice.is_native:
+            rows += choice.section.row_count if _is_masked(choice.section) else 0
+            files += len(choice.section.files)
+        if choice.is_native and rows > MOST_MASKED_ROWS:
+            yield Choice(choice.section, f"the driver holds masks of {MOST_MASKED_ROWS:,} rows at most")
+        elif choice.is_native and files > MOST_FILES:
+            yield Choice(choice.section, f"the driver names {MOST_FILES:,} files at most")
+        else:
+            yield choice
+
+
+def _is_masked(section: Section) -> bool:
+    return section.kind is SectionKind.MERGE or any(file.deletion is not None for file in section.files)
+
+
+def explain(plan: ScanPlan, store: FileStore) -> str:
+    """Returns the choices as text, those of a kind together."""
+    return "\n".join(["Spark reads", *(f"  {line}" for part in plan.parts for line in _lines(part, store))])
+
+
+def _lines(plan: ScanPlan, store: FileStore) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for choice in choices(plan, store):
+        how = f"by tasks: {choice.obstacle}" if choice.obstacle else "by its own Parquet scan"
+        merged = ", keys of several versions by tasks" if choice.is_native and is_folded(plan, choice.section) else ""
+        counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
+    yield from (f"{count:,} {text}" for text, count in counts.items())
+    if not counts:
+        yield "nothing: there are no files"
+
+
+def _of_plan(plan: ScanPlan, store: FileStore) -> str | None:
+    """Returns the obstacle to Spark's scan for all sections."""
+    if not store.is_local:
+        return "the files lie in an object store"
+    if plan.filter.residuals:
+        return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
+    for field in virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
+        return f"{field.name} is no column of files"
+    for name in plan.read_columns:
+        if not _is_plain(plan.schema.by_name[name].type):
+            return f"the type {plan.schema.by_name[name].type} of {name}"
+    return None
+
+
+def _of_section(plan: ScanPlan, section: Section) -> str | None:
+    if section.kind is SectionKind.STITCH:
+        return "files hold different columns of the same rows"
+    shapes = {(file.schema_id, file.write_columns): file for file in section.files}
+    read = read_fields(plan)
+    for file in section.files:
+        if file.format != "parquet":
+            return f"the files are {file.format}"
+        if file.size <= 0:
+            return "metadata does not tell the sizes of files"
+        name = file.path.rpartition("/")[2]
+        if name.startswith(HIDDEN):
+            return "Spark hides files of such names"
+        if not SPELLED_ALIKE.fullmatch(name):
+            return "Spark spells such names of files in another way"
+    return next((found for file in shapes.values() if (found := _of_file(plan, file, read))), None)
+
+
+def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str | None:
+    written = written_fields(plan, file)
+    by_id = {field.id: field for field in written}
+    # Columns added later are selected as well, by names of their own.
+    stored = [field.name.casefold() for field in written]
+    later = [f.name.casefold() for f in fields if f.id not in by_id and f.name.casefold() not in stored]
+    if len({*stored, *later}) < len(stored) + len(later):
+        return "names of columns differ in case only"
+    if METADATA in (*stored, *later):
+        return f"a column has the name of Spark's {METADATA}"
+    if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
+        return "but for the case of its letters, a column has a name of Morrow's own"
+    for field in fields:
+        if field.id in by_id and not same_values(by_id[field.id].type, field.type):
+            return f"{field.name} was written as {by_id[field.id].type.text()}"
+    return None
+
+
+def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
+    """Returns the columns that are read from files: partition columns are constants."""
+    return tuple(plan.schema.by_name[n] for n in plan.read_columns if n not in plan.schema.partition_keys)
+
+
+@lru_cache(maxsize=512)
+def _is_plain(kind: DataType) -> bool:
+    if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
+        # Finer ones are stored in a form whose meaning depends on settings of the session.
+        return kind.precision <= MICROSECONDS
+    if isinstance(kind, (t.ArrayType, t.MultisetType)):
+        return _is_plain(kind.element)
+    if isinstance(kind, t.MapType):
+        return _is_plain(kind.key) and _is_plain(kind.value)
+    if isinstance(kind, t.RowType):
+        return all(_is_plain(field.type) for field in kind.fields)
+    return isinstance(kind, PLAIN)

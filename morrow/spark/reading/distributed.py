@@ -1,0 +1,119 @@
+"""A plan as a Spark DataFrame: each section is read by Spark's own scan, or by tasks of Morrow's on the executors.
+
+The driver makes the plan and, up to a size, the masks; it holds no rows. `choice` assigns the reader of each section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from morrow.engine.format.binary_row_encode import encode_row
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import VIEW
+from morrow.engine.plan.in_flight import in_flight
+from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.readers.file_frames import source_of
+from morrow.readers.merges.version_masks import is_folded
+from morrow.spark.job.kinds import Work
+from morrow.spark.job.run import Item, run_tasks
+from morrow.spark.reading.choice import choices
+from morrow.spark.reading.expressions import literal
+from morrow.spark.reading.masks import section_masks
+from morrow.spark.reading.native import MaskedFile, file_scans, quoted, scan_frame
+from morrow.spark.types.to_spark import spark_schema, without_not_null
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_BRANCHES = 32
+"""Partitions, or groups of them, that get separate tasks, so that later filters on them skip tasks."""
+
+LEAST_BRANCHED_ROWS = 1 << 20
+"""Stored rows from which separate tasks pay off: each branch costs the planner some milliseconds."""
+
+
+def to_dataframe(plan: ScanPlan, store: FileStore, spark: SparkSession, *, tasks_only: bool = False) -> DataFrame:
+    """Returns the rows of a plan. Every column is nullable, as Spark has those of files.
+
+    Args:
+        plan: the plan to read.
+        store: the store of its files.
+        spark: a session whose executors reach the files.
+        tasks_only: leave all sections to tasks, even those that Spark could scan itself.
+
+    Raises:
+        Unsupported: a column whose type this version of Spark does not have.
+        CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
+        SnapshotExpired: the files are gone because the snapshot has been removed meanwhile.
+    """
+    with in_flight(plan, store):
+        frames = [frame for part in plan.parts for frame in _part(part, store, spark, tasks_only)]
+    if not frames:
+        frames = [spark.createDataFrame([], spark_schema(without_not_null(plan.fields)))]
+    frame = reduce(lambda left, right: left.unionAll(right), frames)
+    return not_writable(frame if plan.limit is None else frame.limit(plan.limit))
+
+
+def not_writable(frame: DataFrame) -> DataFrame:
+    """Returns the same rows under the name `VIEW`, to which Spark refuses to write.
+
+    INSERT into a view whose plan is a scan of one folder or file, and nothing else, writes there: an overwrite would
+    replace the table's data file. A projection of all columns is refused; the optimiser takes it out of queries.
+    """
+    return frame.select("*").alias(VIEW)
+
+
+def _part(plan: ScanPlan, store: FileStore, spark: SparkSession, tasks_only: bool) -> Iterator[DataFrame]:
+    native = [] if tasks_only else [choice.section for choice in choices(plan, store) if choice.is_native]
+    if native:
+        for file in (file for section in native for file in section.files):
+            # Spark identifies masked files by their sizes, which therefore have to match the metadata.
+            source_of(file, plan, store)
+        masks = section_masks(plan, native, store, spark)
+        files = [
+            MaskedFile(section, file, mask)
+            for section, file_masks in zip(native, masks)
+            for file, mask in zip(section.files, file_masks, strict=True)
+        ]
+        checks = store.checks_pages
+        yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))
+    scanned = set(map(id, native))
+    items = [(Work.ROWS, section) for section in plan.sections if id(section) not in scanned]
+    items += [(Work.MERGED, section) for section in native if is_folded(plan, section)]
+    for constants, branch in _branches(plan, items):
+        yield _task_frame(plan, branch, constants, store, spark)
+
+
+def _branches(plan: ScanPlan, items: Sequence[Item]) -> Iterator[tuple[tuple[object, ...], list[Item]]]:
+    """Groups the items by as many leading partition keys as give few enough groups."""
+    rows = sum(section.row_count for _, section in items)
+    keys = 0 if rows < LEAST_BRANCHED_ROWS else len(plan.schema.partition_keys)
+    types = [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
+    while True:
+        branches: dict[bytes, list[Item]] = {}
+        for item in items:
+            branches.setdefault(encode_row(item[1].partition[:keys], types[:keys]), []).append(item)
+        if not keys or len(branches) <= MOST_BRANCHES:
+            break
+        keys -= 1
+    yield from ((branch[0][1].partition[:keys], branch) for branch in branches.values())
+
+
+def _task_frame(
+    plan: ScanPlan, items: Sequence[Item], constants: Sequence[object], store: FileStore, spark: SparkSession
+) -> DataFrame:
+    from pyspark.sql.functions import col
+
+    frame = run_tasks(plan, items, store, spark_schema(without_not_null(plan.fields)), spark)
+    known = dict(zip(plan.schema.partition_keys, constants))
+    if not known.keys() & set(plan.columns):
+        return frame
+    # As constants, which the planner checks against later filters; it knows nothing of the rows that tasks return.
+    return frame.select(
+        [
+            literal(known[f.name], f.type, f.name).alias(f.name) if f.name in known else col(quoted(f.name))
+            for f in plan.fields
+        ]
+    )

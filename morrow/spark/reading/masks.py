@@ -1,0 +1,83 @@
+"""Masks for Spark's scans: made by the driver, and for large sections by tasks that return nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.execute import MASK_WORKERS
+from morrow.readers.masks import MASK_CACHE, Mask
+from morrow.readers.masks.cache import mask_bytes
+from morrow.readers.masks.live import known_merged
+from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
+from morrow.spark.job.kinds import Work
+from morrow.spark.job.run import run_tasks
+from morrow.spark.reading.mask_bits import MASK_COLUMNS, unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_ROWS = 1 << 23
+"""Stored rows, all sections together, whose keys the driver reads for one DataFrame; tasks read those beyond."""
+
+
+def section_masks(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
+) -> list[tuple[Mask, ...]]:
+    """Returns the result of `scan_masks` for each section.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
+    """
+    far = _far(plan, sections, store)
+    made = _made_by_tasks(plan, far, store, spark) if far else {}
+
+    def masks(section: Section) -> tuple[Mask, ...]:
+        return made.get(section) or _kept(plan, section, store) or scan_masks(plan, section, store)
+
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        return list(pool.map(masks, sections))
+
+
+def _far(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[Section]:
+    """Returns the sections whose masks are left to tasks."""
+    far, rows = [], 0
+    for section in sections:
+        if section.kind is SectionKind.MERGE and not _is_known(plan, section, store):
+            rows += section.row_count
+            if rows > DRIVER_ROWS:
+                far.append(section)
+    return far
+
+
+def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
+    if _kept(plan, section, store) is not None:
+        return True
+    if is_folded(plan, section):
+        return known_masks(plan, section, store) is not None
+    return known_merged(plan, section, store)
+
+
+def _kept(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    """Returns masks that tasks made for an earlier read."""
+    return MASK_CACHE.get(_key(plan, section, store))
+
+
+def _key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
+    return "by tasks", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, section
+
+
+def _made_by_tasks(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
+) -> dict[Section, tuple[Mask, ...]]:
+    table = run_tasks(plan, [(Work.MASKS, section) for section in sections], store, MASK_COLUMNS, spark).toArrow()
+    found = dict(zip(table["file"].to_pylist(), table["mask"].to_pylist()))
+    made = {}
+    for section in sections:
+        masks = tuple(unpacked(found[file.path], file.row_count) for file in section.files)
+        MASK_CACHE.put(_key(plan, section, store), masks, mask_bytes(masks))
+        made[section] = masks
+    return made

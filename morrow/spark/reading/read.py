@@ -1,0 +1,134 @@
+"""`morrow.spark.read`: a table as a Spark DataFrame, read by the executors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, Unpack
+
+from morrow.engine.catalog.names import object_name
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.resolve import Roots
+from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.time_travel import TravelArguments, travel_of
+from morrow.packed_scan import PackedScan
+from morrow.scan import Scan
+from morrow.session import Verify
+from morrow.session import open as open_table
+from morrow.spark import handoff
+from morrow.spark.reading import choice, distributed
+from morrow.spark.types.to_spark import without_not_null
+from morrow.system_scan import RowScan, SystemScan
+from morrow.travelling import travels
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AnyScan: TypeAlias = Scan | SystemScan
+
+MADE_HERE = "Spark is given rows that the driver makes"
+
+
+@travels
+def read(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    filter: FilterLike | None = None,  # the name that `Table.scan` has
+    *,
+    limit: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+    **at: Unpack[TravelArguments],
+) -> DataFrame:
+    """Returns the table at `path` as a Spark DataFrame, read by the executors; the driver plans and holds no rows.
+
+    The snapshot is fixed now. Columns and conditions that Spark chooses later reach the files that Spark's own scan
+    reads (see `explain`); `columns` and `filter` reach all files, and `filter` prunes by metadata. Conditions on
+    partition columns skip whole partitions either way.
+
+    Args:
+        spark: the session, such as `morrow.spark.session` makes.
+        path: the table's folder or URL, as every executor sees it, optionally followed by the name of a system table or
+            branch: ``warehouse/db.db/orders$snapshots``, ``...$branch_dev``. Rows of system tables of metadata pass
+            through the driver; those with the table's rows (``$audit_log``, ``$ro``, ...) are read as the table is
+            (except ``$binlog`` with a filter on its arrays).
+        columns, filter, limit: as for `Table.scan`.
+        as_of, snapshot, tag, timestamp, watermark, version, branch: the state to read, as for `Table.scan`.
+        storage_options: as for `morrow.open`; they go to the executors, not into plans.
+        allowed_roots: as for `morrow.open`.
+        verify: as for `morrow.open`. Files of Spark's own scan are checked by Spark, whose jobs then fail.
+
+    Returns: the columns in the types that `morrow.spark.types.to_spark` lists, all nullable.
+
+    Raises:
+        ColumnNotFound, InvalidArgument: the call is wrong; or a system table's metadata take more than 1 GiB.
+        TableNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such table or state.
+        Unsupported: a column of a type that this version of Spark lacks; leave it out by `columns`.
+        CorruptFile, FileMissing, StorageError: metadata, or files that masks come from, cannot be read. Files that
+            executors cannot read are an error of the Spark job.
+    """
+    name = object_name(os.fspath(path))
+    travel = travel_of(**at)
+    if travel.branch is not None and name.branch is not None:
+        raise InvalidArgument(f"branch={travel.branch!r}, but the path names the branch {name.branch!r} already")
+    table = open_table(
+        name.table,
+        branch=name.branch,
+        storage_options=storage_options,
+        allowed_roots=allowed_roots,
+        verify=verify,
+    )
+    scan: AnyScan
+    if name.system is None:
+        scan = table.scan(columns, filter, limit, **at)
+    else:
+        scan = table.system(name.system, columns, filter, limit, **at)
+    return to_dataframe(scan, spark)
+
+
+def to_dataframe(scan: AnyScan, spark: SparkSession) -> DataFrame:
+    """Returns the rows of a scan as a DataFrame, as `read` does."""
+    rows = _rows_of(scan)
+    if rows is None:
+        assert isinstance(scan, SystemScan)  # others are scans of rows themselves
+        return handoff.to_spark(
+            scan.to_batches(), without_not_null(scan.fields), spark, where=scan.title, advice=handoff.CHOOSE_LESS
+        )
+    frame = _distributed(rows, spark)
+    return _packed(frame, scan) if isinstance(scan, PackedScan) else frame
+
+
+def explain(scan: AnyScan) -> str:
+    """Explains the read, as `Scan.explain`, and who reads: Spark's own scan, or tasks and why."""
+    rows = _rows_of(scan)
+    return MADE_HERE if rows is None else f"{rows.explain()}\n\n{choice.explain(rows.plan, rows.store)}"
+
+
+def _rows_of(scan: AnyScan) -> Scan | None:
+    """Returns the scan of the table's files that yields the rows; None where there is none."""
+    if isinstance(scan, RowScan):
+        return scan.scan
+    if isinstance(scan, PackedScan):
+        return scan.unpacked
+    return scan if isinstance(scan, Scan) else None
+
+
+def _distributed(scan: Scan, spark: SparkSession) -> DataFrame:
+    if scan.plan.columns:
+        return distributed.to_dataframe(scan.plan, scan.store, spark)
+    # A DataFrame without columns still has rows: those of any column.
+    some = next(iter(scan.plan.schema.by_name))
+    return distributed.to_dataframe(scan.plan.with_columns((some,)), scan.store, spark).select()
+
+
+def _packed(frame: DataFrame, scan: PackedScan) -> DataFrame:
+    """Puts the values in arrays, as in ``$binlog``."""
+    from pyspark.sql.functions import array, col
+
+    from morrow.readers.system.binlog import PLAIN
+    from morrow.spark.reading.native import quoted
+
+    columns = {field.name: col(quoted(field.name)) for field in scan.fields}
+    return frame.select([columns[f.name] if f in PLAIN else array(columns[f.name]).alias(f.name) for f in scan.fields])

@@ -1,0 +1,130 @@
+"""The distribution of rows over tasks, by the bucket mode of the table."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from morrow.engine.format.murmur import hash_words
+from morrow.engine.names import TASK
+from morrow.engine.options.declared.flink import SINK_PARALLELISM
+from morrow.spark.job.payload import WriteJob
+from morrow.spark.job.results import cores
+from morrow.spark.writing.bucket_sql import bucket_sql
+from morrow.spark.writing.tasks import Partitioning
+from morrow.spark.writing.work import partitioning_columns
+from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.buckets.fixed import FixedRouter
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+"""The table option for the number of tasks that write."""
+
+
+def shuffled(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    """Returns the rows, columns by number, so that no two tasks write to one bucket; a column `TASK` may be added.
+
+    =================  ====================================================================================
+    fixed buckets      by partition and bucket
+    dynamic buckets    by partition: one task assigns the buckets of a partition
+    cross-partition    all rows to one task, which knows the place of every key
+    postponed          by key, so that one task has all versions of a key
+    partition's own    by partition: one task writes all buckets of a partition
+    no buckets         evenly, by Spark's rebalance: partitions are kept together, large ones are divided
+    =================  ====================================================================================
+    """
+    return _SHUFFLES[bucket_mode(target)](rows, target, job)
+
+
+def _by_place(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    tasks = _parallelism(rows, target)
+    if not target.partition_fields:
+        tasks = min(tasks, target.options.bucket) if bucket_mode(target) is BucketMode.FIXED else 1
+    return rows.repartition(1) if tasks == 1 else _repartitioned(rows, target, job, tasks)
+
+
+def _by_key(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    return rows.repartition(_parallelism(rows, target), *job.numbered(target.schema.primary_keys))
+
+
+def _evenly(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
+    from pyspark.sql import functions
+
+    return rows.hint("rebalance", *map(functions.col, job.numbered(target.schema.partition_keys)))
+
+
+def _alone(rows: DataFrame, _target: WriteTarget, _job: WriteJob) -> DataFrame:
+    return rows.repartition(1)
+
+
+def _repartitioned(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
+    """Repartitions by task numbers: as in Java, the buckets of a partition go to consecutive tasks."""
+    from pyspark.sql import functions
+
+    number = _number_sql(rows, target, job)
+    if number is None:
+        rows, number = _numbered(rows, target, job, tasks), TASK
+    # Spark partitions by the hash of an integer, so each task has an integer whose hash selects it.
+    listed = ", ".join(map(str, tokens(tasks)))
+    return rows.repartition(tasks, functions.expr(f"get(array({listed}), CAST(pmod({number}, {tasks}) AS INT))"))
+
+
+def _number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | None:
+    """Returns SQL for a number shared by rows of one partition and bucket; None where Spark cannot compute it."""
+    called = dict(zip(job.columns, job.numbers))
+    bucket: str | None = "0"
+    if bucket_mode(target) is BucketMode.FIXED:
+        bucket = bucket_sql(FixedRouter(target), called, rows.schema)
+    fields = target.partition_fields
+    if bucket is None or any(f.name not in called or f.default_value is not None for f in fields):
+        return None
+    if not fields:
+        return bucket
+    return f"(CAST(hash({', '.join(called[f.name] for f in fields)}) AS BIGINT) + {bucket})"
+
+
+def _numbered(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
+    """Returns the rows with their task numbers in the column `TASK`, computed in Python."""
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    # Without these columns, all rows have the same default values; any column will do then.
+    needed = job.numbered(partitioning_columns(target)) or [rows.columns[0]]
+    partitioning = Partitioning(pickle.dumps(job), tuple(needed), tasks)
+    return rows.mapInArrow(partitioning, StructType([*rows.schema.fields, StructField(TASK, IntegerType())]))
+
+
+def tokens(tasks: int) -> list[int]:
+    """Returns for each task number an integer whose hash, by which Spark chooses partitions, equals it modulo `tasks`.
+
+    Among ``tasks * (ln(tasks) + 10)`` integers there is one for every task number, except in one of 20,000 cases;
+    a number without one takes any.
+    """
+    candidates = np.arange(int(tasks * (math.log(tasks) + 10)), dtype=np.uint32)
+    ones = np.ones(len(candidates), np.int64)
+    places = hash_words(candidates, np.arange(len(candidates)), ones).astype(np.int64) % tasks
+    found = dict(zip(places.tolist(), candidates.tolist()))
+    return [found.get(number, number) for number in range(tasks)]
+
+
+def _parallelism(rows: DataFrame, target: WriteTarget) -> int:
+    """Returns the number of tasks that run at once, unless the table sets the number of tasks."""
+    tasks = target.options.given.get(SINK_PARALLELISM)
+    if tasks is not None and tasks < 1:
+        raise target.options.given.refused(SINK_PARALLELISM, "it is a number of tasks, from 1 on")
+    return cores(rows.sparkSession) if tasks is None else tasks
+
+
+_SHUFFLES: Mapping[BucketMode, Callable[[DataFrame, WriteTarget, WriteJob], DataFrame]] = {
+    BucketMode.UNAWARE: _evenly,
+    BucketMode.FIXED: _by_place,
+    BucketMode.DYNAMIC: _by_place,
+    BucketMode.CROSS_PARTITION: _alone,
+    BucketMode.POSTPONE: _by_key,
+    BucketMode.PARTITION_BUCKETS: _by_place,
+}

@@ -1,0 +1,316 @@
+"""`morrow.spark.write`, `upsert` and `delete`: writes of Spark DataFrames to tables, by the executors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
+
+from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format import types as t
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.resolve import Roots, given_roots, resolve
+from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.schema.committing import create_first_schema
+from morrow.engine.schema.creating import new_schema
+from morrow.spark.reading.distributed import to_dataframe
+from morrow.spark.types.to_paimon import paimon_fields
+from morrow.spark.types.to_spark import spark_type, without_not_null
+from morrow.spark.writing.job import Commit, Replaced
+from morrow.spark.writing.job import write as write_job
+from morrow.writers.commit.premise import Premise
+from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
+from morrow.writers.operations.partitions import PartitionSpec, partition_spec
+from morrow.writers.operations.rules import check_deletable
+from morrow.writers.operations.scanning import plan_where
+from morrow.writers.operations.serial import check_alone, serially
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+MODES = get_args(Mode)
+NEW_ONLY = ("error", "errorifexists")
+CASE_SENSITIVE = "spark.sql.caseSensitive"
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+SPARK_PRECISION = 6
+"""Fractional digits of Spark's timestamps."""
+
+
+class Create(TypedDict, total=False):
+    """The arguments for creating a missing table; see `morrow.Catalog.create_table`."""
+
+    primary_keys: str | Sequence[str]
+    partition_keys: str | Sequence[str]
+    options: Mapping[str, object]
+    comment: str
+    defaults: Mapping[str, object]
+
+
+def write(
+    rows: DataFrame,
+    path: str | os.PathLike[str],
+    mode: Mode = "append",
+    *,
+    partition: Mapping[str, object] | None = None,
+    dynamic: bool | None = None,
+    kinds: str | None = None,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    create: Create | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+) -> Snapshot | None:
+    """Writes the rows of a DataFrame to the table at `path`, in one commit, exactly once even if Spark repeats tasks.
+
+    Rows are shuffled by partition and bucket, tasks write (and compact where readers wait for it), the driver commits,
+    then maintains the table as its options say (tags, expiry). Of several rows of one key in one DataFrame any may
+    count as the last one, as in every engine that shuffles: give the table a ``sequence.field`` where that matters.
+
+    Args:
+        rows: columns are matched by name, in any order and case (by case if ``spark.sql.caseSensitive`` is set);
+            missing columns as in `Table.append`.
+        path: the table's folder or URL, as every executor sees it.
+        mode: ``append`` adds rows (with a primary key: upserts them); ``overwrite`` replaces rows as `Table.overwrite`;
+            ``error`` (or ``errorifexists``) refuses to write to an existing table, and ``ignore`` leaves it as it is.
+        partition, dynamic: of an overwrite; as for `Table.overwrite`. Where `dynamic` is None and the session has
+            ``spark.sql.sources.partitionOverwriteMode`` set, that decides, before the table's option.
+        kinds: one row kind for all rows (``"-D"``), or the name of a column with the kind of each row.
+        commit_user, commit_identifier: writes nothing if this user has committed this identifier or a higher one;
+            identifiers grow.
+        watermark: event time up to which the rows are complete, epoch milliseconds.
+        properties: stored in the snapshot.
+        create: creates the table if it does not exist, with the DataFrame's columns, nullable except for keys:
+            ``create=dict(primary_keys=["id"], partition_keys=["dt"], options={"bucket": 4})``.
+        branch, storage_options, allowed_roots: as for `morrow.open`.
+
+    Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
+
+    Raises:
+        TableNotFound: no such table, and no `create`. AlreadyExists: the table exists, in the mode ``error``.
+        ColumnNotFound, InvalidArgument, Unsupported: the call, the columns, their types or values are wrong; nothing
+            was written.
+        CommitConflict, UnclearOutcome: as `Writer.commit`.
+    """
+    if mode not in MODES:
+        raise InvalidArgument(f"mode={mode!r}; it is one of {', '.join(MODES)}")
+    if mode != "overwrite" and (partition is not None or dynamic is not None):
+        raise InvalidArgument(f"partition and dynamic belong to mode='overwrite', not to {mode!r}")
+    _check_numbered(commit_user, commit_identifier)
+    metadata = _metadata(path, branch, storage_options, allowed_roots)
+    made = _make(metadata, rows, create, kinds, must_be_new=mode in NEW_ONLY)
+    if mode == "ignore" and not made:
+        return None
+    target = WriteTarget.of(metadata, commit_user)
+    rows = _as_table_names(rows, target, kinds)
+    commit = Commit(commit_identifier, watermark, dict(properties or {}))
+    if mode == "overwrite":
+        spec = partition_spec(target, partition or {})
+        dynamic = session_overwrites_dynamically(rows.sparkSession) if dynamic is None else dynamic
+        rows, commit = _with_partition(rows, target, spec), _overwriting(commit, target, spec, dynamic)
+    return write_job(rows, target, kinds, commit)
+
+
+def upsert(rows: DataFrame, path: str | os.PathLike[str], **arguments: Any) -> Snapshot | None:
+    """Upserts the rows of a DataFrame: they replace, or are merged with, the rows of their keys. Arguments as `write`.
+
+    Raises:
+        InvalidArgument: the table has no primary key. Others as `write`.
+    """
+    metadata = _metadata(
+        path, arguments.get("branch"), arguments.get("storage_options"), arguments.get("allowed_roots")
+    )
+    there = metadata.schema_ids()
+    schema = (
+        metadata.latest_schema()
+        if there
+        else _first_schema(metadata, rows, arguments.get("create"), arguments.get("kinds"))
+    )
+    if not schema.primary_keys:
+        raise InvalidArgument(f"{metadata.where}: it has no primary key to upsert by; use morrow.spark.write")
+    return write(rows, path, "append", **arguments)
+
+
+def delete(
+    keys_or_condition: DataFrame | FilterLike,
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+) -> Snapshot | None:
+    """Deletes rows, in one commit, as `Table.delete`.
+
+    Args:
+        keys_or_condition: a DataFrame with (at least) the columns of the primary key, or a condition, as the filter of
+            `read`. The driver deletes from tables without a primary key, and by conditions on partition columns alone.
+        spark: the session that reads the rows of a condition; None: the active one.
+        Others: as for `write`; where the driver deletes, there are neither identifiers nor properties.
+
+    Returns: the last snapshot created, None when there was nothing to delete, or it was committed before.
+
+    Raises:
+        InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
+    """
+    _check_numbered(commit_user, commit_identifier)
+    metadata = _metadata(path, branch, storage_options, allowed_roots)
+    target = WriteTarget.of(metadata, commit_user)
+    if is_condition(keys_or_condition):
+        if not target.keyed or of_partitions(target, parse_filter(keys_or_condition, target.schema.fields)):
+            if commit_identifier is not None or properties:
+                raise Unsupported(
+                    "commit_identifier and properties where the driver deletes by itself",
+                    where=target.where,
+                    hint="leave them out: to delete by partitions, or rows of a table without a primary key, again "
+                    "finds nothing to delete",
+                )
+            return delete_matching(target, keys_or_condition)
+    elif not target.keyed:
+        raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
+    check_deletable(target)
+
+    def attempt(premise: Premise | None) -> Snapshot | None:
+        rows = _deleted(keys_or_condition, target, spark, premise)
+        commit = Commit(commit_identifier, None, dict(properties or {}), premise=premise)
+        return write_job(rows, target, "-D", commit)
+
+    if is_condition(keys_or_condition):
+        return serially(target, parse_filter(keys_or_condition, target.schema.fields), attempt)
+    if not needs_key_alone(target):
+        return serially(target, NO_FILTER, attempt)
+    check_alone(target, target.metadata.latest_snapshot(), NO_FILTER)
+    return attempt(None)
+
+
+def session_overwrites_dynamically(spark: SparkSession) -> bool | None:
+    """Returns whether the session's ``spark.sql.sources.partitionOverwriteMode`` is dynamic; None if it is not set."""
+    mode = spark.conf.get(OVERWRITE_MODE, None)
+    return None if mode is None else mode.lower() == "dynamic"
+
+
+def _deleted(
+    given: DataFrame | FilterLike, target: WriteTarget, spark: SparkSession | None, premise: Premise | None
+) -> DataFrame:
+    """Returns the rows to delete: their keys, or whole rows where the merge engine needs the deleted values.
+
+    Rows are read from the snapshot of the premise. Without a premise the keys are given, and nothing is read.
+    """
+    from pyspark.sql import SparkSession, functions
+
+    names = list(target.schema.primary_keys)
+    columns = names if needs_key_alone(target) else None
+    _check_exact(target, columns or list(target.schema.by_name))
+    if is_condition(given):
+        session = spark or SparkSession.getActiveSession()
+        if session is None:
+            raise InvalidArgument("there is no active SparkSession to read the rows by; give one: spark=...")
+        assert premise is not None  # a condition needs rows
+        rows = to_dataframe(plan_where(target, premise.read, premise.filter, columns), target.store, session)
+    else:
+        keys = cast("DataFrame", given).select(*(functions.col(_quoted(name)) for name in names)).distinct()
+        if premise is None:
+            rows = keys
+        else:
+            plan = plan_where(target, premise.read, NO_FILTER)
+            rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, on=names, how="left_semi")
+    kind = target.write.rowkind_field
+    return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
+    """Refuses columns with nanoseconds, which Spark lacks: keys would not be those of the table, and by a sequence
+    field a deletion would be older than its row."""
+    for name in columns:
+        kind = target.schema.by_name[name].type
+        if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > SPARK_PRECISION:
+            raise Unsupported(
+                f"deleting by Spark when the column {name!r} is {kind}", where=target.where, hint="use Table.delete"
+            )
+
+
+def _check_numbered(commit_user: str | None, commit_identifier: int | None) -> None:
+    if commit_identifier is not None and commit_user is None:
+        raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
+
+
+def _metadata(
+    path: str | os.PathLike[str],
+    branch: str | None,
+    storage_options: Mapping[str, str] | None,
+    allowed_roots: Roots | None,
+) -> TableMetadata:
+    store, root = resolve(os.fspath(path), storage_options)
+    metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots or ()))
+    return metadata if branch is None else metadata.on_branch(branch)
+
+
+def _make(
+    metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None, *, must_be_new: bool
+) -> bool:
+    """Creates the table if it does not exist; returns whether it did."""
+    if metadata.schema_ids():
+        if must_be_new:
+            raise AlreadyExists(f"{metadata.where}: there is a table already, and mode='error'")
+        return False
+    try:
+        create_first_schema(metadata, _first_schema(metadata, rows, create, kinds))
+    except AlreadyExists:  # another process was faster
+        if must_be_new:
+            raise
+        return False
+    return True
+
+
+def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | None, kinds: str | None) -> TableSchema:
+    """Returns the schema of a table for these rows, without the column of their kinds."""
+    if create is None:
+        raise TableNotFound(
+            f"{metadata.where}: there is no table; make one with morrow.Catalog.create_table, or by create=dict(...)"
+        )
+    unknown = sorted(set(create) - set(Create.__annotations__))
+    if unknown:
+        raise InvalidArgument(f"create: {unknown[0]!r} is none of {', '.join(Create.__annotations__)}")
+    # Nullable as in CREATE TABLE AS: that an expression yields no null says nothing about later rows.
+    columns = [field for field in paimon_fields(rows.schema) if field.name != kinds]
+    return new_schema(without_not_null(columns), **create, where=metadata.where)
+
+
+def _as_table_names(rows: DataFrame, target: WriteTarget, kinds: str | None) -> DataFrame:
+    """Renames columns that differ from the table's in case alone."""
+    if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
+        return rows
+    known = target.schema.by_name
+    free = {name.casefold(): name for name in known if name not in rows.columns}
+    names = [old if old in known or old == kinds else free.get(old.casefold(), old) for old in rows.columns]
+    return rows if names == rows.columns else rows.toDF(*names)
+
+
+def _with_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:
+    """Adds the partition columns that the rows lack."""
+    from pyspark.sql import functions
+
+    for name, value in spec.items():
+        if name not in rows.columns:
+            kind = spark_type(target.schema.by_name[name].type, name)
+            rows = rows.withColumn(name, functions.lit(value).cast(kind))
+    return rows
+
+
+def _overwriting(commit: Commit, target: WriteTarget, spec: PartitionSpec, dynamic: bool | None) -> Commit:
+    chosen = target.write.dynamic_partition_overwrite if dynamic is None else dynamic
+    replaced: Replaced = "dynamic" if target.partition_fields and chosen else spec
+    return Commit(commit.identifier, commit.watermark, commit.properties, replaced, within=spec)

@@ -69,8 +69,7 @@ def open_dataset(
         text(value, f"{argument} of paimon_scan")
     travel = travel_of(**cast("TravelArguments", {name: _value(name, value) for name, value in given.items()}))
     name = object_name(path)
-    if travel.branch is not None and name.branch is not None:
-        raise InvalidArgument(f"branch := {travel.branch!r}, but the path names the branch {name.branch!r}")
+    name.branch_or(travel.branch)  # the latter is opened by the scan
     table = open_table(name.table, branch=name.branch, allowed_roots=allowed_roots, verify=verify)
     metadata = table._metadata
     if name.system is None:

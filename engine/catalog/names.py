@@ -21,6 +21,16 @@ class ObjectName:
     branch: str | None = None
     system: str | None = None
 
+    def branch_or(self, given: str | None) -> str | None:
+        """Returns the branch in the name, or the one that is `given` beside it; None for the main branch.
+
+        Raises:
+            InvalidArgument: both name one.
+        """
+        if self.branch is not None and given is not None:
+            raise InvalidArgument(f"branch {given!r}: the path names the branch {self.branch!r} already")
+        return given if self.branch is None else self.branch
+
 
 def object_name(text: str) -> ObjectName:
     """Parses a name; a ``$`` before the last ``/`` is part of a folder's name.

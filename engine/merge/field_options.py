@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.options import Declared, Options
 from morrow.engine.options.declared.merging import FIELDS_DEFAULT_AGGREGATE_FUNCTION
 from morrow.engine.options.declaring import FIELDS, ColumnOption
+from morrow.engine.options.registry import COLUMN_OPTIONS, column_option
 
 T = TypeVar("T")
 
@@ -47,7 +48,13 @@ class FieldOptions:
         """Returns every option of the column without its prefix, sorted."""
         prefix = f"{FIELDS}{self.column.name}."
         raw = self.given.raw
-        return tuple(sorted((key.removeprefix(prefix), v) for key, v in raw.items() if key.startswith(prefix)))
+        own = {key: value for key, value in raw.items() if key.startswith(prefix) and not self._is_of_longer_name(key)}
+        return tuple(sorted((key.removeprefix(prefix), value) for key, value in own.items()))
+
+    def _is_of_longer_name(self, key: str) -> bool:
+        """Returns whether an option is that of a column whose name begins with this one's and a dot."""
+        found = column_option(key)
+        return found is not None and found[1] in COLUMN_OPTIONS and found[0] != self.column.name
 
     def invalid(self, option: ColumnOption[Any], problem: str) -> InvalidArgument:
         """Returns an error about the value of an option: "... the option 'x' has the value 'y', <problem>"."""
@@ -77,11 +84,33 @@ def require_columns(schema: TableSchema, names: Sequence[str], key: str, where: 
 def check_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
     """Checks that every ``fields.<columns>.*`` names columns: a mistyped name would silently change rows.
 
+    What follows the columns may be the option of a member (``fields.<row>.<member>.distinct``), which Paimon ignores.
+
     Raises:
         InvalidArgument: an option of something that is no column.
     """
     for key in sorted(raw):
-        if key.startswith(FIELDS):
-            names = split_names(key.split(".")[1])
-            if key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
-                require_columns(schema, names, key, where)
+        if key.startswith(FIELDS) and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
+            found = column_option(key)
+            first = split_names(key.split(".")[1])
+            if not schema.by_name.keys() >= set(first):
+                require_columns(schema, first if found is None else split_names(found[0]), key, where)
+
+
+def check_new_field_names(schema: TableSchema, raw: Mapping[str, str], where: str) -> None:
+    """Checks `check_field_names` for tables that are created or changed, and what Paimon demands there.
+
+    Raises:
+        InvalidArgument: an option of something that is no column.
+        Unsupported: an option of a column ``x.y`` where there is no column ``x``: Paimon opens no such table.
+    """
+    for key in sorted(raw):
+        if (found := column_option(key)) is None:
+            continue
+        names, first = split_names(found[0]), split_names(key.split(".")[1])
+        if found[1] in COLUMN_OPTIONS:
+            require_columns(schema, names, key, where)
+        if missing := [name for name in first if name not in schema.by_name and name not in names]:
+            hint = f"Paimon takes {missing[0]!r} for the column and opens no such table; rename the column"
+            raise Unsupported(f"the option {key!r} of a column with a dot in its name", where=where, hint=hint)
+    check_field_names(schema, raw, where)

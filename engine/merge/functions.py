@@ -34,10 +34,11 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.merge.field_options import FieldOptions
-from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
+from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.declared import columns
 from morrow.engine.options.declaring import ColumnOption
+from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 
 NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType)
 TEXT = (CharType, VarCharType)
@@ -197,7 +198,7 @@ def function_spec(name: str, *, where: str) -> FunctionSpec:
     spec = BUILT_IN.get(ALIASES.get(name, name))
     if spec is not None:
         return spec
-    registered = plugin(AGGREGATE_FUNCTIONS, name)
+    registered = plugin(AGGREGATE_FUNCTION_PLUGINS, name)
     if registered is None:
         raise Unsupported(
             f"the aggregate function {name!r}", where=where, hint=f"known functions: {', '.join(sorted(BUILT_IN))}"
@@ -207,6 +208,6 @@ def function_spec(name: str, *, where: str) -> FunctionSpec:
         raise Unsupported(
             f"the aggregate function {name!r}",
             where=where,
-            hint=f"its entry point {AGGREGATE_FUNCTIONS} has no FunctionSpec of this name",
+            hint=f"its entry point {AGGREGATE_FUNCTION_PLUGINS} has no FunctionSpec of this name",
         )
     return spec

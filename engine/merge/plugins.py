@@ -1,7 +1,8 @@
 """Merge engines and aggregate functions of other packages, found by entry points.
 
 An entry point ``morrow.merge_engines`` loads a callable ``(schema, options, where) -> MergeSpec``, or a
-`morrow.engine.merge.registry.MergeEngine`.
+`morrow.engine.merge.registry.MergeEngine`; one of ``morrow.aggregate_functions`` an object whose `spec` is a
+`FunctionSpec`, and which is itself the readers' aggregator.
 """
 
 from __future__ import annotations
@@ -10,10 +11,6 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
-
-AGGREGATE_FUNCTIONS = AGGREGATE_FUNCTION_PLUGINS
-"""Entry points that load an object whose `spec` is a `FunctionSpec`, and which is itself the readers' aggregator."""
 
 
 def plugin(group: str, name: str) -> Any:

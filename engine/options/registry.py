@@ -84,7 +84,7 @@ BY_ANY_KEY: Mapping[str, tuple[AnyOption, ...]] = _by_any_key()
 def options_of(key: str) -> tuple[AnyOption, ...]:
     """Returns the options that a key sets: none for a key that Paimon does not know."""
     found = BY_ANY_KEY.get(key, ())
-    if not found and (column := _column_option(key)) is not None:
+    if not found and (column := column_option(key)) is not None:
         names, suffix = column
         return (COLUMN_OPTIONS[suffix].of(names),) if suffix in COLUMN_OPTIONS else ()
     return found
@@ -152,11 +152,17 @@ def _is_refused(option: AnyOption, value: str, stage: Stage | None) -> bool:
     return word not in refusal.unless and not says_nothing
 
 
-def _column_option(key: str) -> tuple[str, str] | None:
-    """Returns the columns and the suffix of an option of columns, None for another key."""
+def column_option(key: str) -> tuple[str, str] | None:
+    """Returns the columns and the suffix of an option of columns, None for another key.
+
+    Names of columns may have dots in them: the suffix is the longest one known that the key ends with, else (an option
+    of another package, or a slip) all that follows the first dot.
+    """
     if not key.startswith(FIELDS):
         return None
-    names, dot, suffix = key.removeprefix(FIELDS).partition(".")
+    rest = key.removeprefix(FIELDS)
+    known = max((suffix for suffix in COLUMN_OPTIONS if rest.endswith(f".{suffix}")), key=len, default=None)
+    names, dot, suffix = rest.partition(".") if known is None else (rest[: -len(known) - 1], ".", known)
     return (names, suffix) if dot and names else None
 
 
@@ -164,20 +170,22 @@ def _refuse_slip(key: str, raw: Mapping[str, str], where: str) -> None:
     meant = _nearest(key)
     if meant is not None:
         raise InvalidArgument(f"{where}: there is no option {key!r}; did you mean {meant!r}?")
-    column = _column_option(key)
-    if column is not None and not _is_of_other_package(column[0], raw):
+    column = column_option(key)
+    if column is not None and not _is_of_other_package(key, raw):
         known = ", ".join(COLUMN_OPTIONS)
         raise InvalidArgument(f"{where}: there is no option {key!r}; the options of a column are {known}")
 
 
-def _is_of_other_package(column: str, raw: Mapping[str, str]) -> bool:
+def _is_of_other_package(key: str, raw: Mapping[str, str]) -> bool:
     """Returns whether the aggregate function of a column is from another package, which may have options of its own."""
-    function = Options(raw).get(columns.AGGREGATE_FUNCTION.of(column))
-    return function is not None and bool(entry_points(group=AGGREGATE_FUNCTION_PLUGINS, name=function))
+    parts = key.removeprefix(FIELDS).split(".")
+    heads = (".".join(parts[:length]) for length in range(1, len(parts)))
+    functions = (Options(raw).get(columns.AGGREGATE_FUNCTION.of(head)) for head in heads)
+    return any(name and entry_points(group=AGGREGATE_FUNCTION_PLUGINS, name=name) for name in functions)
 
 
 def _nearest(key: str) -> str | None:
-    if (column := _column_option(key)) is not None:
+    if (column := column_option(key)) is not None:
         near = next(iter(_close(column[1], COLUMN_OPTIONS)), None)
         return None if near is None else f"{FIELDS}{column[0]}.{near}"
     if key.startswith(FREE_PREFIXES):

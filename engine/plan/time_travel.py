@@ -96,8 +96,10 @@ def travel_of(**at: Unpack[TravelArguments]) -> Travel:
         raise InvalidArgument(f"give only one of {', '.join(given)}")
     if branch is not None and not isinstance(branch, str):
         raise InvalidArgument(f"branch must be text, not {branch!r}")
-    (name, value), *_ = [*given.items(), (None, None)]
-    return replace(_ARGUMENTS[name](name, value) if name else Travel(), branch=branch)
+    if not given:
+        return Travel(branch=branch)
+    name, value = given.popitem()
+    return replace(_ARGUMENTS[name](name, value), branch=branch)
 
 
 def _check_known(at: Mapping[str, object]) -> None:
@@ -152,24 +154,26 @@ def travel_of_options(options: Mapping[str, str]) -> Travel:
     """
     if len(options) > 1:
         raise InvalidArgument(f"only one of the options {', '.join(options)} may be set")
-    for key, value in options.items():
-        if key == SCAN_TAG_NAME.key:
-            return Travel(tag=value)
-        if key == SCAN_VERSION.key:
-            return Travel(version=value)
-        if key == SCAN_TIMESTAMP.key:
-            return Travel(millis=to_millis(value))
-        number = _number(value.strip())
-        if number is None:
-            raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
-        return _NUMBERED[key](number)
-    return Travel()
+    if not options:
+        return Travel()
+    [(key, value)] = options.items()
+    return _OPTIONS[key](key, value)
 
 
-_NUMBERED: Mapping[str, Callable[[int], Travel]] = {
-    SCAN_SNAPSHOT_ID.key: lambda number: Travel(snapshot=number),
-    SCAN_TIMESTAMP_MILLIS.key: lambda number: Travel(millis=number),
-    SCAN_WATERMARK.key: lambda number: Travel(watermark=number),
+def _number_option(key: str, value: str) -> int:
+    number = _number(value.strip())
+    if number is None:
+        raise InvalidArgument(f"the option {key!r} has the value {value!r}, which is no number")
+    return number
+
+
+_OPTIONS: Mapping[str, Callable[[str, str], Travel]] = {
+    SCAN_TAG_NAME.key: lambda _, value: Travel(tag=value),
+    SCAN_VERSION.key: lambda _, value: Travel(version=value),
+    SCAN_TIMESTAMP.key: lambda _, value: Travel(millis=to_millis(value)),
+    SCAN_SNAPSHOT_ID.key: lambda key, value: Travel(snapshot=_number_option(key, value)),
+    SCAN_TIMESTAMP_MILLIS.key: lambda key, value: Travel(millis=_number_option(key, value)),
+    SCAN_WATERMARK.key: lambda key, value: Travel(watermark=_number_option(key, value)),
 }
 
 

@@ -9,6 +9,7 @@ from morrow.engine.format.file_index.wanted import PREFIX as INDEX_PREFIX
 from morrow.engine.merge.field_options import SEPARATOR
 from morrow.engine.options.declared import columns, compaction, merging, table
 from morrow.engine.options.declaring import FIELDS
+from morrow.engine.options.registry import column_option
 
 NAMING = frozenset(
     key
@@ -35,9 +36,8 @@ def renamed_options(options: Mapping[str, str], old: str, new: str) -> dict[str,
 
 def _key(key: str, old: str, new: str) -> str:
     if key.startswith(FIELDS):
-        # Names that contain a dot cannot be told from the option's suffix; Paimon accepts none of them either.
-        columns, dot, option = key[len(FIELDS) :].partition(".")
-        return f"{FIELDS}{_names(columns, old, new)}{dot}{option}"
+        found = column_option(key)
+        return key if found is None else f"{FIELDS}{_names(found[0], old, new)}.{found[1]}"
     if key.startswith(INDEX_PREFIX):
         kind, _, rest = key[len(INDEX_PREFIX) :].partition(".")
         column, dot, option = rest.partition(".")

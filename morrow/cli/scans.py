@@ -21,8 +21,7 @@ def table_of(path: str, at: TravelArguments) -> tuple[morrow.Table, str | None]:
     Raises as `morrow.open`, and `InvalidArgument` where `at` names a branch, too.
     """
     name = object_name(path)
-    if name.branch is not None and at.get("branch") is not None:
-        raise InvalidArgument(f"--branch {at['branch']}: the path names the branch {name.branch} already")
+    name.branch_or(at.get("branch"))  # one that `at` names is opened by the scan
     return open_table(name.table, branch=name.branch), name.system
 
 

@@ -59,7 +59,7 @@ def test_what_is_wrong_is_said(run: Run, table: Table) -> None:
         (("system", table("pk_big"), "snapshot"), "did you mean 'snapshots'"),
         (("system", f"{table('pk_big')}$tags", "files"), "names the system table tags already"),
         (("explain", f"{table('pk_big')}$tags"), "is a system table: this command is for tables"),
-        (("read", f"{table('pk_big')}$branch_a", "--branch", "b"), "names the branch a already"),
+        (("read", f"{table('pk_big')}$branch_a", "--branch", "b"), "names the branch 'a' already"),
         (("system", table("pk_big").parents[1], "all_tables", "--snapshot", "1"), "have no past"),
     ):
         done = run(*arguments)

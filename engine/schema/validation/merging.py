@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.merge.field_options import check_field_names
+from morrow.engine.merge.field_options import check_new_field_names
 from morrow.engine.merge.registry import check_merge
 from morrow.engine.options.declared.columns import AGGREGATE_FUNCTION
 from morrow.engine.options.declared.merging import (
@@ -23,7 +23,7 @@ GONE_FUNCTION = "count"
 
 def field_options(proposal: Proposal) -> None:
     """Checks that ``fields.<columns>.*`` names columns."""
-    check_field_names(proposal.schema, proposal.given.raw, proposal.where)
+    check_new_field_names(proposal.schema, proposal.given.raw, proposal.where)
 
 
 def sequence_field(proposal: Proposal) -> None:

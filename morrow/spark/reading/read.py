@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from morrow.engine.catalog.names import object_name
-from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
@@ -70,9 +69,7 @@ def read(
             executors cannot read are an error of the Spark job.
     """
     name = object_name(os.fspath(path))
-    travel = travel_of(**at)
-    if travel.branch is not None and name.branch is not None:
-        raise InvalidArgument(f"branch={travel.branch!r}, but the path names the branch {name.branch!r} already")
+    name.branch_or(travel_of(**at).branch)  # the latter is opened by the scan
     table = open_table(
         name.table,
         branch=name.branch,

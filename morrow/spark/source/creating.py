@@ -10,6 +10,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.options.declaring import FIELDS
 from morrow.engine.options.kinds import names
+from morrow.engine.options.registry import column_option
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
@@ -59,12 +60,10 @@ def _in_case(options: Mapping[str, str], columns: list[str]) -> dict[str, str]:
     spelled = {name.lower(): name for name in columns}
     restored = {}
     for key, value in options.items():
-        if key.startswith(FIELDS):
-            column, dot, rest = key.removeprefix(FIELDS).partition(".")
-            named = ",".join(spelled.get(name, name) for name in column.split(","))
-            restored[f"{FIELDS}{named}{dot}{rest}"] = value
-        else:
-            restored[key] = value
+        if (found := column_option(key)) is not None:
+            named = ",".join(spelled.get(name, name) for name in found[0].split(","))
+            key = f"{FIELDS}{named}.{found[1]}"
+        restored[key] = value
     return restored
 
 

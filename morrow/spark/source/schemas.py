@@ -32,10 +32,9 @@ def metadata_of(place: Place) -> TableMetadata:
             f"the system table {name.system!r} in the data source itself",
             hint="read it with morrow.spark.read, or by spark.read.format('morrow') in a registered session",
         )
-    if name.branch is not None and place.branch is not None:
-        raise InvalidArgument(f"branch={place.branch!r}, but the path names the branch {name.branch!r} already")
+    branch = name.branch_or(place.branch)
     store, root = resolve(name.table, place.storage_options, place.verify)
-    metadata, branch = TableMetadata(store, root), place.branch or name.branch
+    metadata = TableMetadata(store, root)
     return metadata if branch is None else metadata.on_branch(branch)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType
-from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
+from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 from morrow.readers.merges.functions import bitmaps, booleans, collections, nested, numbers, picks, sketches, text
 from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, NoResult, State
 
@@ -47,13 +48,13 @@ def aggregator(call: AggregateCall, dtype: DataType) -> Aggregator:
 
 def _installed(call: AggregateCall, dtype: DataType) -> Aggregator:
     """Returns a function of another package: an aggregator or what a factory (a class, say) makes of call and type."""
-    registered = plugin(AGGREGATE_FUNCTIONS, call.function)
+    registered = plugin(AGGREGATE_FUNCTION_PLUGINS, call.function)
     if registered is None:
         raise Unsupported(f"the aggregate function {call.function!r}", hint=f"known are {', '.join(AGGREGATORS)}")
     made = registered(call, dtype) if callable(registered) else registered
     if not isinstance(made, Aggregator):
         raise Unsupported(
             f"the aggregate function {call.function!r}",
-            hint=f"its entry point {AGGREGATE_FUNCTIONS} has no Aggregator but {made!r}",
+            hint=f"its entry point {AGGREGATE_FUNCTION_PLUGINS} has no Aggregator but {made!r}",
         )
     return made

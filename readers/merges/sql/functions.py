@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from morrow.engine.merge.functions import function_spec
-from morrow.engine.merge.plugins import AGGREGATE_FUNCTIONS, plugin
+from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 from morrow.readers.merges.sql import containers, scalars
 from morrow.readers.merges.sql.rows import Build, Rows
 
@@ -83,5 +84,5 @@ def _installed(rows: Rows) -> str | None:
     Such a function may define ``sql(column, order, condition) -> str``: an aggregate of the rows for which the
     condition holds, oldest first.
     """
-    write = getattr(plugin(AGGREGATE_FUNCTIONS, rows.call.function), "sql", None)
+    write = getattr(plugin(AGGREGATE_FUNCTION_PLUGINS, rows.call.function), "sql", None)
     return None if write is None or rows.may_retract else str(write(rows.column, rows.place, rows.counted or "TRUE"))

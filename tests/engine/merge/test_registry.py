@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from morrow.engine.merge.registry import BUILT_IN
+from morrow.engine.options.kinds import MERGE_ENGINES
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,3 +25,8 @@ def test_engines_are_told_apart_by_their_traits() -> None:
 
     assert len(sources) > 100
     assert found == []
+
+
+def test_the_option_takes_the_engines_that_are_built_in() -> None:
+    """`MERGE_ENGINES` stands below the registry, which it cannot import."""
+    assert set(MERGE_ENGINES) == set(BUILT_IN)

@@ -124,7 +124,7 @@ def test_what_paimon_does_not_know_is_kept(key: str) -> None:
         ("fields.a,b.sequence_group", "did you mean 'fields.a,b.sequence-group'"),
         ("fields.x.Distinct", "did you mean 'fields.x.distinct'"),
         ("fields.x.weight", "the options of a column are aggregate-function, "),
-        ("fields.x.y.aggregate-function", "there is no option"),
+        ("fields.x.y.aggregate-funtion", "did you mean"),
         ("parquet.compresion", "did you mean 'parquet.compression'"),
         ("orc.stripe.sizes", "did you mean 'orc.stripe.size'"),
         ("fields.default-aggregate-functions", "did you mean 'fields.default-aggregate-function'"),
@@ -142,6 +142,8 @@ def test_options_of_columns_are_known(key: str, problem: str) -> None:
         ("fields.x.count-limit", "3", "many"),
         ("fields.x.map.storage-layout", "default", "columns"),
         ("fields.a,b.sequence-group", "c", None),
+        ("fields.x.y.ignore-retract", "true", "yes"),
+        ("fields.x.map.map.storage-layout", "default", "columns"),
     ],
 )
 def test_options_of_columns_have_kinds(key: str, good: str, bad: str | None) -> None:

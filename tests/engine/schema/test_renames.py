@@ -16,6 +16,8 @@ from morrow.engine.schema.renames import renamed_options
         ({"fields.a.aggregate-function": "sum"}, {"fields.x.aggregate-function": "sum"}),
         ({"fields.a.anything.else": "a"}, {"fields.x.anything.else": "a"}),
         ({"fields.a,b.sequence-group": "c,a"}, {"fields.x,b.sequence-group": "c,x"}),
+        ({"fields.b,a.sequence-group": "a.b"}, {"fields.b,x.sequence-group": "a.b"}),
+        ({"fields.a.b.distinct": "true"}, {"fields.a.b.distinct": "true"}),
         ({"fields.default-aggregate-function": "a"}, {"fields.default-aggregate-function": "a"}),
         ({"fields.n.nested-key": "a"}, {"fields.n.nested-key": "a"}),
         ({"file-index.bloom-filter.columns": "a,b"}, {"file-index.bloom-filter.columns": "x,b"}),

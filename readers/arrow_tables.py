@@ -20,14 +20,12 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKin
 from morrow.readers.dtypes import conform, to_arrow_array
 from morrow.readers.evolution import file_columns
 from morrow.readers.file_frames import constant_of, source_of, written_fields
+from morrow.readers.files.registry import file_reader
 from morrow.readers.files.source import FileSource, check_rows, reading
 from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.virtual_columns import virtual_columns
-
-FORMATS = frozenset({"orc"})
-"""Formats whose decoder gives Arrow arrays."""
 
 
 def is_arrow_only(plan: ScanPlan) -> bool:
@@ -64,9 +62,13 @@ def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store
 
 
 def _is_plain(plan: ScanPlan, section: Section) -> bool:
-    """Returns whether every row of the section is stored as a row of one of its files, in a format of `FORMATS`."""
+    """Returns whether every row of the section is stored as a row of one of its files, and all decode to Arrow."""
     stored = section.kind is not SectionKind.STITCH and not is_folded(plan, section)
-    return stored and all(file.format in FORMATS for file in section.files)
+    return stored and all(_decodes_to_arrow(file) for file in section.files)
+
+
+def _decodes_to_arrow(file: DataFile) -> bool:
+    return file_reader(file.format, file.path).stripes is not None
 
 
 def _shapes(plan: ScanPlan) -> list[DataFile]:
@@ -99,9 +101,8 @@ class _MaskedFile:
             return list(self._decoded(source))
 
     def _decoded(self, source: FileSource) -> Iterator[pa.RecordBatch]:
-        # Imported here, as every decoder is, with the first file of its format.
-        from morrow.readers.files.orc import decode_stripes
-
+        stripes = file_reader(source.format, source.path).stripes
+        assert stripes is not None  # of a plan for which `is_arrow_only` holds
         constants = dict(zip(self.plan.schema.partition_keys, self.section.partition))
         wanted = [field for field in self.plan.fields if field.name not in constants]
         kind = [VALUE_KIND_FIELD] if self._holds_retractions else []
@@ -109,7 +110,7 @@ class _MaskedFile:
         schema = arrow_schema(self.fields)
         pairs = list(zip(self.plan.fields, self.fields, strict=True))
         rows = 0
-        for stripe in decode_stripes(source, read):
+        for stripe in stripes(source, read):
             stored = dict(zip((field.id for field in read), stripe.columns, strict=True))
             columns = [
                 self._constant(field, stripe.rows)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.file_formats import BLOB
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
@@ -19,8 +20,6 @@ from morrow.readers.dtypes import polars_dtype
 from morrow.readers.file_frames import file_frame
 from morrow.readers.masks import Mask
 from morrow.readers.virtual_columns import virtual_columns
-
-BLOB = "blob"
 
 
 def stitched_frame(

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.format.binary_row import Value
+from morrow.engine.format.file_formats import file_format
 from morrow.engine.format.types import BigIntType, DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
@@ -97,7 +98,7 @@ def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
         UnsafePath: a link leads out of the folders in which the table's files may lie.
         FileMissing, CorruptFile: no such file, or one of another size.
     """
-    columns = _stored_names(file, plan) if file.format == "csv" else ()
+    columns = () if file_format(file.format, file.path).stores_names else _written_names(file, plan)
     source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
     if store.is_local:
         check_place(file.path, plan.roots)
@@ -105,7 +106,7 @@ def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
     return source
 
 
-def _stored_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
+def _written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
     """Returns all columns of the file in their order, for formats that do not name them."""
     fields = written_fields(plan, file)
     thin = Options(plan.file_options).get(DATA_FILE_THIN_MODE)

@@ -24,6 +24,7 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKin
 from morrow.readers.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.file_frames import file_frame
+from morrow.readers.files.registry import is_scanned
 from morrow.readers.masks import Mask
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.readers.section_frames import SMALL_ROWS, filtered, long_mask, section_frame
@@ -34,8 +35,6 @@ LEAST_SECTIONS = 8
 
 MOST_ROWS = 1 << 17
 """Stored rows of a section that is scanned with others: for larger ones a scan of their own costs next to nothing."""
-
-FORMAT = "parquet"
 
 Masked = tuple[Section, tuple[Mask, ...]]
 
@@ -64,7 +63,7 @@ def _joins(plan: ScanPlan, store: FileStore) -> bool:
 
 def _is_small(section: Section) -> bool:
     whole = section.kind in (SectionKind.RAW, SectionKind.MERGE) and section.row_count <= MOST_ROWS
-    return whole and all(file.format == FORMAT for file in section.files)
+    return whole and all(is_scanned(file.format, file.path) for file in section.files)
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _groups(plan: ScanPlan, sections: Sequence[Masked]) -> Iterator[list[_Member
     ]
 
     def shape(member: _Member) -> tuple[object, ...]:
-        return member.file.schema_id, member.file.write_columns or (), member.with_kind
+        return member.file.format, member.file.schema_id, member.file.write_columns or (), member.with_kind
 
     for _, alike in groupby(sorted(members, key=shape), key=shape):
         group: list[_Member] = []

@@ -34,11 +34,11 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.merge.field_options import FieldOptions
-from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.declared import columns
 from morrow.engine.options.declaring import ColumnOption
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
+from morrow.engine.plugins import plugin
 
 NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType)
 TEXT = (CharType, VarCharType)

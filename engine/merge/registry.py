@@ -16,10 +16,10 @@ from morrow.engine.merge.deduplicate import deduplicate
 from morrow.engine.merge.field_options import check_field_names
 from morrow.engine.merge.first_row import check_first_row, first_row
 from morrow.engine.merge.partial_update import check_partial_update, partial_update
-from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions
 from morrow.engine.options.kinds import MERGE_ENGINE_PLUGINS
+from morrow.engine.plugins import plugin
 
 Describe = Callable[[TableSchema, TableOptions, str], MergeSpec]
 Check = Callable[[TableSchema, TableOptions, str], None]

@@ -9,6 +9,7 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import Value, decode_rows
+from morrow.engine.format.file_formats import BUILT_IN, known_format
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir, external_path, in_store
 from morrow.engine.format.schema import TableSchema
@@ -17,7 +18,6 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
 from morrow.engine.plan.sections import bucket_numbers
 
-FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
 COMPRESSION_SUFFIXES = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
 ENDING = rf"\.([A-Za-z0-9]+)(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?$"
 
@@ -125,7 +125,7 @@ def file_formats(frame: pl.DataFrame, where: str) -> Sequence[str]:
         Unsupported: a format that Morrow does not read.
     """
     endings = frame.select(pl.col("_FILE_NAME").str.extract(ENDING).str.to_lowercase()).to_series().to_list()
-    if unknown := set(endings).difference(FORMATS):
+    if unknown := {ending for ending in set(endings) if ending is None or known_format(ending) is None}:
         name = next(name for name, ending in zip(frame["_FILE_NAME"], endings) if ending in unknown)
-        raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(FORMATS)}")
+        raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(BUILT_IN)}")
     return endings

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from morrow.engine.format.avro import decode_batches, read_container
 from morrow.engine.format.types import DataField
+from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource, check_rows
 
 BATCH_BYTES = 1 << 24
@@ -24,3 +27,16 @@ def decode_avro(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
     check_rows(source, container.rows)
     for rows, frame in decode_batches(container, BATCH_BYTES, [each.name for each in fields]):
         yield Chunk(rows, frame)
+
+
+def _row_count(source: FileSource) -> int:
+    return read_container(source.store.read(source.path), where=source.path).rows
+
+
+def _stored_names(source: FileSource) -> list[str]:
+    schema = msgspec.json.decode(read_container(source.store.read(source.path), where=source.path).schema)
+    record = schema if isinstance(schema, dict) else next(kind for kind in schema if isinstance(kind, dict))
+    return [member["name"] for member in record["fields"]]
+
+
+READER = FileReader(decode=decode_avro, row_count=_row_count, stored_names=_stored_names)

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import BlobType, DataField
+from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
 VERSION = 1
@@ -130,3 +131,6 @@ def _check(records: pl.Series, sizes: pl.Series, where: str) -> None:
     computed = pl.Series([zlib.crc32(memoryview(r)[:-CRC_BYTES]) for r in records], dtype=pl.UInt32)
     if not (stored == computed).all():
         raise CorruptFile(where, "the checksum of a blob is wrong")
+
+
+READER = FileReader(decode=decode_blob, row_count=lambda source: len(record_lengths(source)))

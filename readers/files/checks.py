@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from posixpath import dirname
 
 from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
-from morrow.engine.format.orc_layout import OrcLayout
-from morrow.readers.files.parquet import row_count
+from morrow.readers.files.registry import file_reader
 from morrow.readers.files.source import FileSource, check_rows, reading
 
 
@@ -25,9 +24,9 @@ def verify(source: FileSource, *, rows: bool = False) -> None:
         raise FileMissing(source.path)
     if source.size and size != source.size:
         raise CorruptFile(source.path, f"has {size} bytes where metadata says {source.size}")
-    if rows and source.format in ROW_COUNTERS:
+    if rows and (row_count := file_reader(source.format, source.path).row_count) is not None:
         with reading(source.path):
-            check_rows(source, ROW_COUNTERS[source.format](source))
+            check_rows(source, row_count(source))
 
 
 def check_place(path: str, roots: Sequence[str]) -> None:
@@ -55,29 +54,3 @@ def _has_link(path: str, base: str) -> bool:
             return True
         path = dirname(path)
     return False
-
-
-def _orc_rows(source: FileSource) -> int:
-    with source.store.open(source.path) as stream:
-        return OrcLayout(stream, source.path).rows
-
-
-def _avro_rows(source: FileSource) -> int:
-    from morrow.engine.format.avro import read_container
-
-    return read_container(source.store.read(source.path), where=source.path).rows
-
-
-def _blob_rows(source: FileSource) -> int:
-    from morrow.readers.files.blob import record_lengths
-
-    return len(record_lengths(source))
-
-
-ROW_COUNTERS: dict[str, Callable[[FileSource], int]] = {
-    "parquet": row_count,
-    "orc": _orc_rows,
-    "avro": _avro_rows,
-    "blob": _blob_rows,
-}
-"""Number of rows according to the file itself."""

@@ -18,6 +18,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options import Options
 from morrow.engine.options.declared import formats
+from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 from morrow.readers.files.text_lines import CHUNK_BYTES, decompressed
 from morrow.readers.files.text_values import parsed
@@ -76,3 +77,6 @@ def _convert_options(names: Sequence[str], null_literal: str) -> arrow_csv.Conve
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
+
+
+READER = FileReader(decode=decode_csv)

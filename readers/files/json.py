@@ -13,6 +13,7 @@ import polars as pl
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
+from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 from morrow.readers.files.text_lines import lines
 from morrow.readers.files.text_values import parsed, text_dtype
@@ -27,3 +28,6 @@ def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
             yield Chunk(len(chunk), chunk.str.json_decode(dtype=document).struct.unnest().select(columns))
         else:
             yield Chunk(len(chunk), pl.DataFrame())
+
+
+READER = FileReader(decode=decode_json)

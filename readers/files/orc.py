@@ -20,7 +20,6 @@ Java Paimon's encodings and how they are read here (the rows equal those that Ja
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -50,6 +49,7 @@ from morrow.engine.format.types import (
 from morrow.engine.options.declared.formats import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
 from morrow.readers.files.orc_kinds import decoded, read_as
 from morrow.readers.files.orc_timestamps import ExactTimestamps
+from morrow.readers.files.registry import FileReader, Stripe
 from morrow.readers.files.source import Chunk, FileSource, check_rows, member_types
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
@@ -59,14 +59,6 @@ NANOS_PER_SECOND = 1_000_000_000
 EARLY_NANOS = 2 * 86_400 * NANOS_PER_SECOND
 VALIDITY_AND_OFFSETS = 2
 """Buffers of a list or map array that precede those of its children; a struct has only the first."""
-
-
-@dataclass(frozen=True)
-class Stripe:
-    """Decoded columns, perhaps none, of `rows` consecutive rows, in the Arrow types of their fields."""
-
-    rows: int
-    columns: tuple[pa.Array, ...]
 
 
 def decode_orc(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
@@ -246,3 +238,16 @@ LEAVES: dict[type[DataType], Callable[[pa.Array], pa.Array]] = {
     TimeType: lambda array: array.cast(pa.int32()).cast(pa.time32("ms")),
 }
 VALIDATED = frozenset((CharType, VarCharType, DecimalType))
+
+
+def _row_count(source: FileSource) -> int:
+    with source.store.open(source.path) as stream:
+        return OrcLayout(stream, source.path).rows
+
+
+def _stored_names(source: FileSource) -> list[str]:
+    with source.store.open(source.path) as stream:
+        return list(OrcLayout(stream, source.path).columns)
+
+
+READER = FileReader(decode=decode_orc, row_count=_row_count, stored_names=_stored_names, stripes=decode_stripes)

@@ -11,7 +11,6 @@ outside to the largest value; that value is therefore an error here, not a wrong
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import polars as pl
@@ -23,6 +22,7 @@ from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
 from morrow.engine.names import col, cols, unnamed
 from morrow.readers.dtypes import polars_dtype
+from morrow.readers.files.registry import FileReader, KeyBounds
 from morrow.readers.files.source import FileSource, check_rows, member_types, reading
 
 CONVERSIONS = pl.ScanCastOptions(
@@ -37,12 +37,8 @@ def scan_parquet(
     sources: Sequence[FileSource],
     fields: Sequence[DataField],
     position: str | None = None,
-    row_groups: Sequence[int] | None = None,
 ) -> pl.LazyFrame:
-    """Scans Parquet files of one schema in one scan; see `morrow.readers.files.scan`.
-
-    `row_groups` (of a single file) reads only those, positions stay those in the file.
-    """
+    """Scans Parquet files of one schema in one scan; see `morrow.readers.files.scan`."""
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong one would move the positions of all files after it.
@@ -58,8 +54,6 @@ def scan_parquet(
         glob=False,
         storage_options=dict(store.storage_options) or None,
     )
-    if row_groups is not None:
-        frame = pl.concat([frame.slice(start, length) for start, length in _row_ranges(sources[0], row_groups)])
     names = [each.name for each in fields] + ([] if position is None else [position])
     if position is not None:
         frame = frame.select(cols(names))
@@ -83,20 +77,28 @@ def row_count(source: FileSource) -> int:
         return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
-def _row_ranges(source: FileSource, row_groups: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns first row and number of rows of each range of neighbouring row groups."""
-    with reading(source.path), source.store.open(source.path) as stream:
+def _stored_names(source: FileSource) -> list[str]:
+    with source.store.open(source.path) as stream:
+        return list(pq.read_schema(stream).names)
+
+
+def _key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
+    """Returns the bounds of a top-level column in each row group; None when any lacks them."""
+    with source.store.open(source.path) as stream:
         metadata = pq.ParquetFile(stream).metadata
-        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    starts = [0, *itertools.accumulate(sizes)]
-    ranges: list[tuple[int, int]] = []
-    for group in row_groups:
-        start, size = starts[group], sizes[group]
-        if ranges and sum(ranges[-1]) == start:
-            start, size = ranges[-1][0], ranges[-1][1] + size
-            ranges.pop()
-        ranges.append((start, size))
-    return ranges or [(0, 0)]
+        check_rows(source, metadata.num_rows)
+        # By path: a member of a struct may have the key's name.
+        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        if paths.count(name) != 1:
+            return None
+        groups = []
+        for index in range(metadata.num_row_groups):
+            row_group = metadata.row_group(index)
+            statistics = row_group.column(paths.index(name)).statistics
+            if statistics is None or not statistics.has_min_max:
+                return None
+            groups.append(KeyBounds(row_group.num_rows, statistics.min, statistics.max))
+    return groups
 
 
 # --- timestamps that 64 bits of nanoseconds cannot hold ---
@@ -130,3 +132,6 @@ def _holds_pinned(column: pl.Series) -> bool:
     if isinstance(dtype, (pl.List, pl.Array)):
         return _holds_pinned(column.explode())
     return isinstance(dtype, pl.Datetime) and bool((column.to_physical() == PINNED_NANOS).any())
+
+
+READER = FileReader(scan=scan_parquet, row_count=row_count, stored_names=_stored_names, key_bounds=_key_bounds)

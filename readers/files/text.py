@@ -12,6 +12,7 @@ import polars as pl
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared.formats import TEXT_LINE_DELIMITER
+from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 from morrow.readers.files.text_lines import lines
 from morrow.readers.files.text_values import TEXT_TYPES
@@ -24,3 +25,6 @@ def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
     delimiter = source.given.get(TEXT_LINE_DELIMITER)
     for chunk in lines(source, delimiter):
         yield Chunk(len(chunk), pl.DataFrame([chunk.alias(each.name) for each in fields]))
+
+
+READER = FileReader(decode=decode_text)

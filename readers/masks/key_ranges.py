@@ -12,9 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 
-from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import (
     BigIntType,
     CharType,
@@ -29,7 +27,8 @@ from morrow.engine.format.types import (
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import col
 from morrow.engine.plan.scan_plan import DataFile
-from morrow.readers.files import reading
+from morrow.readers.files import FileSource, reading
+from morrow.readers.files.registry import file_reader
 
 RANGE_ROWS = 1 << 21
 """About how many rows' keys are merged at once when a section is cut; row groups are not split."""
@@ -45,8 +44,6 @@ RANGED_TYPES: tuple[type[DataType], ...] = (
     *(CharType, VarCharType),
 )
 """Key types whose Parquet statistics pyarrow gives as values that compare like the keys do."""
-
-PARQUET = "parquet"
 
 WORTHWHILE = 0.7
 """A section of up to `WHOLE_ROWS` is cut only when at most this share of its rows must be merged."""
@@ -100,7 +97,7 @@ def key_ranges(
         return everything
     groups: list[_RowGroup] = []
     for number, (file, name) in enumerate(zip(files, stored_names)):
-        found = _row_groups(number, file, name, store) if file.format == PARQUET else None
+        found = _row_groups(number, file, name, store)
         if found is None:
             return everything
         groups.extend(found)
@@ -123,21 +120,12 @@ def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[_RowGroup]) -> int
 
 def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[_RowGroup] | None:
     """Returns the row groups of a file, None when any lacks statistics of the column."""
-    with reading(file.path), store.open(file.path) as stream:
-        metadata = pq.ParquetFile(stream).metadata
-        if metadata.num_rows != file.row_count:
-            raise CorruptFile(file.path, f"{metadata.num_rows} rows where the manifest says {file.row_count}")
-        # By path: a member of a struct may have the key's name.
-        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        column = paths.index(name) if paths.count(name) == 1 else -1
-        groups = []
-        for index in range(metadata.num_row_groups):
-            row_group = metadata.row_group(index)
-            statistics = row_group.column(column).statistics if column >= 0 else None
-            if statistics is None or not statistics.has_min_max:
-                return None
-            groups.append(_RowGroup(number, row_group.num_rows, statistics.min, statistics.max))
-    return groups
+    key_bounds = file_reader(file.format, file.path).key_bounds
+    if key_bounds is None:
+        return None
+    with reading(file.path):
+        found = key_bounds(FileSource(store, file.path, file.size, file.row_count, file.format), name)
+    return None if found is None else [_RowGroup(number, each.rows, each.low, each.high) for each in found]
 
 
 def _cut(groups: Sequence[_RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:

@@ -11,19 +11,22 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from morrow.engine.format.types import DataField, LocalZonedTimestampType, TimestampType
+from morrow.engine.format.file_formats import TIMESTAMPS
+from morrow.engine.format.types import DataField
 from morrow.engine.plan.file_facts import Bounds
 from morrow.engine.plan.stats_pruning import SUCCESSOR_OF_D7FF, SURROGATES
 
-TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
 ORC_SLACK = pl.duration(days=3)
 """The tolerance for bounds of timestamps in ORC: zones, and the calendar before 1582."""
 
 
 def wrong_bounds(
-    totals: Mapping[str, pl.Series], field: DataField, known: Bounds, format_: str, what: str
+    totals: Mapping[str, pl.Series], field: DataField, known: Bounds, what: str, *, exact: bool
 ) -> Iterator[str]:
-    """Yields the contradictions of `known` to the values of a column, whose aggregates are `totals`."""
+    """Yields the contradictions of `known` to the values of a column, whose aggregates are `totals`.
+
+    `exact` is the format's (`FileFormat.is_exact`).
+    """
     name = field.name
     nulls = totals.get(f"nulls {name}")
     if nulls is not None and known.null_count is not None and nulls.item() != known.null_count:
@@ -38,7 +41,7 @@ def wrong_bounds(
     nan = totals.get(f"nan {name}")
     if nan is not None and nan.item():
         return
-    loose = format_ == "orc" and isinstance(field.type, TIMESTAMPS)
+    loose = not exact and isinstance(field.type, TIMESTAMPS)
     if known.minimum is not None and not _is_minimum(low, known.minimum, loose=loose):
         yield f"the least value of column {name!r} is not the minimum of the {what}"
     if known.maximum is not None and not _is_maximum(high, known.maximum, loose=loose):

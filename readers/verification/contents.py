@@ -21,12 +21,12 @@ LAST_KIND = 3
 class Contents:
     """Aggregates of the columns `fields`, of which `keys` order the rows.
 
-    `orc`: CHAR has lost its trailing blanks, which statistics have; and times before 1970 may be a second late.
+    Not `exact`: CHAR has lost its trailing blanks, which statistics have; and times before 1970 may be a second late.
     """
 
     fields: Sequence[DataField]
     keys: Sequence[str] = ()
-    orc: bool = False
+    exact: bool = True
     rows: int = 0
     retractions: int = 0
     problems: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Contents:
                 found.append((column.is_null() & alive).sum().cast(pl.Int64).alias(f"absent {each.name}"))
             if dtype.is_nested() or dtype in (pl.Binary, pl.Null, pl.Object):
                 continue
-            if self.orc and isinstance(each.type, CharType):
+            if not self.exact and isinstance(each.type, CharType):
                 column = column.str.pad_end(each.type.length)
             found += [column.min().alias(f"min {each.name}"), column.max().alias(f"max {each.name}")]
             if dtype.is_float():
@@ -82,7 +82,7 @@ class Contents:
         floats = [column for column in with_last.iter_columns() if column.dtype.is_float()]
         if any(unnamed(column).is_nan().any() for column in floats):
             return  # equal to every number in Java's comparisons up to 2.0, so there is no order
-        if self.orc and any(map(_holds_early, with_last.iter_columns())):
+        if not self.exact and any(map(_holds_early, with_last.iter_columns())):
             return
         comparable = with_last.select(sortable(column) for column in with_last.iter_columns())
         if (problem := _disorder(comparable, distinct=not floats)) is not None:

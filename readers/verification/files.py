@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, MorrowError, StorageError
+from morrow.engine.format.file_formats import TIMESTAMPS, file_format
 from morrow.engine.format.schema import VALUE_KIND, key_field
 from morrow.engine.format.types import CharType, DataField, DoubleType, FloatType
 from morrow.engine.names import col, unnamed
@@ -18,11 +19,10 @@ from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.file_frames import constant_of, source_of, written_fields
 from morrow.readers.files import FileSource, reading, scan, verify
 from morrow.readers.files.page_checks import count_pages
-from morrow.readers.files.parquet_pages import Pages
 from morrow.readers.files.stored_names import stored_names
 from morrow.readers.masks.live import read_deletion
 from morrow.readers.streaming import batches
-from morrow.readers.verification.bounds import TIMESTAMPS, wrong_bounds
+from morrow.readers.verification.bounds import wrong_bounds
 from morrow.readers.verification.contents import Contents
 from morrow.readers.verification.indexes import IndexCheck
 from morrow.readers.verification.report import VerifiedFile
@@ -48,7 +48,7 @@ def verified_file(metadata: TableMetadata, plan: ScanPlan, facts: FileFacts) -> 
     file = facts.file
     try:
         source = source_of(file, plan, metadata.store)
-        pages = count_pages(source) if file.format == "parquet" else Pages()
+        pages = count_pages(source)
         problems = list(_problems(metadata, plan, facts, source))
     except StorageError:
         raise
@@ -66,14 +66,14 @@ def _problems(metadata: TableMetadata, plan: ScanPlan, facts: FileFacts, source:
         read_deletion(file, metadata.store)
     stored = {field.name for field in fields}
     keys = facts.schema.trimmed_primary_keys if facts.bucket >= 0 and VALUE_KIND in stored else ()
-    orc = file.format == "orc"
-    contents = Contents(fields, keys, orc=orc)
-    yield from _read(metadata, facts, source, contents, padded=orc)
+    exact = file_format(file.format, file.path).is_exact
+    contents = Contents(fields, keys, exact=exact)
+    yield from _read(metadata, facts, source, contents, padded=not exact)
     yield from contents.problems
     if contents.rows != file.row_count:
         yield f"has {contents.rows} rows where metadata says {file.row_count}"
     yield from _wrong_counts(facts, contents)
-    yield from _wrong_keys(facts, contents, loose=orc)
+    yield from _wrong_keys(facts, contents, loose=not exact)
     yield from _wrong_statistics(facts, contents, fields)
     yield from _wrong_partition(facts, contents, fields)
     if keys and not contents.problems:
@@ -132,12 +132,13 @@ def _is_same(found: pl.Series, said: pl.Series) -> bool:
 
 def _wrong_statistics(facts: FileFacts, contents: Contents, fields: Sequence[DataField]) -> Iterator[str]:
     totals, by_name = contents.totals, {field.name: field for field in fields}
+    exact = file_format(facts.file.format, facts.file.path).is_exact
     if not totals:
         return
     for known, what in ((facts.values, "statistics"), (facts.keys, "statistics of keys")):
         for name, bounds in known.items():
             if name in by_name:
-                yield from wrong_bounds(totals, by_name[name], bounds, facts.file.format, what)
+                yield from wrong_bounds(totals, by_name[name], bounds, what, exact=exact)
     for field in fields:
         absent = totals.get(f"absent {field.name}")
         if absent is not None and absent.item():

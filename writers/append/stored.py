@@ -12,7 +12,7 @@ from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.types import DataField
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, write_files
-from morrow.writers.merge_tree.stored_runs import SLICEABLE, StoredFiles
+from morrow.writers.merge_tree.stored_runs import StoredFiles
 from morrow.writers.target import WriteTarget
 
 BATCH_ROWS = 1 << 18
@@ -33,7 +33,7 @@ class AppendFiles(StoredFiles):
             CorruptFile: a file does not hold as many rows as its entry says: a rewrite would lose rows for good.
         """
         for file in self.files:
-            step = BATCH_ROWS if self._by_name[file.file_name].format in SLICEABLE else file.row_count
+            step = self.step(file, BATCH_ROWS)
             for start in range(0, file.row_count, max(step, 1)):
                 wanted = min(step, file.row_count - start)
                 is_last = start + wanted == file.row_count

@@ -32,16 +32,11 @@ from morrow.engine.format.binary_row_encode import big_endian, twos_complement_l
 from morrow.engine.format.binary_row_slots import DECIMAL_WIDTH
 from morrow.engine.options.declared.formats import AVRO_CODEC
 from morrow.readers.dtypes import list_offsets, null_mask, to_arrow_array
-from morrow.writers.files.encoders import Block, EncoderOptions, one_by_one
+from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.layout import FileLayout
 
 NAMESPACE, RECORD = "org.apache.paimon.avro.generated", "record"
 TIME_PRECISION = 3
-
-
-def encoder(layout: FileLayout, options: EncoderOptions) -> AvroEncoder:
-    """Returns the Avro encoder. Raises `Unsupported`: a codec or a column type that Avro files do not have."""
-    return AvroEncoder(layout, options)
 
 
 class AvroEncoder:
@@ -231,3 +226,6 @@ _PHYSICAL: Mapping[type[t.DataType], Callable[[pa.Array, Any], pa.Array]] = {
     t.MultisetType: lambda array, type_: _entries(array, _as_map(type_)),
     t.RowType: _struct,
 }
+
+
+WRITER = FileWriter(AvroEncoder)

@@ -2,13 +2,16 @@
 
 Blocks (row groups, stripes, Avro's blocks) are independent, so several threads encode them, and rolling decides after
 which block a file ends.
+
+To add a format: declare it in `morrow.engine.format.file_formats`, put a module here that has a `FileWriter` as its
+`WRITER`, and its name in `BUILT_IN`. In another package, register both by entry points (`morrow.engine.plugins`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import accumulate
 from typing import Any, Protocol
@@ -16,7 +19,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.options import WriteOptions
+from morrow.engine.options import Declared, WriteOptions
+from morrow.engine.plugins import FILE_WRITERS, plugin_of
 from morrow.writers.files.layout import FileLayout
 
 
@@ -72,8 +76,36 @@ def one_by_one(encoder: Encoder, frame: pl.DataFrame, heights: Sequence[int]) ->
 
 EncoderFactory = Callable[[FileLayout, EncoderOptions], Encoder]
 
-FORMATS = ("parquet", "orc", "avro")
-"""The formats; each has a module of that name here with a function `encoder`, imported on first use."""
+
+@dataclass(frozen=True)
+class FileWriter:
+    """The way files of a format are written: the encoder of a layout, and the option that sets the size of a block.
+
+    `encoder` raises `Unsupported` for a codec or column type that the format does not have. ``file.block-size``
+    overrides `block_size`.
+    """
+
+    encoder: EncoderFactory
+    block_size: Declared[int | None] | None = None
+
+
+BUILT_IN = ("parquet", "orc", "avro")
+"""Formats with a module of their name in this folder, which has a `FileWriter` as its `WRITER`."""
+
+
+def file_writer(format_: str, where: str) -> FileWriter:
+    """Returns the writer of a format, built in or of another package. Raises `Unsupported`: there is none."""
+    found = _built_in(format_) if format_ in BUILT_IN else plugin_of(FILE_WRITERS, format_, FileWriter)
+    if found is None:
+        hint = f"choose one of {', '.join(BUILT_IN)}"
+        raise Unsupported(f"writing files of the format {format_!r}", where=where, hint=hint)
+    return found
+
+
+@cache
+def _built_in(format_: str) -> FileWriter:
+    found: FileWriter = import_module(f"{__package__}.{format_}").WRITER
+    return found
 
 
 def encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encoder:
@@ -82,9 +114,4 @@ def encoder(format_: str, layout: FileLayout, options: EncoderOptions) -> Encode
     Raises:
         Unsupported: a format, codec or column type that Morrow does not write.
     """
-    if format_ not in FORMATS:
-        raise Unsupported(
-            f"writing files of the format {format_!r}", where=options.where, hint=f"choose one of {', '.join(FORMATS)}"
-        )
-    factory: EncoderFactory = import_module(f"{__package__}.{format_}").encoder
-    return factory(layout, options)
+    return file_writer(format_, options.where).encoder(layout, options)

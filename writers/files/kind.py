@@ -11,21 +11,18 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
+from morrow.engine.format.file_formats import FileFormat, file_format
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
 from morrow.engine.options import WriteOptions
-from morrow.engine.options.declared.formats import ORC_STRIPE_SIZE, PARQUET_BLOCK_SIZE
 from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.files import stats
 from morrow.writers.files.blocks import MOST_BLOCK_BYTES
-from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, encoder
+from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, FileWriter, file_writer
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.stats_modes import StatsMode, stats_modes
 from morrow.writers.target import WriteTarget
-
-BLOCK_SIZES = {"parquet": PARQUET_BLOCK_SIZE, "orc": ORC_STRIPE_SIZE}
-"""The block size options of the formats, which ``file.block-size`` overrides."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class FileKind:
     """The layout, format and statistics of files, as the options set them for their level."""
 
     layout: FileLayout
-    format: str
+    format: FileFormat
     level: int
     encoder: Encoder
     modes: tuple[StatsMode, ...]
@@ -68,7 +65,8 @@ class FileKind:
     def of(cls, target: WriteTarget, level: int, *, changelog: bool, prefix: str | None = None) -> FileKind:
         """Returns the kind of a level. Raises `Unsupported`, `InvalidArgument`: options that the format rejects."""
         write, where, layout = target.write, target.where, FileLayout.of(target)
-        format_ = (changelog and write.changelog_format) or write.format_of(level)
+        name = (changelog and write.changelog_format) or write.format_of(level)
+        writer, format_ = file_writer(name, where), file_format(name, where)
         codec = (changelog and write.changelog_compression) or write.compression_of(level)
         mode = (changelog and write.changelog_stats_mode) or write.stats_mode_per_level.get(level, write.stats_mode)
         named_codec = f".{codec}" if write.suffix_includes_compression else ""
@@ -76,13 +74,13 @@ class FileKind:
             layout,
             format_,
             level,
-            encoder(format_, layout, EncoderOptions(codec, write, where)),
-            stats_modes(layout, write, mode, avro=format_ == "avro", where=where),
+            writer.encoder(layout, EncoderOptions(codec, write, where)),
+            stats_modes(layout, write, mode, cuts_system_columns=format_.cuts_system_columns, where=where),
             write.stats_dense_store,
             wanted_indexes(write.raw, layout.columns),
             prefix or (write.changelog_file_prefix if changelog else write.data_file_prefix),
-            f"{named_codec}.{format_}",
-            min(_block_size(write, format_) or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
+            f"{named_codec}.{name}",
+            min(_block_size(write, writer) or MOST_BLOCK_BYTES, write.target_file_size, MOST_BLOCK_BYTES),
         )
 
     def describe(self, frame: pl.DataFrame) -> Described:
@@ -185,6 +183,5 @@ class FileKind:
         return frozenset(field.name for field, mode in pairs if mode.bounds)
 
 
-def _block_size(write: WriteOptions, format_: str) -> int | None:
-    own = BLOCK_SIZES.get(format_)
-    return write.block_size or (write.given.get(own) if own else None)
+def _block_size(write: WriteOptions, writer: FileWriter) -> int | None:
+    return write.block_size or (None if writer.block_size is None else write.given.get(writer.block_size))

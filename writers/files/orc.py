@@ -27,10 +27,10 @@ import pyarrow.orc as orc
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.options.declared.formats import ORC_COMPRESS, ORC_DICTIONARY_KEY_THRESHOLD
+from morrow.engine.options.declared.formats import ORC_COMPRESS, ORC_DICTIONARY_KEY_THRESHOLD, ORC_STRIPE_SIZE
 from morrow.readers.dtypes import conform
 from morrow.writers.files.blocks import MOST_BLOCK_ROWS
-from morrow.writers.files.encoders import Block, EncoderOptions, one_by_one
+from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.orc_footer import MAGIC, merge_tails, split
 from morrow.writers.files.orc_timestamps import early_times, holds_timestamps, with_times
@@ -47,11 +47,6 @@ MOST_FAST_LEVEL = 1
 STRIPE_BYTES = 1 << 40
 """Larger than any block, so that a block is one stripe."""
 ONE_ENTRY = 4 * MOST_BLOCK_ROWS
-
-
-def encoder(layout: FileLayout, options: EncoderOptions) -> OrcEncoder:
-    """Returns the ORC encoder. Raises `Unsupported`: a codec or a column type that ORC files do not have."""
-    return OrcEncoder(layout, options)
 
 
 class OrcEncoder:
@@ -129,3 +124,6 @@ def _stored(type_: t.DataType) -> pa.DataType:
 def _compact(array: pa.Array) -> pa.Array:
     """Returns nested arrays without offsets: Arrow's writer reads the nulls of a struct's member from the beginning."""
     return pa.concat_arrays([array, array[:0]]) if pa.types.is_nested(array.type) else array
+
+
+WRITER = FileWriter(OrcEncoder, ORC_STRIPE_SIZE)

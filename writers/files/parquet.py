@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declared.formats import (
+    PARQUET_BLOCK_SIZE,
     PARQUET_COMPRESSION,
     PARQUET_COMPRESSION_CODEC_ZSTD_LEVEL,
     PARQUET_ENABLE_DICTIONARY,
     PARQUET_PAGE_SIZE,
 )
-from morrow.writers.files.encoders import Block, EncoderOptions, one_by_one
+from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
 from morrow.writers.files.parquet_footer import merge_footers
@@ -41,11 +42,6 @@ CODECS: Mapping[str, str] = {
     "none": "none",
     "uncompressed": "none",
 }
-
-
-def encoder(layout: FileLayout, options: EncoderOptions) -> ParquetEncoder:
-    """Returns the Parquet encoder. Raises `Unsupported`: a codec or a column type that Parquet files do not have."""
-    return ParquetEncoder(layout, options)
 
 
 class ParquetEncoder:
@@ -127,3 +123,6 @@ def _properties(options: EncoderOptions) -> dict[str, Any]:
         "write_time_adjusted_to_utc": True,
         "write_page_checksum": True,
     }
+
+
+WRITER = FileWriter(ParquetEncoder, PARQUET_BLOCK_SIZE)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
+from morrow.engine.format.file_formats import FileFormat
 from morrow.engine.names import cols, unnamed
 from morrow.writers.files.stats_modes import StatsMode
 
@@ -32,8 +33,6 @@ NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.Ve
 SURROGATES = range(0xD800, 0xE000)
 GROUP = "group"
 """The group column in frames whose other columns are numbered."""
-ORC_MOST_BYTES = 1024
-"""The longest text in bytes of which ORC keeps a bound."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,15 @@ class Groups:
         return Collected(self.minima[group : group + 1], self.maxima[group : group + 1], nulls)
 
 
-def collect(frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: AbstractSet[str], format_: str) -> Collected:
+def collect(
+    frame: pl.DataFrame, fields: Sequence[t.DataField], bounded: AbstractSet[str], format_: FileFormat
+) -> Collected:
     """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds."""
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
     minima = frame.select(column.min() for column in cols(names)) if names else pl.DataFrame()
     maxima = frame.select(column.max() for column in cols(names)) if names else pl.DataFrame()
-    floats = [name for name in names if frame.schema[name].is_float()]
-    exact = [] if format_ == "orc" else [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
+    floats = [name for name in names if frame.schema[name].is_float() and format_.orders_nan]
+    exact = [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
     return Collected(
         minima.with_columns(low for low, _ in exact),
         maxima.with_columns(high for _, high in exact),
@@ -78,11 +79,11 @@ def collect_each(
     heights: Sequence[int],
     fields: Sequence[t.DataField],
     bounded: AbstractSet[str],
-    format_: str,
+    format_: FileFormat,
 ) -> Groups:
     """Returns `collect` of each of the consecutive groups in `frame`: groups of these heights, none empty."""
     named = {f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)}
-    floats = {name for name in named if frame.schema[name].is_float() and format_ != "orc"}
+    floats = {name for name in named if frame.schema[name].is_float() and format_.orders_nan}
     columns = [unnamed(frame[f.name]).alias(str(i)) for i, f in enumerate(fields)]
     values = [_ordered(column) if f.name in floats else column for f, column in zip(fields, columns, strict=True)]
     group = pl.Series(GROUP, np.repeat(np.arange(len(heights), dtype=np.uint32), heights)).set_sorted()
@@ -101,13 +102,13 @@ def collect_each(
     return Groups(len(heights), bounds("low"), bounds("high"), nulls)
 
 
-def combine(parts: Sequence[Collected], format_: str) -> Collected:
+def combine(parts: Sequence[Collected], format_: FileFormat) -> Collected:
     """Returns the statistics of several groups of rows together."""
     if len(parts) == 1:
         return parts[0]
     lows = pl.concat([part.minima for part in parts])
     highs = pl.concat([part.maxima for part in parts])
-    floats = [name for name, dtype in lows.schema.items() if dtype.is_float() and format_ != "orc"]
+    floats = [name for name, dtype in lows.schema.items() if dtype.is_float() and format_.orders_nan]
     return Collected(
         lows.min().with_columns(_lowest(lows[name]) for name in floats),
         highs.max().with_columns(_highest(highs[name]) for name in floats),
@@ -115,15 +116,13 @@ def combine(parts: Sequence[Collected], format_: str) -> Collected:
     )
 
 
-def has_bounds(type_: t.DataType, format_: str) -> bool:
-    """Returns whether Java has bounds of a column of this type: not of INT96 in the footers of Parquet files."""
-    if isinstance(type_, (t.TimestampType, t.LocalZonedTimestampType)) and format_ == "parquet":
-        return type_.precision <= t.ARROW_MICROS_PRECISION
-    return isinstance(type_, ORDERED)
+def has_bounds(type_: t.DataType, format_: FileFormat) -> bool:
+    """Returns whether Java has bounds of a column of this type."""
+    return isinstance(type_, ORDERED) and not format_.unbounded(type_)
 
 
 def encoded(
-    collected: Collected, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: str, *, dense: bool
+    collected: Collected, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: FileFormat, *, dense: bool
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Returns statistics of `fields` as metadata stores them, and the names of the columns they cover (None: all).
 
@@ -137,7 +136,7 @@ def encoded(
 
 
 def encoded_each(
-    groups: Groups, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: str, *, dense: bool
+    groups: Groups, fields: Sequence[t.DataField], modes: Sequence[StatsMode], format_: FileFormat, *, dense: bool
 ) -> tuple[list[SimpleStats], tuple[str, ...] | None]:
     """Returns `encoded` of each group."""
     known = [(f, m) for f, m in zip(fields, modes, strict=True) if not dense or _is_known(f.type, m, format_)]
@@ -155,12 +154,12 @@ def key_row(row: pl.DataFrame, fields: Sequence[t.DataField]) -> bytes:
     return _row([row[field.name].to_arrow() for field in fields], [field.type for field in fields])
 
 
-def _is_known(type_: t.DataType, mode: StatsMode, format_: str) -> bool:
-    """Returns whether the format has statistics of a column: Parquet's footers have none of nested columns."""
-    return mode.counts and not (format_ == "parquet" and isinstance(type_, NESTED))
+def _is_known(type_: t.DataType, mode: StatsMode, format_: FileFormat) -> bool:
+    """Returns whether the format has statistics of a column."""
+    return mode.counts and (format_.counts_nested or not isinstance(type_, NESTED))
 
 
-def _bounds(groups: Groups, field: t.DataField, mode: StatsMode, format_: str) -> tuple[pa.Array, pa.Array]:
+def _bounds(groups: Groups, field: t.DataField, mode: StatsMode, format_: FileFormat) -> tuple[pa.Array, pa.Array]:
     if not mode.bounds or field.name not in groups.minima.columns:
         nothing = pa.nulls(groups.count, field.type.arrow())
         return nothing, nothing
@@ -171,17 +170,19 @@ def _bounds(groups: Groups, field: t.DataField, mode: StatsMode, format_: str) -
     return low.to_arrow(), high.to_arrow()
 
 
-def _text_bounds(low: str | None, high: str | None, mode: StatsMode, format_: str) -> tuple[str | None, str | None]:
-    if format_ == "orc":
-        low, high = _short(low), _short(high)
+def _text_bounds(
+    low: str | None, high: str | None, mode: StatsMode, format_: FileFormat
+) -> tuple[str | None, str | None]:
+    if format_.longest_bound is not None:
+        low, high = (_short(bound, format_.longest_bound) for bound in (low, high))
     if mode.length is not None:
         low, high = low and low[: mode.length], high and _upper(high, mode.length)
         low = None if high is None else low
     return low, high
 
 
-def _short(text: str | None) -> str | None:
-    return None if text is None or len(text.encode()) > ORC_MOST_BYTES else text
+def _short(text: str | None, most_bytes: int) -> str | None:
+    return None if text is None or len(text.encode()) > most_bytes else text
 
 
 def _upper(text: str, length: int) -> str | None:

@@ -49,12 +49,14 @@ def parse_mode(text: str, where: str) -> StatsMode:
     return StatsMode(length=int(match[1]))
 
 
-def stats_modes(layout: FileLayout, write: WriteOptions, mode: str, *, avro: bool, where: str) -> tuple[StatsMode, ...]:
+def stats_modes(
+    layout: FileLayout, write: WriteOptions, mode: str, *, cuts_system_columns: bool, where: str
+) -> tuple[StatsMode, ...]:
     """Returns the mode of each column of the file, in the order of `layout.fields`.
 
     Args:
         mode: the mode of columns without a rule of higher precedence.
-        avro: Avro files treat system columns like any other.
+        cuts_system_columns: the format's; where it does not, system columns are treated like any other.
     """
     default, names = parse_mode(mode, where), [field.name for field in layout.fields]
     keys = {key.name for key in layout.keys} if layout.thin else set()
@@ -63,7 +65,7 @@ def stats_modes(layout: FileLayout, write: WriteOptions, mode: str, *, avro: boo
         own = write.given.get(STATS_MODE.of(name))
         if own is not None:
             chosen = parse_mode(own, where)
-        elif not avro and (_is_system(name) or name in keys):
+        elif cuts_system_columns and (_is_system(name) or name in keys):
             modes.append(StatsMode(length=KEY_LENGTH))
             continue
         else:

@@ -20,13 +20,11 @@ from morrow.engine.plan.planner import file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.file_errors import reading_files
 from morrow.readers.file_frames import file_frame
+from morrow.readers.files.registry import is_scanned
 from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, file_path
 from morrow.writers.merge_tree.levels import SortedRun
 from morrow.writers.target import WriteTarget
-
-SLICEABLE = frozenset({"parquet"})
-"""Formats whose rows can be read without reading those before them; files of others are read whole."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,14 @@ class StoredFiles:
         """Yields the live rows of a sorted run's files, about `rows` at a time."""
         for file in run:
             frame = self.lazy(file)
-            step = rows if self._by_name[file.file_name].format in SLICEABLE else file.row_count
+            step = self.step(file, rows)
             for start in range(0, file.row_count, max(step, 1)):
                 yield self._alive(file, self.collect([frame.slice(start, step)])[0], start)
+
+    def step(self, file: DataFileMeta, rows: int) -> int:
+        """Returns how many rows of a file are read at once: `rows`, or all where they cannot be read apart."""
+        data_file = self._by_name[file.file_name]
+        return rows if is_scanned(data_file.format, data_file.path) else file.row_count
 
     def _alive(self, file: DataFileMeta, rows: pl.DataFrame, start: int) -> pl.DataFrame:
         """Returns the live rows among rows of a file that begin at position `start`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.file_formats import written_format
 from morrow.engine.format.schema import SYSTEM_NAMES
 from morrow.engine.format.types import (
     MAX_LENGTH,
@@ -13,12 +14,9 @@ from morrow.engine.format.types import (
     BlobType,
     CharType,
     DataType,
-    LocalZonedTimestampType,
     MapType,
     MultisetType,
     RowType,
-    TimestampType,
-    TimeType,
     VarBinaryType,
     VarCharType,
     VariantType,
@@ -30,8 +28,6 @@ from morrow.engine.schema.validation.proposal import Proposal
 
 WITHOUT_KEYS = (ArrayType, MapType, MultisetType, RowType, VectorType, VariantType, BlobType)
 SIZED = (CharType, VarCharType, BinaryType, VarBinaryType)
-AVRO_MICROS_DIGITS = 6
-AVRO_TIME_DIGITS = 3
 
 
 def names(proposal: Proposal) -> None:
@@ -78,35 +74,11 @@ def file_formats(proposal: Proposal) -> None:
     if proposal.keyed and (changelog := given.get(CHANGELOG_FILE_FORMAT)) is not None:
         found.add(changelog)
     for name in sorted(found):
-        if name not in FORMATS:
-            raise Unsupported(f"the file format {name!r}", where=where, hint=f"Morrow writes {', '.join(FORMATS)}")
+        lacks = written_format(name, where).lacks
+        assert lacks is not None  # formats that are written say which types they have
         for path, kind in _all_types(proposal):
-            if (reason := FORMATS[name](kind)) is not None:
+            if (reason := lacks(kind)) is not None:
                 raise Unsupported(f"the type {kind} of column {path!r} in {name} files", where=where, hint=reason)
-
-
-def _parquet(kind: DataType) -> str | None:
-    return "declare an ARRAY" if isinstance(kind, VectorType) else None
-
-
-def _orc(kind: DataType) -> str | None:
-    if isinstance(kind, (VectorType, VariantType)):
-        return "choose another file.format"
-    return None
-
-
-def _avro(kind: DataType) -> str | None:
-    if isinstance(kind, (VectorType, VariantType)):
-        return "choose another file.format"
-    if isinstance(kind, (TimestampType, LocalZonedTimestampType)) and kind.precision > AVRO_MICROS_DIGITS:
-        return "Avro's timestamps have 6 digits at most"
-    if isinstance(kind, TimeType) and kind.precision > AVRO_TIME_DIGITS:
-        return "Avro's times have 3 digits at most"
-    return None
-
-
-FORMATS: dict[str, Callable[[DataType], str | None]] = {"parquet": _parquet, "orc": _orc, "avro": _avro}
-"""Format -> why it does not support a type, None when it does."""
 
 
 def _all_types(proposal: Proposal) -> Iterator[tuple[str, DataType]]:

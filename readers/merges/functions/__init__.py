@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType
-from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
+from morrow.engine.plugins import plugin
 from morrow.readers.merges.functions import bitmaps, booleans, collections, nested, numbers, picks, sketches, text
 from morrow.readers.merges.functions.base import VALUE, Aggregator, IgnoreRetract, Make, NoResult, State
 

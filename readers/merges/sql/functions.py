@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from morrow.engine.merge.functions import function_spec
-from morrow.engine.merge.plugins import plugin
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
+from morrow.engine.plugins import plugin
 from morrow.readers.merges.sql import containers, scalars
 from morrow.readers.merges.sql.rows import Build, Rows
 

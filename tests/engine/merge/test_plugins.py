@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from morrow.engine import plugins
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DoubleType
-from morrow.engine.merge import plugins
 from morrow.engine.merge.functions import FunctionSpec
 from morrow.engine.merge.spec import AggregateCall, MergeSpec, Rule
 from morrow.engine.options import TableOptions
@@ -43,7 +43,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
     def entry_points(**wanted: Any) -> EntryPoints:
         return EntryPoints(installed).select(**wanted)
 
-    monkeypatch.setattr("morrow.engine.merge.plugins.entry_points", entry_points)
+    monkeypatch.setattr("morrow.engine.plugins.entry_points", entry_points)
     monkeypatch.setattr("morrow.engine.options.kinds.entry_points", entry_points)
     return lambda group, name, value: installed.append(EntryPoint(name, value, group))
 

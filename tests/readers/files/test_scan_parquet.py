@@ -75,13 +75,6 @@ def test_filters_and_projections_reach_the_file(people: FileSource) -> None:
     assert "WITH_COLUMNS" not in plan
 
 
-def test_row_groups_keep_their_positions(people: FileSource) -> None:
-    frame = scan([people], [ID], position="at", row_groups=[1, 2, 5]).collect()
-
-    assert frame["at"].to_list() == [*range(10, 30), *range(50, 60)]
-    assert frame["id"].to_list() == frame["at"].to_list()
-
-
 NESTED = t.RowType(
     True,
     (
@@ -204,7 +197,5 @@ def test_calls_that_make_no_sense(people: FileSource) -> None:
         scan([people, orc], [ID])
     with pytest.raises(InvalidArgument, match="need their row counts"):
         scan([people, source(Path(people.path))], [ID], position="at")
-    with pytest.raises(InvalidArgument, match="row groups"):
-        scan([orc], [ID], row_groups=[0])
     with pytest.raises(Unsupported, match="lance"):
         scan([FileSource(people.store, people.path, 0, -1, "lance")], [ID])

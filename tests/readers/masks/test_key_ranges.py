@@ -134,7 +134,7 @@ def test_a_dotted_name_that_means_two_columns_is_merged_whole(tmp_path: Path) ->
 
 def test_a_file_with_more_rows_than_the_manifest_says(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", range(10), 5)
-    with pytest.raises(CorruptFile, match="10 rows where the manifest says 9"):
+    with pytest.raises(CorruptFile, match="10 rows where metadata says 9"):
         ranges([data_file(tmp_path / "a.parquet", 9), data_file(tmp_path / "a.parquet", 9)])
 
 

@@ -312,7 +312,7 @@ def test_partition_columns_can_belong_to_the_key() -> None:
 
 def test_a_function_of_another_package_may_bring_its_sql(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "morrow.engine.merge.plugins.entry_points",
+        "morrow.engine.plugins.entry_points",
         lambda **wanted: EntryPoints([EntryPoint("mean", f"{__name__}:MEAN", "morrow.aggregate_functions")]).select(
             **wanted
         ),

@@ -74,7 +74,7 @@ def tiny_ranges() -> Iterator[None]:
         patch.setattr(module, "WHOLE_BYTES", 0)
         patch.setattr(module, "RANGE_BYTES", 1)
         patch.setattr(module, "LEAST_BATCH", 2)
-        patch.setattr(stored_runs, "SLICEABLE", frozenset(("parquet", "orc", "avro")))
+        patch.setattr(stored_runs, "is_scanned", lambda _format, _path: True)
         yield
 
 

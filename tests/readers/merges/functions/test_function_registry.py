@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from morrow.engine import plugins
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataType, IntType, VarCharType
-from morrow.engine.merge import plugins
 from morrow.engine.merge.functions import BUILT_IN
 from morrow.engine.merge.spec import AggregateCall
 from morrow.readers.merges.functions import AGGREGATORS, VALUE, Aggregator, State, aggregator

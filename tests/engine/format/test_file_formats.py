@@ -1,0 +1,71 @@
+"""File formats have one home, and a reader and a writer under the same name."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.file_formats import BUILT_IN, file_format, known_format, written_format
+from morrow.readers.files.registry import BUILT_IN as READERS
+from morrow.readers.files.registry import file_reader
+from morrow.writers.files.encoders import BUILT_IN as WRITERS
+from morrow.writers.files.encoders import file_writer
+
+ROOT = Path(__file__).parents[3]
+
+HOMES = {
+    "engine/format/file_formats.py": "declares them",
+    "readers/files/registry.py": "names their readers",
+    "writers/files/encoders.py": "names their writers",
+}
+ELSEWHERE = {
+    "engine/format/manifest_encode.py": "manifests have codecs of their own",
+    "engine/format/schema.py": "the format of tables that say none, in old versions",
+    "engine/options/declared/": "defaults of options",
+    "readers/files/page_checks.py": "only Parquet has checksums of pages",
+    "morrow/spark/reading/choice.py": "Spark's own scan reads Parquet",
+    "writers/merge_tree/postpone.py": "postponed rows are Avro",
+    "morrow/cli/": "formats of input and output",
+}
+"""The modules that name a format for another reason than the format itself."""
+
+NAMED = re.compile(r"""["'](parquet|orc|avro|csv)["']""")
+
+
+def test_only_three_places_name_a_format() -> None:
+    sources = [path for folder in ("engine", "readers", "writers", "morrow") for path in (ROOT / folder).rglob("*.py")]
+    inside = {str(path.relative_to(ROOT)) for path in sources if NAMED.search(path.read_text())}
+    named = {name for name in inside if not name.startswith(("morrow/engine", "morrow/readers", "morrow/writers"))}
+
+    assert len(sources) > 100
+    assert {name for name in named if not name.startswith(tuple(ELSEWHERE))} == set(HOMES)
+
+
+def test_every_format_has_a_reader() -> None:
+    assert set(READERS) == set(BUILT_IN)
+    for name in READERS:
+        reader = file_reader(name, "/t")
+        assert (reader.decode is None) != (reader.scan is None)
+        assert reader is import_module(f"morrow.readers.files.{name}").READER
+
+
+def test_every_format_that_says_its_types_has_a_writer() -> None:
+    assert set(WRITERS) == {name for name, each in BUILT_IN.items() if each.lacks is not None}
+    for name in WRITERS:
+        assert file_writer(name, "/t") is import_module(f"morrow.writers.files.{name}").WRITER
+
+
+def test_formats_that_are_unknown() -> None:
+    assert known_format("lance") is None
+    with pytest.raises(Unsupported, match=r"'lance'.*known are parquet, orc, avro, json, csv, text, blob"):
+        file_format("lance", "/t")
+    with pytest.raises(Unsupported, match=r"'csv'.*Morrow writes parquet, orc, avro"):
+        written_format("csv", "/t")
+    with pytest.raises(Unsupported, match="'lance'"):
+        file_reader("lance", "/t")
+    with pytest.raises(Unsupported, match="'csv'"):
+        file_writer("csv", "/t")

@@ -150,7 +150,7 @@ def test_a_manifest_that_counts_rows_wrongly_is_found_out(
     plan = morrow.open(table.path).scan().plan
     section = plan.sections[0]
     wrong = _with_rows(section, 3)
-    with pytest.raises(CorruptFile, match="2 rows where .* says 3"):
+    with pytest.raises(CorruptFile, match=r"2 rows where .* says 3"):
         superseded_masks(replace(plan, sections=(wrong,)), wrong, LocalStore())
 
 

@@ -72,7 +72,7 @@ def _played(name: str, asked: argparse.Namespace) -> Iterator[tuple[str, Tally]]
     if asked.schedules:
         tally = Tally()
         with fsync_disabled(), _folder() as folder:
-            KINDS[name].create(str(folder / "template"))
+            KINDS[name].create(str(folder / "template"), asked.seed)
             for seed in range(asked.seed, asked.seed + asked.schedules):
                 tally.add(f"{name}, schedule {seed}", play(name, seed, folder / "template", folder / str(seed)))
         yield "schedules", tally

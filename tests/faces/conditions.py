@@ -35,12 +35,14 @@ FAMILIES: Mapping[str, Sequence[str]] = {
     "BOOLEAN": ("NOT {c}", "{c}", "{c} IS NOT TRUE"),
     "DATE": ("year({c}) = 2024", "{c} + INTERVAL 1 DAY > DATE '1970-01-01'"),
     "ARRAY<INT>": ("len({c}) > 1", "list_contains({c}, 1)", "{c}[1] = 1", "{c} = [1]"),
-    "ARRAY<ROW<x INT, y STRING>>": ("len({c}) > 0", "{c}[1].x = 1", "{c}[1].y IS NULL"),
+    "ARRAY<ROW<x INT, y STRING>>": ("len({c}) > 0", "{c}[1].{x} = 1", "{c}[1].{y} IS NULL"),
     "MAP<STRING, INT>": ("cardinality({c}) = 1", "{c}['k'] = 1", "map_contains({c}, 'l')"),
     "MULTISET<STRING>": ("cardinality({c}) = 1", "{c}['a'] > 1"),
-    **dict.fromkeys([name for name in NESTED if name.startswith("ROW")], ("{c}.x = 1", "{c}.y = 'a'", "{c}.x IS NULL")),
+    **dict.fromkeys(
+        [name for name in NESTED if name.startswith("ROW")], ("{c}.{x} = 1", "{c}.{y} = 'a'", "{c}.{x} IS NULL")
+    ),
 }
-"""Type -> what only DuckDB can say about a column of it."""
+"""Type -> what only DuckDB can say about a column ``c`` of it with members ``x`` and ``y``."""
 GUARDED = "CASE WHEN {c} > 0 THEN 10 / {c} > 1 ELSE false END"
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 NO_LITERALS = (*NESTED, "TIME(3)")
@@ -60,7 +62,8 @@ def sql(columns: Sequence[Column], chance: random.Random, depth: int = 0) -> str
         return f"{name} IS {chance.choice(('', 'NOT '))}NULL"
     if family and (act < 0.5 or column.type in NO_LITERALS):
         guarded = (GUARDED,) if column.type in WHOLE else ()
-        return chance.choice((*family, *guarded)).replace("{c}", name)
+        names = {"c": name, **{plain: quoted(member) for plain, member in column.members.items()}}
+        return chance.choice((*family, *guarded)).format_map(names)
     if column.type in NO_LITERALS:
         return f"{name} IS NOT NULL"
     if act < 0.65:

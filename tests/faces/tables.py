@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import morrow
 from morrow.engine.format.types import arrow_schema
 from morrow.table import Table
+from tests.support.hostile_names import drawn_names, in_avro
 from tests.support.value_pools import POOLS
 
 ROW_ID = "rid"
@@ -43,18 +45,31 @@ WIDER = {"TINYINT": "INT", "SMALLINT": "BIGINT", "INT": "BIGINT", "FLOAT": "DOUB
 FORMATS = ("parquet", "parquet", "parquet", "orc", "avro")
 ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 ADDED = "added later"
+MEMBER = re.compile(r"\b[xy]\b")
+"""Members within the types of `NESTED`."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a random table: its type as SQL."""
+    """A column of a random table: its type, of `POOLS_OF`, and what the type's members ``x`` and ``y`` are called."""
 
     name: str
     type: str
+    members: Mapping[str, str] = field(default_factory=lambda: {"x": "x", "y": "y"})
+
+    @property
+    def sql_type(self) -> str:
+        quoted = {plain: "`" + name.replace("`", "``") + "`" for plain, name in self.members.items()}
+        return MEMBER.sub(lambda found: quoted[found[0]], self.type)
 
     @property
     def pool(self) -> Sequence[Any]:
-        return POOLS_OF[self.type]
+        return [self._named(value) for value in POOLS_OF[self.type]]
+
+    def _named(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self.members[plain]: member for plain, member in value.items()}
+        return [self._named(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass
@@ -75,19 +90,20 @@ def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomT
         MorrowError: what was drawn is no table, say for the types of its format.
     """
     drawn = {name.lower(): name for name in chance.sample(list(names), chance.randrange(1, 6))}
+    options = _options(chance, engine := chance.choice(ENGINES) if chance.random() < 0.6 else None)
+    members = drawn_names("xy", chance, in_avro if options["file.format"] == "avro" else bool)
     columns = [
-        Column(name, chance.choice(list(NESTED if chance.random() < 0.3 else SIMPLE)))
+        Column(name, chance.choice(list(NESTED if chance.random() < 0.3 else SIMPLE)), members)
         for name in drawn.values()  # DuckDB, which says what is right, does not tell A from a
     ]
     partition = Column("part", chance.choice(PARTITION_TYPES)) if chance.random() < 0.4 else None
-    engine = chance.choice(ENGINES) if chance.random() < 0.6 else None
     all_columns = [*columns, partition] if partition else columns
     table = morrow.Catalog(warehouse).create_table(
         "db.t",
         schema={ROW_ID: "INT NOT NULL", **{c.name: _sql_type(c, partition) for c in all_columns}},
         primary_keys=[] if engine is None else [ROW_ID, *([partition.name] if partition else [])],
         partition_keys=[partition.name] if partition else [],
-        options=_options(chance, engine),
+        options=options,
     )
     made = RandomTable(table, columns, partition, engine)
     for number in range(chance.randrange(1, 5)):
@@ -100,7 +116,7 @@ def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomT
 
 
 def _sql_type(column: Column, partition: Column | None) -> str:
-    return f"{column.type}{' NOT NULL' if column is partition else ''}"
+    return f"{column.sql_type}{' NOT NULL' if column is partition else ''}"
 
 
 def _options(chance: random.Random, engine: str | None) -> dict[str, str]:
@@ -128,7 +144,7 @@ def _evolve(made: RandomTable, chance: random.Random) -> None:
         made.columns.append(Column(ADDED, chance.choice(list(SIMPLE))))
         made.table.alter.add_column(ADDED, made.columns[-1].type)
     elif act == 1:
-        made.columns[at] = Column(f"{column.name} again", column.type)
+        made.columns[at] = replace(column, name=f"{column.name} again")
         made.table.alter.rename_column(column.name, made.columns[at].name)
     elif act == 2 and column.type in WIDER:
         made.columns[at] = Column(column.name, WIDER[column.type])

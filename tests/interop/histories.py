@@ -1,5 +1,8 @@
 """Random histories of one table: what is written, deleted, compacted and altered, in canonical values.
 
+Columns are called ``id``, ``region``, ``amount``... here; in the table they have names that are a nuisance
+(`Case.names`).
+
 A history says nothing of who does it: Morrow and Java Paimon both play steps of it, and `Model` says what the table
 must hold after each, by the row-wise oracle.
 """
@@ -9,15 +12,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from morrow.engine.format import types as t
 from tests.oracle import File, Record, Row, read_bucket
 from tests.support.golden_values import parsed, shown
+from tests.support.hostile_names import drawn_names, in_avro, in_options, renamed_options
 
 KEYS = 40
 TOP_LEVEL = 5
 REGIONS = ("eu", "us", "p q")
+VALUES = (
+    *(("amount", "BIGINT"), ("text", "STRING"), ("price", "DECIMAL(10, 2)"), ("version", "INT")),
+    ("at", "TIMESTAMP(3)"),
+)
 ADDED_COLUMN = ("extra", "BIGINT")
 
 APPEND = "append"
@@ -72,32 +81,46 @@ class Case:
     def keyed(self) -> bool:
         return self.engine != APPEND
 
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What the columns are called in the table."""
+        usable = in_avro if self.format == "avro" else in_options
+        plain = ("id", "region", *(name for name, _ in VALUES), ADDED_COLUMN[0])
+        return drawn_names(plain, random.Random(str(self)), usable)
+
+    @property
+    def plain_columns(self) -> list[tuple[str, str]]:
+        region = [("region", "STRING NOT NULL")] if self.partitioned else []
+        return [("id", "INT NOT NULL"), *region, *VALUES]
+
     @property
     def columns(self) -> list[tuple[str, str]]:
-        region = [("region", "STRING NOT NULL")] if self.partitioned else []
-        values = [("amount", "BIGINT"), ("text", "STRING"), ("price", "DECIMAL(10, 2)"), ("version", "INT")]
-        return [("id", "INT NOT NULL"), *region, *values, ("at", "TIMESTAMP(3)")]
+        return [(self.names[name], kind) for name, kind in self.plain_columns]
 
     @property
     def primary_keys(self) -> list[str]:
         if not self.keyed:
             return []
-        return ["region", "id"] if self.partitioned else ["id"]
+        return [self.names[name] for name in (("region", "id") if self.partitioned else ("id",))]
 
     @property
     def partition_keys(self) -> list[str]:
-        return ["region"] if self.partitioned else []
+        return [self.names["region"]] if self.partitioned else []
+
+    @property
+    def engine_options(self) -> dict[str, str]:
+        return renamed_options(ENGINE_OPTIONS[self.engine], self.names.__getitem__)
 
     @property
     def options(self) -> dict[str, str]:
         return {
-            **ENGINE_OPTIONS[self.engine],
+            **self.engine_options,
             "bucket": self.bucket,
             "file.format": self.format,
             **({"changelog-producer": self.producer} if self.producer != "none" else {}),
             **({"deletion-vectors.enabled": "true"} if self.vectors else {}),
             **({"dynamic-bucket.target-row-num": "15"} if self.keyed and self.bucket == "-1" else {}),
-            **({"bucket-key": "id"} if not self.keyed and self.bucket != "-1" else {}),
+            **({"bucket-key": self.names["id"]} if not self.keyed and self.bucket != "-1" else {}),
         }
 
 
@@ -148,7 +171,9 @@ class Model:
         if isinstance(step, AddColumn):
             self.columns.append((step.name, step.type))
         if isinstance(step, Delete):
-            self.records = [(kind, values) for kind, values in self.records if values["id"] >= step.below]
+            self.records = [
+                (kind, values) for kind, values in self.records if values[self.case.names["id"]] >= step.below
+            ]
         if isinstance(step, Write):
             for kind, *values in step.rows:
                 pairs = zip(values, self.fields, strict=True)
@@ -163,20 +188,20 @@ class Model:
             row: Row = tuple(values.get(name) for name in names)
             records.append(Record(tuple(values[key] for key in self.case.primary_keys), number, kind, row))
         # How the table is compacted makes no difference to its rows.
-        options = ENGINE_OPTIONS[self.case.engine]
-        merged = read_bucket([File(TOP_LEVEL, records)], names, options, self.fields, self.case.primary_keys)
+        case = self.case
+        merged = read_bucket([File(TOP_LEVEL, records)], names, case.engine_options, self.fields, case.primary_keys)
         return [[shown(value, f.type) for value, f in zip(row, self.fields, strict=True)] for row in merged]
 
 
 def history(case: Case, seed: int, steps: int = 7, keys: int = KEYS, least: int = 1) -> Iterator[Step]:
     """Writes of `least` rows up to as many as there are keys, compactions between them, one new column on the way."""
     random_ = random.Random(f"{case} {seed}")
-    columns = list(case.columns)
+    columns = list(case.plain_columns)
     added = random_.randrange(2, steps)
     for number in range(steps):
         if number == added:
             columns.append(ADDED_COLUMN)
-            yield AddColumn(*ADDED_COLUMN)
+            yield AddColumn(case.names[ADDED_COLUMN[0]], ADDED_COLUMN[1])
         yield Write([_row(case, columns, random_, keys) for _ in range(random_.randrange(least, keys))])
         if not case.keyed and random_.random() < 0.5:
             yield Delete(random_.randrange(keys // 2))

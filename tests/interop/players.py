@@ -13,6 +13,7 @@ from tests.interop.histories import AddColumn, Case, Compact, Delete, Step, Writ
 from tests.interop.jvm import JavaPaimon
 from tests.support.canonical import rows_of
 from tests.support.golden_values import parsed
+from tests.support.hostile_names import quoted
 
 DATABASE, TABLE = "db", "t"
 
@@ -70,7 +71,7 @@ class Morrow:
         elif isinstance(step, AddColumn):
             table.alter.add_column(step.name, step.type)
         elif isinstance(step, Delete):
-            table.delete(f"id < {step.below}")
+            table.delete(f"{quoted(self.case.names['id'])} < {step.below}")
         return True
 
     def read(self, snapshot: int | None = None) -> list[list[Any]]:

@@ -2,11 +2,13 @@
 
 A row is ``id``, ``p`` (always ``id % PARTITIONS``, the partition column where there is one), ``n`` (how often the row
 was written) and ``log``: the tokens of all operations that wrote it, in their order, with commas between them. An
-operation that reads and writes appends its token to what it has read: a row tells which state it was made of.
+operation that reads and writes appends its token to what it has read: a row tells which state it was made of. The
+table's own names for these columns are a nuisance, and drawn from a seed.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,9 +16,10 @@ import polars as pl
 
 import morrow
 from morrow.table import Table
+from tests.support.hostile_names import drawn_names, in_avro, in_options, renamed_options
 
-SCHEMA_SQL = "id INT NOT NULL, p INT NOT NULL, n BIGINT, log STRING"
-SCHEMA = {"id": pl.Int32, "p": pl.Int32, "n": pl.Int64, "log": pl.String}
+SCHEMA = {"id": "INT NOT NULL", "p": "INT NOT NULL", "n": "BIGINT", "log": "STRING"}
+TYPES = (pl.Int32, pl.Int32, pl.Int64, pl.String)
 PARTITIONS = 2
 KEYS = 8
 """Ids 0 to 7 are there at the beginning."""
@@ -44,17 +47,19 @@ class Kind:
     def engine(self) -> str:
         return self.options.get("merge-engine", "deduplicate")
 
-    def create(self, warehouse: str, storage_options: Mapping[str, str] | None = None) -> Table:
-        """A table ``db.t`` with the first rows."""
+    def create(self, warehouse: str, seed: int, storage_options: Mapping[str, str] | None = None) -> Table:
+        """A table ``db.t`` with the first rows; the seed chooses the names of its columns."""
+        usable = in_avro if self.options.get("file.format") == "avro" else in_options
+        names = drawn_names(SCHEMA, random.Random(f"{self.options} {seed}"), usable)
         keys = (["p", "id"] if self.partitioned else ["id"]) if self.keyed else []
         table = morrow.Catalog(warehouse, storage_options=storage_options).create_table(
             "db.t",
-            schema=SCHEMA_SQL,
-            primary_keys=keys,
-            partition_keys=["p"] if self.partitioned else [],
-            options={**NO_WAITING, **self.options},
+            schema={names[column]: kind for column, kind in SCHEMA.items()},
+            primary_keys=[names[key] for key in keys],
+            partition_keys=[names["p"]] if self.partitioned else [],
+            options={**NO_WAITING, **renamed_options(self.options, names.__getitem__)},
         )
-        table.append(frame(FIRST_ROWS))
+        table.append(frame(table, FIRST_ROWS))
         return table
 
 
@@ -63,8 +68,8 @@ def row(id: int, token: str) -> Row:
     return (id, id % PARTITIONS, 1, token)
 
 
-def frame(rows: list[Row]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+def frame(table: Table, rows: list[Row]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=dict(zip(table.schema.names, TYPES, strict=True)), orient="row")
 
 
 FIRST_ROWS = [row(id, FIRST) for id in range(KEYS)]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from morrow.engine.format.snapshot import Snapshot
 from morrow.table import Table
 from tests.isolation.kinds import KEYS, PARTITIONS, Kind, Row, State, frame, row
+from tests.support.hostile_names import quoted
 
 DIVISOR = 3
 """Conditions choose the ids with one remainder of a division by this."""
@@ -36,9 +37,9 @@ class Operation:
     def rows(self) -> list[Row]:
         return [row(id, self.token) for id in self.ids]
 
-    @property
-    def condition(self) -> str:
-        return f"id % {DIVISOR} = {self.remainder} AND n >= {self.least}"
+    def condition(self, table: Table) -> str:
+        id, _, n, _ = columns(table)
+        return f"{id} % {DIVISOR} = {self.remainder} AND {n} >= {self.least}"
 
     def chooses(self, found: Row) -> bool:
         return found[0] % DIVISOR == self.remainder and found[2] >= self.least
@@ -51,8 +52,13 @@ Perform = Callable[[Table, Operation], Snapshot | None]
 Mean = Callable[[State, Operation, Kind], State]
 
 
+def columns(table: Table) -> list[str]:
+    """The table's names, in SQL, for ``id``, ``p``, ``n`` and ``log``."""
+    return [quoted(name) for name in table.schema.names]
+
+
 def _upsert(table: Table, operation: Operation) -> Snapshot | None:
-    return table.append(frame(operation.rows))
+    return table.append(frame(table, operation.rows))
 
 
 def _upserted(state: State, operation: Operation, kind: Kind) -> State:
@@ -70,7 +76,9 @@ def _merged(old: Row | None, new: Row, kind: Kind) -> Row:
 
 
 def _update(table: Table, operation: Operation) -> Snapshot | None:
-    return table.update({"n": "n + 1", "log": f"log || ',{operation.token}'"}, where=operation.condition)
+    _, _, n, log = columns(table)
+    changed = (f"{n} + 1", f"{log} || ',{operation.token}'")
+    return table.update(dict(zip(table.schema.names[2:], changed, strict=True)), where=operation.condition(table))
 
 
 def _updated(state: State, operation: Operation, _: Kind) -> State:
@@ -82,9 +90,11 @@ def _again(old: Row, operation: Operation) -> Row:
 
 
 def _merge(table: Table, operation: Operation) -> Snapshot | None:
-    merge = table.merge(frame(operation.rows), on="target.id = source.id AND target.p = source.p")
+    id, p, n, log = columns(table)
+    merge = table.merge(frame(table, operation.rows), on=f"target.{id} = source.{id} AND target.{p} = source.{p}")
+    changed = (f"target.{n} + 1", f"target.{log} || ',' || source.{log}")
     return (
-        merge.when_matched_update({"n": "target.n + 1", "log": "target.log || ',' || source.log"})
+        merge.when_matched_update(dict(zip(table.schema.names[2:], changed, strict=True)))
         .when_not_matched_insert()
         .execute()
     )
@@ -98,7 +108,7 @@ def _matched(state: State, operation: Operation, _: Kind) -> State:
 
 
 def _delete(table: Table, operation: Operation) -> Snapshot | None:
-    return table.delete(operation.condition)
+    return table.delete(operation.condition(table))
 
 
 def _deleted(state: State, operation: Operation, _: Kind) -> State:
@@ -106,7 +116,8 @@ def _deleted(state: State, operation: Operation, _: Kind) -> State:
 
 
 def _delete_keys(table: Table, operation: Operation) -> Snapshot | None:
-    return table.delete([{"id": id, "p": id % PARTITIONS} for id in operation.ids])
+    id, p, *_ = table.schema.names
+    return table.delete([{id: key, p: key % PARTITIONS} for key in operation.ids])
 
 
 def _without(state: State, operation: Operation, _: Kind) -> State:
@@ -114,7 +125,7 @@ def _without(state: State, operation: Operation, _: Kind) -> State:
 
 
 def _overwrite(table: Table, operation: Operation) -> Snapshot | None:
-    return table.overwrite(frame(operation.rows), dynamic=bool(table.partition_keys))
+    return table.overwrite(frame(table, operation.rows), dynamic=bool(table.partition_keys))
 
 
 def _overwritten(state: State, operation: Operation, kind: Kind) -> State:

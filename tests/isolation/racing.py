@@ -30,7 +30,7 @@ def race(
     storage_options: Mapping[str, str] | None = None,
 ) -> History:
     """The history of a new table of this kind (of `KINDS`) in a warehouse: a folder, or a URL."""
-    table = KINDS[name].create(warehouse, storage_options)
+    table = KINDS[name].create(warehouse, seed, storage_options)
     first = table.snapshots()[-1].id
     with ProcessPoolExecutor(processes, PROCESSES) as pool:
         asked = [

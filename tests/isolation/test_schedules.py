@@ -22,7 +22,7 @@ FIRST_SEED = random.SystemRandom().randrange(10**6) if LONG else 0
 
 @pytest.mark.parametrize("name", KINDS)
 def test_schedules(name: str, tmp_path: Path) -> None:
-    KINDS[name].create(str(tmp_path / "template"))
+    KINDS[name].create(str(tmp_path / "template"), FIRST_SEED)
     for seed in range(FIRST_SEED, FIRST_SEED + SCHEDULES):
         found = anomalies(play(name, seed, tmp_path / "template", tmp_path / str(seed)))
         assert not found, f"{name}, seed {seed}:\n" + "\n".join(found)

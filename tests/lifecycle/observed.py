@@ -12,7 +12,7 @@ from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.table import Table
 
 COLUMNS = ("id", "dt", "v")
-"""What is compared; tables may have got more columns since."""
+"""What is compared, by whatever names tables have for it; they may have got more columns since."""
 
 Row: TypeAlias = tuple[int, str, int]
 Rows: TypeAlias = tuple[Row, ...]
@@ -53,17 +53,22 @@ def observe_line(table: Table) -> Line:
     )
 
 
+def names_in(table: Table) -> list[str]:
+    """What the table calls `COLUMNS`."""
+    return table.schema.names[: len(COLUMNS)]
+
+
 def rows(table: Table, **scan: object) -> Rows:
     """All rows of a scan, sorted."""
-    return tuple(sorted(table.scan(list(COLUMNS), **scan).to_polars().rows()))  # type: ignore[arg-type]  # a scan's own names
+    return tuple(sorted(table.scan(names_in(table), **scan).to_polars().rows()))  # type: ignore[arg-type]  # a scan's own names
 
 
 def changes(table: Table, snapshot: int) -> Changes:
     """What a stream reads of one snapshot, row kinds first; it may have expired, if its changelog lives."""
-    found = next(table.stream(snapshot, columns=list(COLUMNS), wait=0), None)
+    found = next(table.stream(snapshot, columns=names_in(table), wait=0), None)
     if found is None or found.snapshot_id != snapshot:
         return ()
-    return tuple(sorted(found.to_polars().select("rowkind", *COLUMNS).rows()))
+    return tuple(sorted(found.to_polars().rows()))
 
 
 def has_changelog(table: Table) -> bool:

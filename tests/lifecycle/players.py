@@ -19,7 +19,7 @@ import morrow
 from morrow.engine.errors import CommitConflict, SnapshotExpired
 from morrow.scan import Scan
 from morrow.table import Table
-from tests.lifecycle.observed import COLUMNS, Rows, rows
+from tests.lifecycle.observed import Rows, names_in, rows
 from tests.lifecycle.tables import NEW, OLD, frame
 
 BATCH = 5
@@ -138,7 +138,7 @@ def read(_: str) -> Play:
     def play(table: Table, chance: random.Random) -> None:
         nonlocal newest
         keyed = bool(table.primary_keys)
-        scan = table.scan(list(COLUMNS))
+        scan = table.scan(names_in(table))
         found = tuple(sorted(scan.to_polars().rows()))
         came = progress(found, keyed=keyed)
         assert all(came.get(writer, 0) >= count for writer, count in newest.items()), "rows are gone"

@@ -1,4 +1,7 @@
-"""The kinds of tables whose lives are tried out, and random rows for them."""
+"""The kinds of tables whose lives are tried out, and random rows for them.
+
+Their columns are called ``id``, ``dt`` and ``v`` here; in a table they may have any names (`names_in`).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ import polars as pl
 
 import morrow
 from morrow.table import Table
-from tests.lifecycle.observed import Row, Rows
+from tests.lifecycle.observed import COLUMNS, Row, Rows, names_in
+from tests.support.hostile_names import renamed_options
 
-COLUMNS_SQL = "id INT NOT NULL, dt STRING NOT NULL, v BIGINT"
-SCHEMA = {"id": pl.Int32, "dt": pl.String, "v": pl.Int64}
+SQL_TYPES = ("INT NOT NULL", "STRING NOT NULL", "BIGINT")
+TYPES = (pl.Int32, pl.String, pl.Int64)
 OLD, NEW = "2001-02-03", "2999-12-31"
 """Partitions: of one that expires and one that does not."""
 PARTITIONS = (OLD, NEW)
@@ -60,15 +64,16 @@ class Kind:
         """What the table holds after these writes: the last row of each key."""
         return tuple(sorted({self.key(row): row for row in rows}.values()))
 
-    def create(self, path: Path) -> Table:
-        """An empty table at ``<warehouse>/<database>.db/<table>``."""
+    def create(self, path: Path, names: Sequence[str] = COLUMNS) -> Table:
+        """An empty table at ``<warehouse>/<database>.db/<table>`` whose columns have these names."""
         catalog = morrow.Catalog(path.parents[1])
+        named = dict(zip(COLUMNS, names, strict=True))
         return catalog.create_table(
             f"{path.parent.stem}.{path.name}",
-            schema=COLUMNS_SQL,
-            primary_keys=self.primary_keys,
-            partition_keys=["dt"] if self.partitioned else [],
-            options=self.options,
+            schema=dict(zip(names, SQL_TYPES, strict=True)),
+            primary_keys=[named[key] for key in self.primary_keys],
+            partition_keys=[named["dt"]] if self.partitioned else [],
+            options=renamed_options(self.options, named.__getitem__),
         )
 
 
@@ -97,7 +102,7 @@ KINDS: Mapping[str, Kind] = {
 
 def frame(table: Table, rows: Sequence[Row]) -> pl.DataFrame:
     """Rows to write; columns that the table has got since it was made are null."""
-    known = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    known = pl.DataFrame(rows, schema=dict(zip(names_in(table), TYPES, strict=True)), orient="row")
     return known.with_columns(pl.lit(None).alias(name) for name in table.schema.names[known.width :])
 
 

@@ -7,20 +7,24 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lifecycle.model import NEVER
+from tests.lifecycle.observed import COLUMNS
 from tests.lifecycle.tables import KINDS
 from tests.lifecycle.test_machine import Lives
 
 
 @pytest.fixture
 def with_changelog() -> Iterator[Lives]:
-    lives = Lives(KINDS["vectors"])
-    yield lives
-    lives.teardown()
+    yield from _lives("vectors")
 
 
 @pytest.fixture
 def life() -> Iterator[Lives]:
-    lives = Lives(KINDS["append"])
+    yield from _lives("append")
+
+
+def _lives(kind: str) -> Iterator[Lives]:
+    lives = Lives(KINDS[kind])
+    lives.create(dict(zip(COLUMNS, COLUMNS, strict=True)))
     yield lives
     lives.teardown()
 

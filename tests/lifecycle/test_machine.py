@@ -9,25 +9,27 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import morrow
 from morrow.engine.errors import SnapshotExpired, SnapshotNotFound
+from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.io.durability import fsync_disabled
 from morrow.scan import Scan
 from morrow.table import Table
 from tests.lifecycle.model import NEVER, Branch, Life, Snapshot
 from tests.lifecycle.needed import balance, present
-from tests.lifecycle.observed import Row, Rows, changes, observe, rows
+from tests.lifecycle.observed import COLUMNS, Row, Rows, changes, names_in, observe, rows
 from tests.lifecycle.tables import DECOUPLED, KINDS, OLD, PARTITIONS, Kind, frame, remove_all_orphans
+from tests.support.hostile_names import in_options, quoted, renamings
 
 T = TypeVar("T")
 
@@ -56,7 +58,6 @@ class Lives(RuleBasedStateMachine):
         self.path = self.folder / "db.db" / "t"
         self.no_sync = fsync_disabled()
         self.no_sync.__enter__()
-        kind.create(self.path)
         self.life = Life()
         self.life.main.rows_are_changes = "changelog-producer" not in kind.options
         self.planted: set[str] = set()
@@ -68,6 +69,10 @@ class Lives(RuleBasedStateMachine):
         self.no_sync.__exit__(None, None, None)
         shutil.rmtree(self.folder)
 
+    @initialize(names=renamings(COLUMNS, in_options))
+    def create(self, names: Mapping[str, str]) -> None:
+        self.kind.create(self.path, tuple(names.values()))
+
     # Commits
 
     @rule(pick=PICK, ids=IDS, partition=PICK)
@@ -77,7 +82,11 @@ class Lives(RuleBasedStateMachine):
 
     @rule(pick=PICK, below=st.integers(1, 8))
     def delete(self, pick: int, below: int) -> None:
-        self._commit(pick, lambda table: table.delete(f"id < {below}"), lambda old: [r for r in old if r[0] >= below])
+        self._commit(
+            pick,
+            lambda table: table.delete(f"{quoted(names_in(table)[0])} < {below}"),
+            lambda old: [r for r in old if r[0] >= below],
+        )
 
     @rule(pick=PICK, ids=IDS, partition=PICK)
     def overwrite(self, pick: int, ids: list[int], partition: int) -> None:
@@ -88,7 +97,11 @@ class Lives(RuleBasedStateMachine):
     @rule(pick=PICK, partition=PICK)
     def drop_partition(self, pick: int, partition: int) -> None:
         day = chosen(PARTITIONS, partition)
-        self._commit(pick, lambda table: table.drop_partition({"dt": day}), lambda old: [r for r in old if r[1] != day])
+        self._commit(
+            pick,
+            lambda table: table.drop_partition({names_in(table)[1]: day}),
+            lambda old: [r for r in old if r[1] != day],
+        )
 
     @precondition(lambda self: self.kind.partitioned)
     @rule(pick=PICK)
@@ -304,7 +317,7 @@ class Lives(RuleBasedStateMachine):
                 f"snapshot/.snapshot-7.{unique.hex}.tmp",
             )[number]
             if number == 0 and self.kind.partitioned:
-                name = f"dt={PARTITIONS[0]}/{name}"
+                name = f"{escape_path_name(names_in(self._table())[1])}={PARTITIONS[0]}/{name}"
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             (self.path / name).write_bytes(b"half of")
         self.planted |= present(self.path) - there
@@ -323,7 +336,7 @@ class Lives(RuleBasedStateMachine):
     def pin(self, pick: int, which: int) -> None:
         table, branch = self._line(pick, lambda branch: branch.snapshots)
         snapshot = branch.snapshots[chosen(sorted(branch.snapshots), which)]
-        scan = table.scan(["id", "dt", "v"], snapshot=snapshot.id)
+        scan = table.scan(names_in(table), snapshot=snapshot.id)
         assert scan.plan.snapshot is not None
         self.pinned.append((scan, snapshot.rows))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Iterable, Mapping
 
@@ -48,9 +49,12 @@ def hostile_names() -> st.SearchStrategy[str]:
     return st.sampled_from(("a", "b", "c", *NAMES))
 
 
-def names_of_columns(count: int, taken: tuple[str, ...] = ()) -> st.SearchStrategy[list[str]]:
-    """So many distinct names, none of them among `taken`."""
-    return st.lists(hostile_names().filter(lambda name: name not in taken), min_size=count, max_size=count, unique=True)
+def names_of_columns(
+    count: int, taken: tuple[str, ...] = (), usable: Callable[[str], bool] = bool
+) -> st.SearchStrategy[list[str]]:
+    """So many distinct `usable` names, none of them among `taken`."""
+    names = hostile_names().filter(lambda name: name not in taken and usable(name))
+    return st.lists(names, min_size=count, max_size=count, unique=True)
 
 
 def renamings(plain: Iterable[str], usable: Callable[[str], bool] = bool) -> st.SearchStrategy[dict[str, str]]:
@@ -58,6 +62,12 @@ def renamings(plain: Iterable[str], usable: Callable[[str], bool] = bool) -> st.
     listed = list(plain)
     drawn = st.lists(hostile_names().filter(usable), min_size=len(listed), max_size=len(listed), unique_by=str.lower)
     return drawn.map(lambda names: dict(zip(listed, names, strict=True)))
+
+
+def drawn_names(plain: Iterable[str], chance: random.Random, usable: Callable[[str], bool] = bool) -> dict[str, str]:
+    """As `renamings`, for those who have a seed."""
+    names = list({name.lower(): name for name in chance.sample(NAMES, len(NAMES)) if usable(name)}.values())
+    return dict(zip(plain, names, strict=False))
 
 
 def in_avro(name: str) -> bool:
@@ -72,9 +82,14 @@ def quoted(name: str) -> str:
 
 # --- names within options ---
 
-LISTS = ("sequence.field", "bucket-key", "partial-update.remove-record-on-sequence-group")
+LISTS = (
+    *("sequence.field", "bucket-key", "partial-update.remove-record-on-sequence-group"),
+    "file-index.bloom-filter.columns",
+)
 """Options whose values are columns."""
 FIELDS, GROUP, DEFAULT = "fields.", ".sequence-group", "fields.default-aggregate-function"
+OF_MEMBERS = (".nested-key", ".ts-field")
+"""How options end whose values are members of ROWs."""
 
 
 def in_options(name: str) -> bool:
@@ -94,11 +109,13 @@ def named_in(options: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def renamed_options(options: Mapping[str, str], name: Callable[[str], str]) -> dict[str, str]:
-    """Options that name columns of the table, with the names that `name` gives those."""
+def renamed_options(
+    options: Mapping[str, str], name: Callable[[str], str], member: Callable[[str], str] = str
+) -> dict[str, str]:
+    """Options that name columns of the table or members of ROWs, with the names that `name` and `member` give those."""
 
-    def each(names: str) -> str:
-        return ",".join(map(name, names.split(",")))
+    def each(names: str, name: Callable[[str], str] = name) -> str:
+        return ",".join(name(each.strip()) for each in names.split(","))
 
     renamed = {}
     for option, value in options.items():
@@ -106,5 +123,8 @@ def renamed_options(options: Mapping[str, str], name: Callable[[str], str]) -> d
         if option.startswith(FIELDS) and option != DEFAULT:
             columns, rest = option.removeprefix(FIELDS).split(".", 1)
             key = f"{FIELDS}{each(columns)}.{rest}"
-        renamed[key] = each(value) if option in LISTS or option.endswith(GROUP) else value
+        if option.endswith(OF_MEMBERS):
+            renamed[key] = each(value, member)
+        else:
+            renamed[key] = each(value) if option in LISTS or option.endswith(GROUP) else value
     return renamed

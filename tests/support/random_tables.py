@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
-from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options
+from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options, renamings
+from tests.support.renamed_members import moved, with_members
 from tests.support.table_factory import DataFile, TableFactory
 from tests.support.unordered import set_columns
 from tests.support.value_pools import NESTED, POOLS, values
@@ -29,6 +30,8 @@ MAX_LEVEL = 5
 UPPER_LEVELS = (MAX_LEVEL, 4, 3)
 FORMATS = ("parquet", "parquet", "orc")
 KINDS = ("+I", "+I", "+U", "-D", "-U")
+MEMBERS = ("x", "y", "id", "name", "n", "value", "ts")
+"""Of the ROWs in `value_pools` and `merging_columns`."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,25 @@ class RandomTable:
         """Columns whose arrays compare as sets."""
         return set_columns((f.name for f in self.fields), self.options)
 
-    def renamed(self, names: Mapping[str, str]) -> RandomTable:
-        """The same table whose columns have other names; records know none."""
+    def renamed(self, names: Mapping[str, str], members: Mapping[str, str]) -> RandomTable:
+        """The same table whose columns and members of ROWs have other names; records know those of members alone."""
+        member = members.__getitem__
+        fields = tuple(replace(f, name=names[f.name], type=with_members(f.type, member)) for f in self.fields)
         return replace(
             self,
-            fields=tuple(replace(f, name=names[f.name]) for f in self.fields),
+            fields=fields,
             primary_keys=tuple(names[name] for name in self.primary_keys),
             partition_keys=tuple(names[name] for name in self.partition_keys),
-            options=renamed_options(self.options, names.__getitem__),
+            options=renamed_options(self.options, names.__getitem__, member),
+            files=tuple(replace(file, records=self._moved(file.records, fields)) for file in self.files),
+        )
+
+    def _moved(self, records: Sequence[Record], fields: Sequence[t.DataField]) -> tuple[Record, ...]:
+        """The records as ones of these columns, which differ in names of members."""
+        kinds = [(old.type, new.type) for old, new in zip(self.fields, fields, strict=True)]
+        return tuple(
+            replace(record, row=tuple(moved(value, *pair) for value, pair in zip(record.row, kinds, strict=True)))
+            for record in records
         )
 
     def arrow(self, rows: Sequence[Row]) -> pa.Table:
@@ -154,7 +168,7 @@ def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
     for column in table.fields:
         usable = in_options if column.name in named_in(table.options) else bool
         names[column.name] = draw(hostile_names().filter(lambda n, ok=usable: ok(n) and n not in names.values()))
-    return table.renamed(names)
+    return table.renamed(names, draw(renamings(MEMBERS, in_options)))
 
 
 @st.composite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from morrow.readers.files import FileSource as Source
 from morrow.readers.files import scan
 from morrow.writers.files import Placement, file_path, write_files
 from morrow.writers.target import WriteTarget
+from tests.support.hostile_names import names_of_columns, renamings
+from tests.support.renamed_members import moved, with_members
 from tests.support.value_pools import NESTED, POOLS
 
 PLACE = Placement(EMPTY_ROW, 0)
@@ -122,10 +124,22 @@ DEEP: dict[t.DataType, list[Any]] = {
 KINDS = [t.parse_atomic(name) for name in POOLS] + list(NESTED)
 
 
-def random_columns(kinds: Sequence[t.DataType] = tuple(KINDS)) -> st.SearchStrategy[tuple[t.DataField, ...]]:
-    picked = st.lists(st.tuples(st.sampled_from(kinds), st.booleans()), min_size=1, max_size=6)
-    return picked.map(
-        lambda chosen: tuple(t.DataField(i, f"c{i}", kind.with_nullable(null)) for i, (kind, null) in enumerate(chosen))
+POOL_BY_TYPE: dict[t.DataType, list[Any]] = {t.parse_atomic(name): pool for name, pool in POOLS.items()} | NESTED | DEEP
+MEMBERS = ("x", "y", "must", "times", "tags")
+"""Of the ROWs among them."""
+
+
+@st.composite
+def random_columns(
+    draw: st.DrawFn, kinds: Sequence[t.DataType] = tuple(KINDS), usable: Callable[[str], bool] = bool
+) -> tuple[t.DataField, ...]:
+    """Up to six columns of these types, that have hostile names (`usable` ones), as members of ROWs do."""
+    chosen = draw(st.lists(st.tuples(st.sampled_from(kinds), st.booleans()), min_size=1, max_size=6))
+    names = draw(names_of_columns(len(chosen), usable=usable))
+    members = draw(renamings(MEMBERS, usable))
+    return tuple(
+        t.DataField(i, name, with_members(kind, members.__getitem__).with_nullable(null))
+        for i, (name, (kind, null)) in enumerate(zip(names, chosen, strict=True))
     )
 
 
@@ -138,9 +152,23 @@ def random_rows(draw: st.DrawFn, fields: Sequence[t.DataField]) -> pl.DataFrame:
 
 
 def _values(kind: t.DataType) -> st.SearchStrategy[Any]:
-    bare = kind.with_nullable(True)
-    some = st.sampled_from(DEEP.get(bare) or NESTED.get(bare) or POOLS[str(bare)])
+    some = st.sampled_from(_pool(kind.with_nullable(True)))
     return st.one_of(some, some, st.none()) if kind.nullable else some
+
+
+def _pool(kind: t.DataType) -> list[Any]:
+    """The pool of a type that differs in names of members, if in anything, from one that has a pool."""
+    shape = _shape(kind)
+    return next([moved(v, k, kind) for v in pool] for k, pool in POOL_BY_TYPE.items() if _shape(k) == shape)
+
+
+def is_deep(kind: t.DataType) -> bool:
+    """Whether it is a type of `DEEP`, whatever its members are called."""
+    return _shape(kind.with_nullable(True)) in map(_shape, DEEP)
+
+
+def _shape(kind: t.DataType) -> t.DataType:
+    return with_members(kind, lambda _: "")
 
 
 def _series(column: t.DataField, values: list[Any]) -> pl.Series:

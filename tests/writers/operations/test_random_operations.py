@@ -1,8 +1,12 @@
-"""Whatever is done to a table in whatever order: its rows are those of a dict to which the same was done."""
+"""Whatever is done to a table in whatever order: its rows are those of a dict to which the same was done.
+
+Models know the columns as ``id``, ``a`` and ``b``; those of the tables have names that are a nuisance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import morrow
-from tests.support.written import new_table, rows
+from tests.support.hostile_names import in_avro, in_options, quoted, renamings
+from tests.support.written import rows
 
 Row = tuple[int, int | None, int | None]
 Model = dict[int, tuple[int | None, int | None]]
+Names = Mapping[str, str]
+"""The columns of `COLUMNS` -> those of the table."""
 DELETES = {"partial-update.remove-record-on-delete": True, "aggregation.remove-record-on-delete": True}
 COLUMNS = ["id", "a", "b"]
 
@@ -70,38 +77,51 @@ CASES = [(engine, bucket) for engine in ENGINES for bucket in BUCKETS if (engine
 
 @pytest.mark.parametrize(("engine", "bucket"), CASES)
 @settings(max_examples=3)
-@given(steps=st.lists(operations, min_size=1, max_size=6))
+@given(steps=st.lists(operations, min_size=1, max_size=6), data=st.data())
 def test_keyed_tables(
-    tmp_path_factory: pytest.TempPathFactory, engine: str, bucket: str, steps: list[tuple[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: str,
+    bucket: str,
+    steps: list[tuple[str, Any]],
+    data: st.DataObject,
 ) -> None:
     options, merge, refused = ENGINES[engine]
     chosen = {"merge-engine": engine, **options, **BUCKETS[bucket]}
-    table = new_table(tmp_path_factory.mktemp("w"), "id INT, a INT, b INT", keys=["id"], options=chosen)
+    names = data.draw(renamings(COLUMNS, in_avro if "file.format" in chosen else bool))
+    table = _new_table(tmp_path_factory.mktemp("w"), names, keys=["id"], options=chosen)
     model: Model = {}
     for name, argument in steps:
         if name in refused:
             continue
-        _apply(table, name, argument)
+        _apply(table, names, name, _once(argument) if name == "merge" else argument)
         if bucket == "postpone":
             table.compact()
         _to_model(model, name, argument, merge)
         assert rows(table) == sorted(((k, *v) for k, v in model.items()), key=lambda row: row[0])
 
 
-def _apply(table: morrow.Table, name: str, argument: Any) -> None:
+def _new_table(folder: Path, names: Names, keys: list[str], options: Mapping[str, Any]) -> morrow.Table:
+    schema = {names[column]: "INT" for column in COLUMNS}
+    return morrow.Catalog(folder).create_table(
+        "db.t", schema=schema, primary_keys=[names[key] for key in keys], options=options
+    )
+
+
+def _apply(table: morrow.Table, names: Names, name: str, argument: Any) -> None:
+    id, a, b = names.values()
     if name == "write":
-        table.upsert(_data(argument))
+        table.append(_data(names, argument))
     elif name == "delete keys":
-        table.delete({"id": argument})
+        table.delete({id: argument})
     elif name == "delete where":
-        table.delete(f"a >= {argument}")
+        table.delete(f"{quoted(a)} >= {argument}")
     elif name == "update":
-        table.update({"b": "coalesce(b, 0) + 1"}, f"a < {argument}")
+        table.update({b: f"coalesce({quoted(b)}, 0) + 1"}, f"{quoted(a)} < {argument}")
     elif name == "merge":
-        source = _data(_once(argument))
-        table.merge(source, on="id").when_matched_update({"a": "source.a"}).when_not_matched_insert().execute()
+        merge = table.merge(_data(names, argument), on=id)
+        merge.when_matched_update({a: f"source.{quoted(a)}"}).when_not_matched_insert().execute()
     elif name == "overwrite":
-        table.overwrite(_data(argument))
+        table.overwrite(_data(names, argument))
     else:
         table.compact(full=argument)
 
@@ -131,44 +151,40 @@ def _once(given: list[Row]) -> list[Row]:
     return list({row[0]: row for row in given}.values())
 
 
-def _data(given: list[Row]) -> dict[str, list[Any]]:
-    return {name: [row[i] for row in given] for i, name in enumerate(COLUMNS)}
+def _data(names: Names, given: list[Row]) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in given] for i, name in enumerate(names.values())}
 
 
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("bucket", [-1, 2])
 @settings(max_examples=4)
-@given(steps=st.lists(operations, min_size=1, max_size=6))
+@given(steps=st.lists(operations, min_size=1, max_size=6), names=renamings(COLUMNS, in_options))
 def test_append_tables(
-    tmp_path_factory: pytest.TempPathFactory, vectors: bool, bucket: int, steps: list[tuple[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory, vectors: bool, bucket: int, steps: list[tuple[str, Any]], names: Names
 ) -> None:
     options = {"bucket": bucket, "deletion-vectors.enabled": vectors}
     if bucket > 0:
-        options["bucket-key"] = "id"
-    table = new_table(tmp_path_factory.mktemp("w"), "id INT, a INT, b INT", options=options)
+        options["bucket-key"] = names["id"]
+    table = _new_table(tmp_path_factory.mktemp("w"), names, keys=[], options=options)
     expected: list[Row] = []
     for name, argument in steps:
+        if name == "delete keys":
+            continue
+        given = [(key, a, None) for key, a, _ in _once(argument)] if name == "merge" else argument
+        _apply(table, names, name, given)
         if name == "write":
-            table.append(_data(argument))
             expected += argument
         elif name == "overwrite":
-            table.overwrite(_data(argument))
             expected = list(argument)
         elif name == "delete where":
-            table.delete(f"a >= {argument}")
             expected = [row for row in expected if row[1] is None or row[1] < argument]
         elif name == "update":
-            table.update({"b": "coalesce(b, 0) + 1"}, f"a < {argument}")
             expected = [
                 (key, a, (b or 0) + 1) if a is not None and a < argument else (key, a, b) for key, a, b in expected
             ]
         elif name == "merge":
-            source = {key: a for key, a, _ in argument}
-            data = {"id": list(source), "a": list(source.values())}
-            table.merge(data, on="id").when_matched_update({"a": "source.a"}).when_not_matched_insert().execute()
+            source = {key: a for key, a, _ in given}
             there = {key for key, _, _ in expected}
             expected = [(key, source.get(key, a), b) for key, a, b in expected]
-            expected += [(key, a, None) for key, a in source.items() if key not in there]
-        elif name == "compact":
-            table.compact(full=argument)
+            expected += [row for row in given if row[0] not in there]
         assert rows(table) == sorted(expected, key=lambda row: tuple((value is None, value) for value in row))

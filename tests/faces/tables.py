@@ -110,7 +110,8 @@ def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomT
         if number and chance.random() < 0.3:
             _evolve(made, chance)
         _write(made, chance)
-    if chance.random() < 0.3:
+    waiting = {"deletion-vectors.enabled", "write-only"} <= options.keys()  # rows are read once they are compacted
+    if chance.random() < 0.3 or waiting:
         table.compact(full=chance.random() < 0.5)
     return made
 

@@ -13,6 +13,7 @@ Rules, as Java Paimon 1.4.2 has them:
   upper levels then is merged already, and a position in a vector is dead.
 - Where compactions look up what a key was (``changelog-producer=lookup``, deletion vectors, ``force-lookup``), they
   store what it became: above level 0, only the record of the lowest level counts. Not so for `first-row`.
+- Such a compaction merges a record that is alone, too (`looked_up`): a retraction of nothing becomes a row there.
 - What the engines do with the records of a key is said in their modules.
 """
 
@@ -47,6 +48,15 @@ def partial_update(records: Sequence[Record], names: Sequence[str], rules: Rules
 
 def aggregation(records: Sequence[Record], names: Sequence[str], rules: Rules) -> Row | None:
     merged = merge_record(fold_aggregation, records, names, rules)
+    return None if merged.retracts else merged.row
+
+
+def looked_up(records: Sequence[Record], names: Sequence[str], rules: Rules) -> Row | None:
+    """What compactions that look keys up have made of all records of a key, oldest first."""
+    fold = FOLDS.get(rules.merge_engine)
+    if fold is None:
+        return MERGE_ENGINES[rules.merge_engine](records, names, rules)
+    merged = fold(records, names, rules)
     return None if merged.retracts else merged.row
 
 
@@ -110,6 +120,7 @@ __all__ = [
     "compare_age",
     "deduplicate",
     "first_row",
+    "looked_up",
     "merge_record",
     "partial_update",
     "read_bucket",

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import morrow
 from morrow.engine.io.durability import fsync_disabled
 from morrow.readers.dtypes import polars_dtype
-from tests.oracle import MERGE_ENGINES, Record, Row, Rules, by_age
+from tests.oracle import MERGE_ENGINES, Record, Row, Rules, by_age, looked_up
 from tests.support.hostile_names import in_avro, in_options, renamed_options, renamings
 
 SCHEMA = {"k": "INT NOT NULL", "v": "INT", "w": "STRING"}
@@ -33,10 +33,20 @@ ENGINES: Mapping[str, Mapping[str, str]] = {
         "fields.v.aggregate-function": "sum",
         "fields.w.aggregate-function": "last_non_null_value",
     },
+    "aggregation of retractions": {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "sum",
+        "fields.w.aggregate-function": "last_value",
+    },
     "first-row": {"merge-engine": "first-row"},
 }
-RETRACTING = ("deduplicate",)
-"""A deletion is forgotten once nothing lies below it; by sequence, an older row may come after."""
+INSERTS = ("+I", "+U")
+KINDS: Mapping[str, Sequence[str]] = {
+    "deduplicate": ("+I", "+I", "+U", "-D"),
+    "aggregation of retractions": ("+I", "+U", "-U", "-D"),
+}
+"""Of other engines there are `INSERTS`. A deletion is forgotten once nothing lies below it; by sequence, an older row
+may come after."""
 WAYS: Mapping[str, Mapping[str, str]] = {
     "lookup": {"changelog-producer": "lookup"},
     "lookup, deduplicated": {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"},
@@ -49,8 +59,11 @@ WAYS: Mapping[str, Mapping[str, str]] = {
     },
     "forced lookup": {"force-lookup": "true"},
 }
-REFUSED = {("first-row", "full-compaction"), ("first-row", "vectors"), ("first-row", "wide vectors and lookup")}
-TABLES = [(engine, way) for engine in ENGINES for way in WAYS if (engine, way) not in REFUSED]
+LEFT_OUT = {
+    *(("first-row", way) for way in ("full-compaction", "vectors", "wide vectors and lookup")),  # Paimon refuses them
+    ("aggregation of retractions", "full-compaction"),  # what a retraction of nothing is hangs on the files it is in
+}
+TABLES = [(engine, way) for engine in ENGINES for way in WAYS if (engine, way) not in LEFT_OUT]
 
 
 @dataclass
@@ -69,7 +82,7 @@ class Model:
     def rows(self) -> list[Row]:
         schema = self.table.schemas()[-1]
         rules = Rules.of(self.table.options, schema.fields, schema.primary_keys)
-        names, merge = list(schema.by_name), MERGE_ENGINES[rules.merge_engine]
+        names, merge = list(schema.by_name), looked_up if rules.looks_up else MERGE_ENGINES[rules.merge_engine]
         merged = (merge(by_age(records, names, rules), names, rules) for records in self.records.values())
         return sorted((row for row in merged if row is not None), key=repr)
 
@@ -98,9 +111,8 @@ def rows_of(table: morrow.Table) -> list[Row]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, retracting: bool) -> list[list[tuple[str, Row]]]:
-    kinds = st.sampled_from(["+I", "+I", "+U", "-D"]) if retracting else st.sampled_from(["+I", "+U"])
-    row = st.tuples(kinds, st.tuples(KEYS, VALUES, TEXTS))
+def histories(draw: st.DrawFn, kinds: Sequence[str]) -> list[list[tuple[str, Row]]]:
+    row = st.tuples(st.sampled_from(kinds), st.tuples(KEYS, VALUES, TEXTS))
     return draw(st.lists(st.lists(row, min_size=1, max_size=12), min_size=1, max_size=6))
 
 
@@ -125,7 +137,7 @@ def test_a_history_of_upserts(
         schema = {names[name]: kind for name, kind in SCHEMA.items()}
         table = catalog.create_table("db.t", schema=schema, primary_keys=[names["k"]], options=options)
         model = Model(table)
-        for commit in data.draw(histories(retracting=engine in RETRACTING)):
+        for commit in data.draw(histories(KINDS.get(engine, INSERTS))):
             model.write(commit)
             upsert(table, commit)
             if way == "full-compaction" or data.draw(st.integers(0, 5)) == 0:

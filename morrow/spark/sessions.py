@@ -1,10 +1,12 @@
-"""The SparkSession of the process, with the settings that Morrow needs."""
+"""The SparkSession of the process, with the settings that Morrow needs; and what Morrow asks a session."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.loans import sweep
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REMOTE = "sc://"
+
+UNKNOWN_CORES = 8
+"""The number of tasks assumed to run at once where nothing reports it: Spark Connect, planners of the data source."""
 
 NEEDED = {
     # Spark has the type TIME from 4.1 on, and disables it unless this is set.
@@ -61,6 +66,40 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
     for name, value in {**NEEDED, **conf}.items():
         builder = builder.config(name, _text(value))
     return builder.getOrCreate()
+
+
+def cores(spark: SparkSession) -> int:
+    """Returns the number of tasks that run at once."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return max(int(spark.sparkContext.defaultParallelism), 1)
+    except PySparkException:
+        return UNKNOWN_CORES
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Makes a session the active one of this thread, for a time. Some methods of PySpark do so for good."""
+    from pyspark.sql import SparkSession
+
+    private: Any = SparkSession
+    sessions = private._get_j_spark_session_class(cast("Any", spark)._jvm)
+    before, known = sessions.getActiveSession(), private._activeSession
+    sessions.setActiveSession(cast("Any", spark)._jsparkSession)
+    try:
+        yield
+    finally:
+        private._activeSession = known
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def is_connect(face: Any) -> bool:
+    """Returns whether a session, or another object of PySpark, is one of Spark Connect."""
+    return ".connect." in type(face).__module__
 
 
 def _text(value: object) -> str:

@@ -20,6 +20,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots, given_roots
 from morrow.engine.telling import logger
 from morrow.session import Verify
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 
 if TYPE_CHECKING:
@@ -256,8 +257,3 @@ def _found(spark: SparkSession, catalog: Catalog, name: str, known: State | None
 def _drop(spark: SparkSession, views: Iterable[str]) -> None:
     for view in sorted(views):
         spark.catalog.dropTempView(view)  # takes the name unquoted
-
-
-def quoted(name: str) -> str:
-    """Quotes a name for SQL, whatever its characters."""
-    return f"`{name.replace('`', '``')}`"

@@ -13,16 +13,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from morrow.spark import session, write
+from morrow.spark.job.registry import Work
+from morrow.spark.job.tasks import Tasks
 from morrow.spark.writing import job
-from morrow.spark.writing.tasks import WriteTasks
 from tests.support.spark_cluster import LOOPBACK, SHORT_LIVED
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ LONGER_THAN_THE_TEST = 600
 class Troubled:
     """The task of a write, to which something happens when its files are there and nobody has heard of them."""
 
-    job: bytes
+    tasks: Tasks
     name: str
     trouble: Callable[[int, int], None]
     attempts: Path
@@ -65,7 +66,7 @@ class Troubled:
 
         context = TaskContext.get()
         assert context is not None
-        result = list(WriteTasks(self.job)(batches))
+        result = list(self.tasks(batches))
         self.trouble(context.partitionId(), self._attempt(context.partitionId()))
         yield from result
 
@@ -124,7 +125,11 @@ def update(
     spark: SparkSession, folder: Path, name: str, table: Path, trouble: Callable[..., None], column: str
 ) -> None:
     """Write keys 0 to 199 as the commit 1 of "loader"."""
-    job.WriteTasks = partial(Troubled, name=name, trouble=trouble, attempts=folder / "attempts")  # type: ignore[misc, assignment]  # what fails instead
+
+    def troubled(work: Work, shared: object) -> Troubled:
+        return Troubled(Tasks.of(work, shared), name, trouble, folder / "attempts")
+
+    job.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # what fails instead
     rows = spark.range(0, ROWS, numPartitions=2).selectExpr("id", f"{column} AS v")
     write(rows, table, commit_user="loader", commit_identifier=1)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -21,6 +21,11 @@ from pyspark.errors import PythonException
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, CommitConflict, FileMissing, InvalidArgument, Unsupported
+from morrow.spark.job import run
+from morrow.spark.job.registry import Work
+from morrow.spark.job.table import TableAccess
+from morrow.spark.job.tasks import Tasks
+from morrow.spark.job.wire import encoded, unit_batch
 from morrow.spark.maintenance import compacting, listing, sort_work, sorting
 from morrow.spark.maintenance.calls import compact, remove_orphan_files
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
@@ -286,12 +291,11 @@ def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path, m
     """The others have written their files by then, and it has, too."""
     table = filled(tmp_path, "failing", **TABLES["deduplicate"])
     there = data_files(Path(table.path))
-    tasks = compacting.CompactionTasks
 
-    def failing(job: bytes, dealt: list[tuple[bytes, ...]]) -> Any:
-        work = tasks(job, dealt)
+    def failing(kind: Work, shared: object) -> Any:
+        work = Tasks.of(kind, shared)
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def run_and_fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             results = list(work(batches))
             from pyspark import TaskContext
 
@@ -301,9 +305,9 @@ def test_a_task_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path, m
                 raise OSError("no space left")
             yield from results
 
-        return run
+        return run_and_fail
 
-    monkeypatch.setattr(compacting, "CompactionTasks", failing)
+    monkeypatch.setattr(run, "Tasks", SimpleNamespace(of=failing))
     with pytest.raises(PythonException, match="no space left"):
         compact(spark, table.path, full=True, distributed=True)
     assert data_files(Path(table.path)) == there
@@ -322,15 +326,15 @@ def test_a_divided_sort_tells_of_a_file_that_is_gone(tmp_path: Path) -> None:
     attempt_log = AttemptLog(target.store, target.metadata.root)
     attempt_log.begin()
     job = sorting.SortJob(
-        CompactionJob.of(target, how, attempt_log.folder),
-        (sorting.SortedPart(msgspec.msgpack.encode(part.held), part.bounds, (0,) * part.ranges),),
-        ((0, 0),),
+        CompactionJob(TableAccess.of(target, attempt_log.folder), how),
+        (sorting.SortedPart(place, part.bounds, (0,) * part.ranges),),
     )
-    (kept,) = sort_work.written(job, sort_work.pieces(job, 0))
+    units = [unit_batch([encoded(file) for file in sorting.files_of(0, part.held)])]
+    (kept,) = sort_work.sort(job, sort_work.split(job, units))
     assert kept.to_pylist()[0]["error"] is None
 
     shutil.rmtree(Path(table.path) / "bucket-0")
-    (told,) = sort_work.written(job, sort_work.pieces(job, 0))
+    (told,) = sort_work.sort(job, sort_work.split(job, units))
     error = pickle.loads(told.to_pylist()[0]["error"])
     assert isinstance(error, FileMissing)
     assert error.path.endswith(".parquet")

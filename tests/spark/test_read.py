@@ -17,8 +17,8 @@ import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
 from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
 from morrow.readers.masks import clear_mask_cache
-from morrow.spark.job import run
-from morrow.spark.reading import choice, distributed, masks
+from morrow.spark.job import packing
+from morrow.spark.reading import choice, distributed, masks, tasks
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import literal
 from morrow.spark.reading.read import explain, read
@@ -218,11 +218,11 @@ def test_masks_of_large_sections_are_made_by_tasks(
     scan = morrow.open(table.path).scan()
     asked: list[str] = []
 
-    def run_tasks(*args: Any) -> DataFrame:
+    def run_sections(*args: Any) -> DataFrame:
         asked.append("job")
-        return run.run_tasks(*args)
+        return tasks.run_sections(*args)
 
-    monkeypatch.setattr(masks, "run_tasks", run_tasks)
+    monkeypatch.setattr(masks, "run_sections", run_sections)
     for _ in range(2):
         assert_reads_alike(to_dataframe(scan.plan, scan.store, spark), scan)
     assert asked == ["job"]
@@ -244,8 +244,8 @@ def test_what_is_too_much_for_the_driver_is_left_to_tasks(
 def test_files_that_need_no_merge_are_shared_among_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "OPENING_BYTES", 1)
-    monkeypatch.setattr(run, "MOST_TASK_BYTES", 1)
+    monkeypatch.setattr(packing, "OPENING_BYTES", 1)
+    monkeypatch.setattr(packing, "MOST_TASK_BYTES", 1)
     table = TableFactory(tmp_path / "t", FIELDS)
     for number in range(5):
         table.write_file(pa.table({"id": [number], "v": ["x"], "n": [number]}), format="orc")

@@ -21,7 +21,6 @@ from morrow.spark.source import register
 from morrow.spark.source.foreach import sink
 from morrow.spark.source.limits import Limit
 from morrow.spark.source.options import Options
-from morrow.spark.source.pieces import batches
 from morrow.spark.source.stream import Offset, StreamPlanner
 from morrow.spark.writing.write import Create
 from tests.spark.stream_driver import copying
@@ -49,7 +48,7 @@ def planner(table: morrow.Table, **options: object) -> StreamPlanner:
 
 
 def rows(planner: StreamPlanner, start: Offset, end: Offset) -> list[tuple[object, ...]]:
-    read = [batch for piece in planner.partitions(start, end) for batch in batches(piece)]
+    read = [batch for piece in planner.partitions(start, end) for batch in piece.batches()]
     return [tuple(row.values()) for row in pa.Table.from_batches(read).to_pylist()] if read else []
 
 

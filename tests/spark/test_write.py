@@ -24,9 +24,10 @@ from morrow.engine.errors import (
     TableNotFound,
     Unsupported,
 )
+from morrow.spark.job.registry import Work
+from morrow.spark.job.tasks import Tasks
 from morrow.spark.reading.read import read
 from morrow.spark.writing import job
-from morrow.spark.writing.tasks import WriteTasks
 from morrow.spark.writing.write import delete, upsert, write
 from morrow.writers.target import WriteTarget
 from tests.support.written import data_files, new_table
@@ -459,7 +460,7 @@ def test_a_job_that_fails_leaves_no_file(spark: SparkSession, tmp_path: Path, mo
     table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2})
     write(frame(spark, FIRST), table.path)
     before = data_files(Path(table.path))
-    monkeypatch.setattr(job, "WriteTasks", FailsAfterwards)
+    monkeypatch.setattr(job, "Tasks", FailsAfterwards)
     with pytest.raises(PythonException, match="disk on fire"):
         write(frame(spark, SECOND), table.path)
     assert data_files(Path(table.path)) == before
@@ -470,10 +471,14 @@ def test_a_job_that_fails_leaves_no_file(spark: SparkSession, tmp_path: Path, mo
 class FailsAfterwards:
     """A task that has written its files, and fails before Spark has its result."""
 
-    job: bytes
+    tasks: Tasks
+
+    @classmethod
+    def of(cls, work: Work, shared: object) -> FailsAfterwards:
+        return cls(Tasks.of(work, shared))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        assert list(WriteTasks(self.job)(batches))
+        assert list(self.tasks(batches))
         raise RuntimeError("disk on fire")
         yield
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from morrow.spark.job.run import tokens
 from morrow.spark.writing.bucket_sql import bucket_sql
-from morrow.spark.writing.partitioning import tokens
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from morrow.scan import Scan
 from morrow.spark.handoff import to_spark
-from morrow.spark.reading.native import quoted
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
 from morrow.system_scan import SystemScan
 from tests.support.canonical import assert_same_rows, rows_of

@@ -7,40 +7,57 @@ those of the whole job after an error.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from morrow.engine.errors import MorrowError
-from morrow.spark.job.payload import decoded, encoded
+from morrow.engine.errors import MorrowError, StorageError
+from morrow.spark.job.wire import encoded, messages_in
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.messages import CommitMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 RESULT = "attempt string, messages binary, error binary"
 """One row of a task: its messages, encoded, or the error (pickled)."""
 _SCHEMA = pa.schema([("attempt", pa.string()), ("messages", pa.binary()), ("error", pa.binary())])
 
-UNKNOWN_CORES = 8
-"""The number of tasks assumed to run at once where a session does not report it (Spark Connect)."""
+
+def result(
+    attempt: str, write: Callable[[], Iterable[CommitMessage]], final: tuple[type[MorrowError], ...] = (MorrowError,)
+) -> pa.RecordBatch:
+    """Returns the row of a task that writes these messages.
+
+    `final` errors are results as well: another attempt would fail in the same way. After errors of the store it may
+    succeed.
+    """
+    try:
+        return _row(attempt, messages=encoded(list(write())))
+    except StorageError:
+        raise
+    except final as error:
+        return _row(attempt, error=pickle.dumps(error))
 
 
-def finished(attempt: str, messages: Sequence[CommitMessage]) -> pa.RecordBatch:
-    """Returns the row of a task that has written these messages."""
-    return pa.RecordBatch.from_pylist([{"attempt": attempt, "messages": encoded(messages)}], _SCHEMA)
+def is_error(row: pa.RecordBatch) -> bool:
+    return bool(row.column("error")[0].is_valid)
 
 
-def failed(attempt: str, error: MorrowError) -> pa.RecordBatch:
-    """Returns the row of a task whose error another attempt would not avoid."""
-    return pa.RecordBatch.from_pylist([{"attempt": attempt, "error": pickle.dumps(error)}], _SCHEMA)
+def _row(attempt: str, **values: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"attempt": attempt, **values}], _SCHEMA)
 
 
-def run(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
+def attempt_name() -> str:
+    """Returns a name that is unique among the attempts of all tasks of the application."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return "driver" if context is None else f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
+
+
+def collected(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitMessage]:
     """Runs a job, a DataFrame of `RESULT`, whose tasks write through `attempt_log`. Only files of the messages stay.
 
     Raises:
@@ -56,14 +73,4 @@ def run(attempt_log: AttemptLog, frame: Callable[[], DataFrame]) -> list[CommitM
         attempt_log.close(taken)
     if error is not None:
         raise pickle.loads(error)
-    return [message for row in rows for message in decoded(bytes(row.messages))]
-
-
-def cores(spark: SparkSession) -> int:
-    """Returns the number of tasks that run at once."""
-    from pyspark.errors import PySparkException
-
-    try:
-        return max(int(spark.sparkContext.defaultParallelism), 1)
-    except PySparkException:
-        return UNKNOWN_CORES
+    return [message for row in rows for message in messages_in(bytes(row.messages))]

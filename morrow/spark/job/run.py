@@ -1,93 +1,87 @@
-"""Assignment of sections to tasks, and the DataFrame that runs the tasks."""
+"""The DataFrame that runs the tasks of a job.
+
+Units of work travel as its rows: each task is sent its own units, and what all tasks share.
+"""
 
 from __future__ import annotations
 
-import pickle
+import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
 
-import msgspec
+import numpy as np
+import pyarrow as pa
 
-from morrow.engine.io.store import FileStore
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.spark.job.kinds import Work
-from morrow.spark.job.sections import Job, encoded
-from morrow.spark.job.tasks import Task, Tasks
+from morrow.engine.format.murmur import hash_words
+from morrow.engine.names import TASK
+from morrow.spark.job.registry import Work
+from morrow.spark.job.tasks import Tasks
+from morrow.spark.job.wire import UNITS, unit_batch
+from morrow.spark.sessions import active, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-Item: TypeAlias = tuple[Work, Section]
+INLINED = "spark.sql.execution.arrow.localRelationThreshold"
+"""The setting for the bytes below which Spark plans given rows as values, divided by the number of cores. Above them
+each Arrow batch is a partition."""
 
-MOST_TASK_BYTES = 64 << 20
-"""Bytes of files that a task is given together; a section that merges is never split."""
-
-OPENING_BYTES = 1 << 20
-"""The cost of a file besides its bytes, in bytes."""
-
-UNKNOWN_CORES = 8
-"""Parallel tasks, where a session does not give their number (Spark Connect)."""
+_SETTING = Lock()
 
 
 def run_tasks(
-    plan: ScanPlan, items: Sequence[Item], store: FileStore, columns: StructType | str, spark: SparkSession
+    spark: SparkSession, work: Work, shared: object, groups: Sequence[Sequence[bytes]], columns: StructType | str
 ) -> DataFrame:
-    """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once."""
-    limit = _task_bytes([section for _, section in items], spark)
-    tasks = [
-        Task(work, tuple(encoded(section, plan) for section in sections)) for work, sections in _packed(items, limit)
-    ]
-    run = Tasks(pickle.dumps(Job.of(plan, store)), tasks)
-    # A range of n numbers in n partitions: one task each, and nothing is shuffled.
-    return spark.range(0, len(tasks), numPartitions=len(tasks)).mapInArrow(run, columns)
+    """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's."""
+    return _units(spark, groups).mapInArrow(Tasks.of(work, shared), columns)
 
 
-def _packed(items: Sequence[Item], limit: int) -> Iterator[tuple[Work, list[Section]]]:
-    """Groups the sections by about `limit` bytes, those of one kind of work together."""
-    for work, group in groupby(items, key=lambda item: item[0]):
-        held: list[Section] = []
-        size = 0
-        for section in (piece for _, whole in group for piece in _pieces(whole, limit)):
-            if held and size + _weight(section) > limit:
-                yield work, held
-                held, size = [], 0
-            held.append(section)
-            size += _weight(section)
-        yield work, held
+def by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:
+    """Shuffles rows to so many tasks, by the SQL of an integer whose remainder is the number of the task."""
+    from pyspark.sql import functions
+
+    # Spark partitions by the hash of an integer, so each task has an integer whose hash selects it.
+    listed = ", ".join(map(str, tokens(tasks)))
+    return rows.repartition(tasks, functions.expr(f"get(array({listed}), CAST(pmod({number}, {tasks}) AS INT))"))
 
 
-def _pieces(section: Section, limit: int) -> Iterator[Section]:
-    """Splits sections: files that are read one by one need not be read by one task."""
-    if section.kind is not SectionKind.RAW or _weight(section) <= limit:
-        yield section
-        return
-    held: list[DataFile] = []
-    size = 0
-    for file in section.files:
-        if held and size + file.size + OPENING_BYTES > limit:
-            yield msgspec.structs.replace(section, files=tuple(held))
-            held, size = [], 0
-        held.append(file)
-        size += file.size + OPENING_BYTES
-    yield msgspec.structs.replace(section, files=tuple(held))
+def tokens(tasks: int) -> list[int]:
+    """Returns for each task number an integer whose hash, by which Spark chooses partitions, equals it modulo `tasks`.
+
+    Among ``tasks * (ln(tasks) + 10)`` integers there is one for every task number, except in one of 20,000 cases;
+    a number without one takes any.
+    """
+    candidates = np.arange(int(tasks * (math.log(tasks) + 10)), dtype=np.uint32)
+    ones = np.ones(len(candidates), np.int64)
+    places = hash_words(candidates, np.arange(len(candidates)), ones).astype(np.int64) % tasks
+    found = dict(zip(places.tolist(), candidates.tolist()))
+    return [found.get(number, number) for number in range(tasks)]
 
 
-def _weight(section: Section) -> int:
-    return section.size + len(section.files) * OPENING_BYTES
+def _units(spark: SparkSession, groups: Sequence[Sequence[bytes]]) -> DataFrame:
+    """Returns units of work as a DataFrame with one partition for each group."""
+    units = pa.Table.from_batches(map(unit_batch, groups), UNITS)
+    if is_connect(spark):
+        # The server divides given rows as it does.
+        numbers = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in groups])
+        return by_task(spark.createDataFrame(units.append_column(TASK, pa.array(numbers))), TASK, len(groups))
+    with active(spark), _batches_apart(spark):
+        return spark.createDataFrame(units)
 
 
-def _task_bytes(sections: Sequence[Section], spark: SparkSession) -> int:
-    """Returns the bytes per task that give every core one task, within bounds."""
-    each = sum(map(_weight, sections)) // _cores(spark)
-    return min(MOST_TASK_BYTES, max(each, OPENING_BYTES))
-
-
-def _cores(spark: SparkSession) -> int:
-    from pyspark.errors import PySparkException
-
-    try:
-        return max(int(spark.sparkContext.defaultParallelism), 1)
-    except PySparkException:
-        return UNKNOWN_CORES
+@contextmanager
+def _batches_apart(spark: SparkSession) -> Iterator[None]:
+    """Has Spark make a partition of each Arrow batch of rows given to it."""
+    with _SETTING:
+        before = spark.conf.get(INLINED, None)
+        spark.conf.set(INLINED, "0")
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(INLINED)
+            else:
+                spark.conf.set(INLINED, before)

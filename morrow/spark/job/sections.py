@@ -1,22 +1,22 @@
-"""The payload sent to the executors: sections of a plan as bytes, and the other inputs of a task.
+"""Sections of a plan as units of work.
 
 A section is a MessagePack array of its members; values of the partition and keys are BinaryRows, as in manifests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.types import DataType
-from morrow.engine.io.resolve import resolve, verify_of
-from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.spark.job import wire
+from morrow.spark.job.wire import StoreAccess
 
 
 class _Encoded(msgspec.Struct, frozen=True, array_like=True):
@@ -28,38 +28,30 @@ class _Encoded(msgspec.Struct, frozen=True, array_like=True):
     key_high: bytes | None
 
 
-_DECODER = msgspec.msgpack.Decoder(_Encoded)
-
-
 @dataclass(frozen=True)
-class Job:
-    """A plan without its sections, and the store of its files: the input that all tasks of a read share.
-
-    The secrets of a store are excluded; see `morrow.secrets` for how tasks find them.
-    """
+class ScanJob:
+    """A plan without its sections, and the store of its files: what all tasks of a read share."""
 
     plan: ScanPlan
-    location: str
-    storage_options: Mapping[str, str] = field(repr=False)
-    verify: str | None = None
+    store: StoreAccess
 
     @classmethod
-    def of(cls, plan: ScanPlan, store: FileStore) -> Job:
-        bare = replace(plan, sections=(), steps=(), fallback=None)
-        return cls(bare, store.url(""), lend(store.storage_options), verify_of(store))
+    def of(cls, plan: ScanPlan, store: FileStore) -> ScanJob:
+        return cls(replace(plan, sections=(), steps=(), fallback=None), StoreAccess.of(store))
 
-    def store(self) -> FileStore:
-        return resolve(self.location or "/", self.storage_options, self.verify)[0]
+    def units(self, sections: Iterable[Section]) -> list[bytes]:
+        """Returns sections of the plan as units of work."""
+        return [encoded(section, self.plan) for section in sections]
 
-    def plan_of(self, sections: Sequence[bytes]) -> ScanPlan:
-        """Returns the plan of these encoded sections."""
-        return replace(self.plan, sections=tuple(decoded(section, self.plan) for section in sections))
+    def plan_of(self, units: Sequence[bytes]) -> ScanPlan:
+        """Returns the plan of the sections in these units."""
+        return replace(self.plan, sections=tuple(decoded(unit, self.plan) for unit in units))
 
 
 def encoded(section: Section, plan: ScanPlan) -> bytes:
     """Encodes a section of `plan` as bytes."""
     key = _key_types(plan)
-    return msgspec.msgpack.encode(
+    return wire.encoded(
         _Encoded(
             section.kind,
             section.bucket,
@@ -73,7 +65,7 @@ def encoded(section: Section, plan: ScanPlan) -> bytes:
 
 def decoded(data: bytes, plan: ScanPlan) -> Section:
     """Decodes a section that was `encoded` for this plan."""
-    found = _DECODER.decode(data)
+    found = wire.decoded(data, _Encoded)
     key = _key_types(plan)
     return Section(
         found.kind,

@@ -1,4 +1,4 @@
-"""The tasks of a read, in the form Spark takes: a function from the numbers of tasks to rows.
+"""The function that Spark runs in the tasks of a job.
 
 This module imports little: it sets up the executor's process before Polars starts in it.
 """
@@ -7,44 +7,35 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from morrow.spark.job.kinds import Work
+from morrow.spark.job.registry import Work, runner
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from morrow.spark.job.sections import Job
 
 LEAST_THREADS = 2
 
 
 @dataclass(frozen=True)
-class Task:
-    """Encoded sections that one Spark task processes."""
+class Tasks:
+    """A job of one kind of work, called by each task with the batches of its rows or units.
+
+    `shared` is what all tasks share, pickled: it is opened where a task runs.
+    """
 
     work: Work
-    sections: tuple[bytes, ...] = field(repr=False)
+    shared: bytes = field(repr=False)
 
-
-@dataclass(frozen=True)
-class Tasks:
-    """The function that Spark runs on batches of task numbers. `job` is a pickled `Job`, opened where the task runs."""
-
-    job: bytes = field(repr=False)
-    tasks: Sequence[Task] = field(repr=False)
+    @classmethod
+    def of(cls, work: Work, shared: object) -> Tasks:
+        return cls(work, pickle.dumps(shared))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         use_cores_of_task()
-        from morrow.spark.reading.work import WORKS
-
-        job: Job = pickle.loads(self.job)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                task = self.tasks[number]
-                yield from WORKS[task.work](job, task.sections)
+        yield from runner(self.work)(pickle.loads(self.shared), batches)
 
 
 def use_cores_of_task() -> None:

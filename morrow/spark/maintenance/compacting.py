@@ -7,29 +7,29 @@ done by the driver itself, which costs less than a job.
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from morrow.engine.format.data_file_meta import IndexFileMeta
-from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
-from morrow.spark.job.results import RESULT, cores, run
-from morrow.spark.maintenance.compaction_tasks import CompactionTasks
+from morrow.spark.job.packing import TASKS_PER_CORE, dealt
+from morrow.spark.job.registry import Work
+from morrow.spark.job.results import RESULT, collected
+from morrow.spark.job.run import run_tasks
+from morrow.spark.job.table import TableAccess
+from morrow.spark.job.wire import encoded
 from morrow.spark.maintenance.compaction_units import (
     Compaction,
     CompactionJob,
     Held,
+    Step,
     Unit,
-    Work,
-    dealt,
-    encoded,
     with_options,
 )
 from morrow.spark.maintenance.sorting import Divided, divided, sorted_in_ranges
+from morrow.spark.sessions import cores
 from morrow.writers.append.small_files import compactable, packs, vectors_of
 from morrow.writers.append.sort_compaction import ORDER, Sorter
 from morrow.writers.append.writer import UNAWARE
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 LEAST_BYTES = 128 << 20
 """The total size of files from which a job pays off: below, most time goes into starting it and its Python workers."""
 
-TASKS_PER_CORE = 4
-"""Tasks per core that units are distributed over: no core waits long for the last one."""
 MOST_TASK_BYTES = 4 << 30
 """The most bytes of a task: a failed attempt wastes no more work than this."""
 
@@ -117,7 +115,7 @@ def _bytes(held: Iterable[Held]) -> int:
 
 
 def _pays_off(units: Sequence[Unit], parts: Sequence[Divided]) -> bool:
-    size = sum(unit.bytes for unit in units) + _bytes(part.held for part in parts)
+    size = sum(unit.weight() for unit in units) + _bytes(part.held for part in parts)
     return size >= LEAST_BYTES and (len(units) > 1 or bool(parts))
 
 
@@ -140,13 +138,11 @@ def _compacted(
 
 def _in_units(spark: SparkSession, target: WriteTarget, units: Sequence[Unit], how: Compaction) -> list[CommitMessage]:
     attempt_log = AttemptLog(target.store, target.metadata.root)
-    size = sum(unit.bytes for unit in units)
-    hands = dealt(units, max(TASKS_PER_CORE * cores(spark), -(-size // MOST_TASK_BYTES)))
-    tasks = CompactionTasks(
-        pickle.dumps(CompactionJob.of(target, how, attempt_log.folder)),
-        [tuple(map(encoded, hand)) for hand in hands],
-    )
-    return run(attempt_log, lambda: spark.range(0, len(hands), numPartitions=len(hands)).mapInArrow(tasks, RESULT))
+    size = sum(unit.weight() for unit in units)
+    groups = dealt(units, Unit.weight, max(TASKS_PER_CORE * cores(spark), -(-size // MOST_TASK_BYTES)))
+    work = [[encoded(unit) for unit in group] for group in groups]
+    job = CompactionJob(TableAccess.of(target, attempt_log.folder), how)
+    return collected(attempt_log, lambda: run_tasks(spark, Work.COMPACT, job, work, RESULT))
 
 
 # --- which files ---
@@ -180,15 +176,15 @@ def _planned(
     """Returns the units of a compaction, and the partitions whose sorting is divided among tasks."""
     if sorter is not None:
         parts = {number: divided(target, one, sorter) for number, one in enumerate(held)}
-        whole = [Unit(Work.SORTED, (held[number],)) for number, part in parts.items() if part is None]
+        whole = [Unit(Step.SORTED, (held[number],)) for number, part in parts.items() if part is None]
         return whole, [part for part in parts.values() if part is not None]
     if target.options.bucket == POSTPONE_BUCKET:
         return list(_postponed(held)), []
     if target.keyed:
-        return [Unit(Work.BUCKET, (one,)) for one in held], []
+        return [Unit(Step.BUCKET, (one,)) for one in held], []
     target = compactable(target)
     if target.options.bucket != UNAWARE:
-        return [Unit(Work.APPEND_BUCKET, (one,)) for one in held], []
+        return [Unit(Step.APPEND_BUCKET, (one,)) for one in held], []
     return [unit for one in held for unit in _packs(target, one, how.full)], []
 
 
@@ -199,21 +195,11 @@ def _postponed(held: Iterable[Held]) -> Iterator[Unit]:
         partitions.setdefault(one.partition, []).append(one)
     for buckets in partitions.values():
         if any(one.bucket == POSTPONE_BUCKET for one in buckets):
-            yield Unit(Work.POSTPONED, tuple(buckets))
+            yield Unit(Step.POSTPONED, tuple(buckets))
         else:
-            yield from (Unit(Work.POSTPONED, (one,)) for one in buckets)
+            yield from (Unit(Step.POSTPONED, (one,)) for one in buckets)
 
 
 def _packs(target: WriteTarget, held: Held, full: bool) -> Iterator[Unit]:
     for files in packs(target, held.state, vectors_of(target, held.place, held.index_files), full):
-        names = {file.file_name for file in files}
-        indexes = tuple(index for index in held.index_files if _has_one(index, names))
-        yield Unit(
-            Work.PACK,
-            (Held(held.partition, held.bucket, files, held.total_buckets, indexes, held.snapshot_id),),
-        )
-
-
-def _has_one(index: IndexFileMeta, names: set[str]) -> bool:
-    """Returns whether an index file has the deletion vector of one of these data files."""
-    return index.index_type == INDEX_TYPE and any(entry.data_file in names for entry in index.deletion_ranges or ())
+        yield Unit(Step.PACK, (held.only(files),))

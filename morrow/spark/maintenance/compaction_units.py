@@ -11,7 +11,7 @@ sorted         all files of a partition, whose rows are sorted
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -19,18 +19,18 @@ import msgspec
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
-from morrow.engine.io.store import FileStore
+from morrow.engine.format.deletion_vector import INDEX_TYPE
 from morrow.engine.options import parse_write_options
 from morrow.engine.options.registry import OPTIONS, present_key
 from morrow.engine.schema.option_changes import check_set_option
-from morrow.spark.job.payload import WriteJob
+from morrow.spark.job.table import TableAccess
 from morrow.writers.files import Placement
 from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
 
-class Work(StrEnum):
-    """The kind of work of a unit."""
+class Step(StrEnum):
+    """The step of the local compaction that a unit is."""
 
     BUCKET = "bucket"
     POSTPONED = "postponed"
@@ -55,6 +55,13 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
             place.partition, place.bucket, state.files, state.total_buckets, state.index_files, state.snapshot_id
         )
 
+    def only(self, files: tuple[DataFileMeta, ...]) -> Held:
+        """Returns some of the files, with the index files of their deletion vectors."""
+        names = {file.file_name for file in files}
+        return msgspec.structs.replace(
+            self, files=files, index_files=tuple(index for index in self.index_files if _has_one(index, names))
+        )
+
     @property
     def place(self) -> Placement:
         return Placement(self.partition, self.bucket)
@@ -64,33 +71,24 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
         return BucketState(self.files, self.total_buckets, self.index_files, self.snapshot_id)
 
 
+def _has_one(index: IndexFileMeta, names: set[str]) -> bool:
+    """Returns whether an index file has the deletion vector of one of these data files."""
+    return index.index_type == INDEX_TYPE and any(entry.data_file in names for entry in index.deletion_ranges or ())
+
+
 class Unit(msgspec.Struct, frozen=True, array_like=True):
     """Work that one task does from beginning to end."""
 
-    work: Work
+    step: Step
     held: tuple[Held, ...]
 
     @property
     def states(self) -> Mapping[Placement, BucketState]:
         return {one.place: one.state for one in self.held}
 
-    @property
-    def bytes(self) -> int:
+    def weight(self) -> int:
         """The total size of its files."""
         return sum(file.file_size for one in self.held for file in one.files)
-
-
-_DECODER = msgspec.msgpack.Decoder(Unit)
-
-
-def encoded(unit: Unit) -> bytes:
-    """Returns a unit as MessagePack."""
-    return msgspec.msgpack.encode(unit)
-
-
-def decoded(data: bytes) -> Unit:
-    """Returns the unit from the bytes of `encoded`."""
-    return _DECODER.decode(data)
 
 
 @dataclass(frozen=True)
@@ -111,18 +109,18 @@ class Compaction:
 
 @dataclass(frozen=True)
 class CompactionJob:
-    """The common part of all tasks of a compaction: the table, and the settings."""
+    """What all tasks of a compaction share: the table, and the settings."""
 
-    table: WriteJob
+    table: TableAccess
     how: Compaction
 
-    @classmethod
-    def of(cls, target: WriteTarget, how: Compaction, attempt_log: str) -> CompactionJob:
-        return cls(WriteJob.of(target, (), kinds=None, overwrite=False, compact=how.full, attempt_log=attempt_log), how)
-
-    def target(self, store: FileStore) -> WriteTarget:
+    def target(self) -> WriteTarget:
         """Returns the table at the schema that the driver saw, with the options of this compaction."""
-        return with_options(self.table.target(store), self.how.options)
+        return with_options(self.table.target(), self.how.options)
+
+    def attempt(self, name: str) -> WriteTarget:
+        """Returns as `target`, for what an attempt of a task writes."""
+        return with_options(self.table.attempt(name), self.how.options)
 
 
 def with_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget:
@@ -144,14 +142,3 @@ def with_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget
     schema = replace(target.schema, options={**target.schema.options, **changed})
     write = parse_write_options(schema.options, keyed=target.keyed, where=target.where)
     return replace(target, schema=schema, options=target.metadata.options(schema), write=write)
-
-
-def dealt(units: Sequence[Unit], hands: int) -> list[list[Unit]]:
-    """Distributes units over `hands` groups (fewer if there are fewer units) of similar size, the largest first."""
-    groups: list[list[Unit]] = [[] for _ in range(min(hands, len(units)))]
-    sizes = [0] * len(groups)
-    for unit in sorted(units, key=lambda unit: unit.bytes, reverse=True):
-        least = sizes.index(min(sizes))
-        groups[least].append(unit)
-        sizes[least] += unit.bytes + 1
-    return groups

@@ -1,44 +1,36 @@
-"""The work of a task of a compaction: units in, files written, messages out."""
+"""The work of the tasks of a compaction: units in, files written, messages out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from morrow.engine.errors import MorrowError, StorageError
-from morrow.spark.job.results import failed, finished
-from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Unit, Work, decoded
-from morrow.spark.writing.work import attempt_name
+from morrow.spark.job.registry import Run, Work
+from morrow.spark.job.results import attempt_name, result
+from morrow.spark.job.wire import decoded, units_in
+from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Step, Unit
 from morrow.writers.append.small_files import compact_append_buckets, compact_pack, compactable, vectors_of
 from morrow.writers.append.sort_compaction import Sorter, sort_partition
-from morrow.writers.commit.attempt_log import recorded
 from morrow.writers.merge_tree.postpone import compact_postponed
 from morrow.writers.merge_tree.writer import compact_bucket
 from morrow.writers.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
-Run = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
+Compact = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]
 
 
-def compacted(job: CompactionJob, units: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    """Compacts these units and yields the result as one row of `RESULT`.
-
-    Errors of the table are results, too: another attempt would fail in the same way. After errors of the store it may
-    succeed.
-    """
+def compact(job: CompactionJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Compacts the units of a task and yields the result as one row of `RESULT`. Errors of the table are results."""
     attempt = attempt_name()
-    target = job.target(recorded(job.table.store(), job.table.attempt_log, attempt))
-    messages: list[CommitMessage] = []
-    try:
-        for unit in map(decoded, units):
-            messages += (message for message in _WORKS[unit.work](target, unit, job.how) if not message.is_empty)
-    except StorageError:
-        raise
-    except MorrowError as error:
-        yield failed(attempt, error)
-        return
-    yield finished(attempt, messages)
+    units = [decoded(unit, Unit) for unit in units_in(batches)]
+    yield result(attempt, partial(_compacted, job, job.attempt(attempt), units))
+
+
+def _compacted(job: CompactionJob, target: WriteTarget, units: Sequence[Unit]) -> Iterator[CommitMessage]:
+    for unit in units:
+        yield from (message for message in _STEPS[unit.step](target, unit, job.how) if not message.is_empty)
 
 
 def _bucket(target: WriteTarget, unit: Unit, how: Compaction) -> Iterator[CommitMessage]:
@@ -66,10 +58,12 @@ def _sorted(target: WriteTarget, unit: Unit, how: Compaction) -> Iterator[Commit
         yield sort_partition(target, place, state, sorter)
 
 
-_WORKS: Mapping[Work, Run] = {
-    Work.BUCKET: _bucket,
-    Work.POSTPONED: _postponed,
-    Work.APPEND_BUCKET: _append_bucket,
-    Work.PACK: _pack,
-    Work.SORTED: _sorted,
+_STEPS: Mapping[Step, Compact] = {
+    Step.BUCKET: _bucket,
+    Step.POSTPONED: _postponed,
+    Step.APPEND_BUCKET: _append_bucket,
+    Step.PACK: _pack,
+    Step.SORTED: _sorted,
 }
+
+WORKS: Mapping[Work, Run] = {Work.COMPACT: compact}

@@ -6,7 +6,6 @@ The driver lists folder after folder from the top, until there are enough for al
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.spark.job.results import cores
-from morrow.spark.maintenance.listing_tasks import LISTED, PATHS, ListingTasks
-from morrow.spark.maintenance.listing_work import Folder, ListingJob, probe, taken, unpacked
+from morrow.spark.job.packing import TASKS_PER_CORE, dealt
+from morrow.spark.job.registry import Work
+from morrow.spark.job.run import run_tasks
+from morrow.spark.job.wire import StoreAccess, encoded, frame_of
+from morrow.spark.maintenance.listing_work import LISTED, PATHS, Folder, ListingJob, probe, taken
+from morrow.spark.sessions import cores
 from morrow.writers.cleaning.listing import FOUND, FolderListing, Listed, Listing, files_of, listed_in, together
 from morrow.writers.cleaning.orphans import OrphanFiles
 from morrow.writers.cleaning.orphans import remove_orphan_files as remove
@@ -36,7 +37,6 @@ LEAST_FOLDERS = 256
 LEAF = re.compile(r"bucket-.*|manifest|index|statistics|snapshot|changelog|schema|tag|consumer|branch|\..*")
 """Names of folders that the driver does not list; others are of partitions, or lead to them."""
 FOLDERS_PER_TASK = 4
-TASKS_PER_CORE = 4
 
 
 def remove_orphan_files(
@@ -106,7 +106,7 @@ class SparkListing:
         return Top(tuple(pieces), (*known, *level))
 
     def listed(self) -> Listed:
-        rows = self._run(ListingTasks(pickle.dumps(self._job)), LISTED)
+        rows = self._run(Work.LIST, LISTED)
         if any(row.check != probe() for row in rows):
             raise Unsupported(
                 "listing folders by executors that hash names in another way than the driver",
@@ -117,9 +117,9 @@ class SparkListing:
         return together([*here, taken([(bytes(row.hashes), bytes(row.strays), row.empty) for row in rows])])
 
     def paths(self, hashes: pl.Series) -> pl.DataFrame:
-        rows = self._run(ListingTasks(pickle.dumps(self._job), hashes.to_numpy().tobytes()), PATHS)
+        rows = self._run(Work.FIND, PATHS, hashes.to_numpy().tobytes())
         here = [files_of(self.places[place], piece, hashes) for place, piece in self.top.pieces]
-        found = pl.concat([pl.DataFrame(schema=FOUND), *here, *(unpacked(bytes(row.files)) for row in rows)])
+        found = pl.concat([pl.DataFrame(schema=FOUND), *here, *(frame_of(bytes(row.files)) for row in rows)])
         # Only files that match this process's own hashes are removed, whatever tasks return.
         return found.filter(pl.col(NAME).hash().is_in(hashes.implode()))
 
@@ -141,14 +141,9 @@ class SparkListing:
         kept = [(path, status) for path, status in found if self.store.is_local or not status.is_dir]
         return piece_of(kept, self.before_millis)
 
-    @cached_property
-    def _job(self) -> ListingJob:
-        folders = self.top.folders
-        tasks = tuple(folders[number :: self.tasks] for number in range(min(self.tasks, len(folders))))
-        return ListingJob(self.store.url(""), lend(self.store.storage_options), self.places, self.before_millis, tasks)
-
-    def _run(self, tasks: ListingTasks, columns: str) -> list[Any]:
-        count = len(self._job.tasks)
-        if not count:
-            return []
-        return self.spark.range(0, count, numPartitions=count).mapInArrow(tasks, columns).collect()
+    def _run(self, work: Work, columns: str, hashes: bytes = b"") -> list[Any]:
+        """Returns the rows of tasks to which the folders are dealt, in turn."""
+        job = ListingJob(StoreAccess.of(self.store), self.places, self.before_millis, hashes)
+        groups = dealt(self.top.folders, lambda _: 0, self.tasks)
+        units = [[encoded(folder) for folder in group] for group in groups]
+        return run_tasks(self.spark, work, job, units, columns).collect() if units else []

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.io.resolve import resolve
-from morrow.engine.io.store import FileStatus
+from morrow.engine.io.store import FileStatus, FileStore
+from morrow.spark.job.registry import Run, Work
+from morrow.spark.job.wire import StoreAccess, decoded, frame_bytes, frame_of, units_in
 from morrow.writers.cleaning.listing import Listed, files_of, listed_in, together
 from morrow.writers.cleaning.places import Place, piece_of
 
 PROBE = "data-00000000-0000-0000-0000-000000000000-0.parquet"
 """A name whose hash is compared with the driver's: results of processes that hash differently are refused."""
+
+LISTED = "hashes binary, strays binary, empty array<string>, check bigint"
+"""The hashes of a task, 8 bytes each; strays as Arrow IPC; and the hash of `PROBE`."""
+PATHS = "files binary"
+
 _LISTED = pa.schema(
     [("hashes", pa.binary()), ("strays", pa.binary()), ("empty", pa.list_(pa.string())), ("check", pa.int64())]
 )
 _PATHS = pa.schema([("files", pa.binary())])
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(msgspec.Struct, frozen=True, array_like=True):
     """A folder that is listed with its whole subtree: the number of its place, its path, and its own status."""
 
     place: int
@@ -35,50 +40,53 @@ class Folder:
 
 @dataclass(frozen=True)
 class ListingJob:
-    """The common part of all tasks, and the folders of each, without a store's secrets: see `morrow.secrets`."""
+    """What all tasks share that list folders; `hashes` (8 bytes each) of the names that are sought, if any."""
 
-    location: str
-    storage_options: Mapping[str, str] = field(repr=False)
+    store: StoreAccess
     places: tuple[Place, ...]
     before_millis: int
-    tasks: tuple[tuple[Folder, ...], ...] = field(repr=False)
+    hashes: bytes = field(default=b"", repr=False)
 
-    def pieces(self, folder: Folder) -> Iterator[pl.DataFrame]:
+    def pieces(self, folder: Folder, store: FileStore) -> Iterator[pl.DataFrame]:
         """Yields the subtree of a folder, then the folder itself, in the order of walks."""
-        store = resolve(self.location or "/", self.storage_options)[0]
         # Object stores have no folders, so none is empty.
         own = [(folder.path, folder.status)] if store.is_local else []
         walk = self.places[folder.place].walk(store, self.before_millis, folder.path)
         yield from chain(walk, [piece_of(own, self.before_millis)])
 
 
-def listed(job: ListingJob, number: int) -> Iterator[pa.RecordBatch]:
+def list_folders(job: ListingJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the contents of the folders of one task, in one row of `LISTED`."""
+    store = job.store.store()
     found = together(
-        listed_in(job.places[folder.place], job.pieces(folder), job.before_millis) for folder in job.tasks[number]
+        listed_in(job.places[folder.place], job.pieces(folder, store), job.before_millis) for folder in _folders(units)
     )
     row = {
         "hashes": found.hashes.to_numpy().tobytes(),
-        "strays": packed(found.strays),
+        "strays": frame_bytes(found.strays),
         "empty": found.empty,
         "check": probe(),
     }
     yield pa.RecordBatch.from_pylist([row], _LISTED)
 
 
-def paths(job: ListingJob, number: int, hashes: bytes) -> Iterator[pa.RecordBatch]:
-    """Yields the old files whose names have these hashes, in rows of `PATHS`."""
-    wanted = hashes_of(hashes)
-    for folder in job.tasks[number]:
-        for piece in job.pieces(folder):
+def find_files(job: ListingJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the old files whose names have the job's hashes, in rows of `PATHS`."""
+    store, wanted = job.store.store(), hashes_of(job.hashes)
+    for folder in _folders(units):
+        for piece in job.pieces(folder, store):
             found = files_of(job.places[folder.place], piece, wanted)
             if found.height:
-                yield pa.RecordBatch.from_pylist([{"files": packed(found)}], _PATHS)
+                yield pa.RecordBatch.from_pylist([{"files": frame_bytes(found)}], _PATHS)
+
+
+def _folders(units: Iterable[pa.RecordBatch]) -> list[Folder]:
+    return [decoded(unit, Folder) for unit in units_in(units)]
 
 
 def taken(rows: Sequence[tuple[bytes, bytes, Sequence[str]]]) -> Listed:
     """Returns the listing by tasks, from the first three columns of their rows."""
-    return together(Listed(hashes_of(hashes), unpacked(strays), list(empty)) for hashes, strays, empty in rows)
+    return together(Listed(hashes_of(hashes), frame_of(strays), list(empty)) for hashes, strays, empty in rows)
 
 
 def probe() -> int:
@@ -91,13 +99,4 @@ def hashes_of(data: bytes) -> pl.Series:
     return pl.Series(np.frombuffer(data, np.uint64), dtype=pl.UInt64)
 
 
-def packed(frame: pl.DataFrame) -> bytes:
-    """Returns a frame as Arrow IPC."""
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer, compression="lz4")
-    return buffer.getvalue()
-
-
-def unpacked(data: bytes) -> pl.DataFrame:
-    """Returns the frame from the bytes of `packed`."""
-    return pl.read_ipc(io.BytesIO(data))
+WORKS: Mapping[Work, Run] = {Work.LIST: list_folders, Work.FIND: find_files}

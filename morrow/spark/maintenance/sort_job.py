@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import polars as pl
-from msgspec import msgpack
 
 from morrow.spark.maintenance.compaction_units import CompactionJob, Held
+from morrow.writers.files import Placement
 
 RANGE, GROUP, PIECE, ROWS = "range", "group", "piece", "rows"
 PIECES = f"{GROUP} int, {RANGE} int, {PIECE} bigint, {ROWS} binary"
@@ -16,22 +17,26 @@ files, and the rows themselves as Arrow IPC, which keeps every type unchanged.
 """
 
 
+class SortedFile(msgspec.Struct, frozen=True, array_like=True):
+    """A unit of work: a file to be sorted, the number of its part, and its own number in the order of that."""
+
+    part: int
+    number: int
+    held: Held
+
+
 @dataclass(frozen=True)
 class SortedPart:
-    """A `Divided` as sent to tasks; `groups` has the number of the group of each range."""
+    """A `Divided` as sent to tasks: its place, the keys at which ranges end, and the group of each range."""
 
-    held: bytes = field(repr=False)
+    place: Placement
     bounds: pl.DataFrame = field(repr=False)
     groups: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class SortJob:
-    """The common part of the tasks of a sort. `files` has the part and the number of each file that is read."""
+    """What all tasks of a sort share."""
 
     compaction: CompactionJob
     parts: tuple[SortedPart, ...]
-    files: tuple[tuple[int, int], ...]
-
-    def held(self, part: int) -> Held:
-        return msgpack.decode(self.parts[part].held, type=Held)

@@ -11,20 +11,22 @@ involved.
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
-from msgspec import msgpack
 
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.spark.job.results import RESULT, run
-from morrow.spark.maintenance.compaction_tasks import PieceTasks, SortTasks
+from morrow.spark.job.registry import Work
+from morrow.spark.job.results import RESULT, collected
+from morrow.spark.job.run import by_task, run_tasks
+from morrow.spark.job.table import TableAccess
+from morrow.spark.job.tasks import Tasks
+from morrow.spark.job.wire import encoded
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
-from morrow.spark.maintenance.sort_job import GROUP, PIECE, PIECES, RANGE, SortedPart, SortJob
+from morrow.spark.maintenance.sort_job import GROUP, PIECE, PIECES, RANGE, SortedFile, SortedPart, SortJob
 from morrow.writers.append.sort_compaction import SHARE, Sorter, range_bounds, sorted_message, stored_rows
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.files import Placement
@@ -66,24 +68,30 @@ def divided(target: WriteTarget, held: Held, sorter: Sorter) -> Divided | None:
 def sorted_in_ranges(
     spark: SparkSession, target: WriteTarget, partitions: Sequence[Divided], how: Compaction
 ) -> list[CommitMessage]:
-    """Sorts these partitions in one job. After an error none of its files stays. Raises as `results.run`."""
+    """Sorts these partitions in one job. After an error none of its files stays. Raises as `results.collected`."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
     parts: list[SortedPart] = []
     groups = 0
     for one in partitions:
         count = one.groups(target)
         numbers = tuple(groups + number * count // one.ranges for number in range(one.ranges))
-        parts.append(SortedPart(msgpack.encode(one.held), one.bounds, numbers))
+        parts.append(SortedPart(one.held.place, one.bounds, numbers))
         groups += count
-    files = tuple((part, number) for part, one in enumerate(partitions) for number in range(len(one.held.files)))
-    job = pickle.dumps(SortJob(CompactionJob.of(target, how, attempt_log.folder), tuple(parts), files))
+    job = SortJob(CompactionJob(TableAccess.of(target, attempt_log.folder), how), tuple(parts))
+    files = [[encoded(file)] for part, one in enumerate(partitions) for file in files_of(part, one.held)]
 
     def frame() -> DataFrame:
-        numbers = _session(spark).range(0, len(files), numPartitions=len(files))
-        pieces = _by_group(numbers.mapInArrow(PieceTasks(job), PIECES), groups)
-        return pieces.sortWithinPartitions(GROUP, RANGE, PIECE).mapInArrow(SortTasks(job), RESULT)
+        pieces = run_tasks(_session(spark), Work.SPLIT, job, files, PIECES)
+        apart = by_task(pieces, GROUP, groups).sortWithinPartitions(GROUP, RANGE, PIECE)
+        return apart.mapInArrow(Tasks.of(Work.SORT, job), RESULT)
 
-    return _messages(target, partitions, run(attempt_log, frame))
+    return _messages(target, partitions, collected(attempt_log, frame))
+
+
+def files_of(part: int, held: Held) -> Iterator[SortedFile]:
+    """Yields the files of a part, each with its deletion vectors."""
+    for number, file in enumerate(held.files):
+        yield SortedFile(part, number, held.only((file,)))
 
 
 def _messages(
@@ -94,12 +102,6 @@ def _messages(
     for message in written:
         files[Placement.of(message)] += message.new_files
     return [sorted_message(target, one.held.place, one.held.state, files[one.held.place]) for one in partitions]
-
-
-def _by_group(pieces: DataFrame, groups: int) -> DataFrame:
-    if hasattr(pieces, "repartitionById"):  # from Spark 4.1
-        return pieces.repartitionById(groups, GROUP)
-    return pieces.repartition(groups, GROUP)
 
 
 def _session(spark: SparkSession) -> SparkSession:

@@ -13,15 +13,15 @@ from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import VIEW
 from morrow.engine.plan.in_flight import in_flight
-from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
-from morrow.spark.job.kinds import Work
-from morrow.spark.job.run import Item, run_tasks
+from morrow.spark.job.registry import Work
 from morrow.spark.reading.choice import choices
-from morrow.spark.reading.expressions import literal
+from morrow.spark.reading.expressions import literal, quoted
 from morrow.spark.reading.masks import section_masks
-from morrow.spark.reading.native import MaskedFile, file_scans, quoted, scan_frame
+from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
+from morrow.spark.reading.tasks import run_sections
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:
@@ -80,33 +80,39 @@ def _part(plan: ScanPlan, store: FileStore, spark: SparkSession, tasks_only: boo
         checks = store.checks_pages
         yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))
     scanned = set(map(id, native))
-    items = [(Work.ROWS, section) for section in plan.sections if id(section) not in scanned]
-    items += [(Work.MERGED, section) for section in native if is_folded(plan, section)]
-    for constants, branch in _branches(plan, items):
-        yield _task_frame(plan, branch, constants, store, spark)
+    read = [section for section in plan.sections if id(section) not in scanned]
+    merged = [section for section in native if is_folded(plan, section)]
+    for work, sections in ((Work.SCAN, read), (Work.MERGE, merged)):
+        for constants, branch in _branches(plan, sections):
+            yield _task_frame(work, plan, branch, constants, store, spark)
 
 
-def _branches(plan: ScanPlan, items: Sequence[Item]) -> Iterator[tuple[tuple[object, ...], list[Item]]]:
-    """Groups the items by as many leading partition keys as give few enough groups."""
-    rows = sum(section.row_count for _, section in items)
+def _branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tuple[object, ...], list[Section]]]:
+    """Groups the sections by as many leading partition keys as give few enough groups."""
+    rows = sum(section.row_count for section in sections)
     keys = 0 if rows < LEAST_BRANCHED_ROWS else len(plan.schema.partition_keys)
     types = [plan.schema.by_name[name].type for name in plan.schema.partition_keys]
     while True:
-        branches: dict[bytes, list[Item]] = {}
-        for item in items:
-            branches.setdefault(encode_row(item[1].partition[:keys], types[:keys]), []).append(item)
+        branches: dict[bytes, list[Section]] = {}
+        for section in sections:
+            branches.setdefault(encode_row(section.partition[:keys], types[:keys]), []).append(section)
         if not keys or len(branches) <= MOST_BRANCHES:
             break
         keys -= 1
-    yield from ((branch[0][1].partition[:keys], branch) for branch in branches.values())
+    yield from ((branch[0].partition[:keys], branch) for branch in branches.values())
 
 
 def _task_frame(
-    plan: ScanPlan, items: Sequence[Item], constants: Sequence[object], store: FileStore, spark: SparkSession
+    work: Work,
+    plan: ScanPlan,
+    sections: Sequence[Section],
+    constants: Sequence[object],
+    store: FileStore,
+    spark: SparkSession,
 ) -> DataFrame:
     from pyspark.sql.functions import col
 
-    frame = run_tasks(plan, items, store, spark_schema(without_not_null(plan.fields)), spark)
+    frame = run_sections(work, plan, sections, store, spark_schema(without_not_null(plan.fields)), spark)
     known = dict(zip(plan.schema.partition_keys, constants))
     if not known.keys() & set(plan.columns):
         return frame

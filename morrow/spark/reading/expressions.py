@@ -1,4 +1,4 @@
-"""Predicates as Spark columns, in the form that its Parquet scan pushes into files; and typed literals.
+"""Predicates as Spark columns, in the form that its Parquet scan pushes into files; typed literals; quoted names.
 
 Spark orders floats as the predicate tree does: NaN equals itself and is greatest, -0.0 equals 0.0. Parquet's statistics
 leave NaN out and its dictionaries tell the zeros apart, so conditions on floats are kept out of the files.
@@ -49,6 +49,11 @@ def literal(value: object, kind: t.DataType, name: str) -> Column:
     # Dates, times and decimals as text, which Spark casts without loss; instants name their zone.
     plain = value if value is None or isinstance(value, PLAIN) else _text(value, kind)
     return lit(plain).cast(spark_type(kind, name))
+
+
+def quoted(name: str) -> str:
+    """Quotes a name for Spark's SQL, whatever its characters."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _text(value: object, kind: t.DataType) -> str:

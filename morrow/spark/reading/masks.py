@@ -13,9 +13,9 @@ from morrow.readers.masks import MASK_CACHE, Mask
 from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.live import known_merged
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
-from morrow.spark.job.kinds import Work
-from morrow.spark.job.run import run_tasks
+from morrow.spark.job.registry import Work
 from morrow.spark.reading.mask_bits import MASK_COLUMNS, unpacked
+from morrow.spark.reading.tasks import run_sections
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def _key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
 def _made_by_tasks(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> dict[Section, tuple[Mask, ...]]:
-    table = run_tasks(plan, [(Work.MASKS, section) for section in sections], store, MASK_COLUMNS, spark).toArrow()
+    table = run_sections(Work.MASKS, plan, sections, store, MASK_COLUMNS, spark).toArrow()
     found = dict(zip(table["file"].to_pylist(), table["mask"].to_pylist()))
     made = {}
     for section in sections:

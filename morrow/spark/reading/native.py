@@ -244,14 +244,9 @@ def _columns(plan: ScanPlan, scan: FileScan, wanted: Iterable[str]) -> dict[str,
         if name in constants or stored is None:
             columns[name] = expressions.literal(constants.get(name), plan.schema.by_name[name].type, name)
         else:
-            column = col(quoted(stored))
+            column = col(expressions.quoted(stored))
             columns[name] = date_from_unix_date(column) if name in days else column
     return columns
-
-
-def quoted(name: str) -> str:
-    """Quotes a name for Spark's columns, whatever its characters."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:

@@ -125,7 +125,7 @@ def _packed(frame: DataFrame, scan: PackedScan) -> DataFrame:
     from pyspark.sql.functions import array, col
 
     from morrow.readers.system.binlog import PLAIN
-    from morrow.spark.reading.native import quoted
+    from morrow.spark.reading.expressions import quoted
 
     columns = {field.name: col(quoted(field.name)) for field in scan.fields}
     return frame.select([columns[f.name] if f in PLAIN else array(columns[f.name]).alias(f.name) for f in scan.fields])

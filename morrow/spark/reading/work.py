@@ -1,8 +1,8 @@
-"""The output of a task for sections: rows, merged rows, or masks, in the Arrow types that Spark takes."""
+"""The work of the tasks of a read: sections in; rows, merged rows or masks out, in the Arrow types that Spark takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -14,26 +14,27 @@ from morrow.readers.file_errors import reading_files
 from morrow.readers.merges.version_masks import scan_masks
 from morrow.readers.section_frames import filtered
 from morrow.readers.streaming import batches
-from morrow.spark.job.kinds import Work
-from morrow.spark.job.sections import Job
+from morrow.spark.job.registry import Run, Work
+from morrow.spark.job.sections import ScanJob
+from morrow.spark.job.wire import units_in
 from morrow.spark.reading.mask_bits import MASK_SCHEMA, packed
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
 
-Run = Callable[[Job, Sequence[bytes]], Iterator[pa.RecordBatch]]
 
-
-def _rows(job: Job, sections: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    plan = job.plan_of(sections)
+def scan(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of sections."""
+    plan = job.plan_of(units_in(units))
     schema = _schema(plan)
-    for batch in execute.to_batches(plan, job.store()):
+    for batch in execute.to_batches(plan, job.store.store()):
         yield as_spark(batch, schema)
 
 
-def _merged(job: Job, sections: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of keys whose versions are combined."""
     # Imported here: the functions of merge engines bring libraries along that other tables do not need.
     from morrow.readers.merges.sections import merged_frame
 
-    plan, store = job.plan_of(sections), job.store()
+    plan, store = job.plan_of(units_in(units)), job.store.store()
     schema = _schema(plan)
     for section in plan.sections:
         with reading_files(plan, [section], [plan.schema.by_name[name] for name in plan.read_columns], store):
@@ -44,11 +45,11 @@ def _merged(job: Job, sections: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
                     yield as_spark(batch, schema)
 
 
-def _masks(job: Job, sections: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    plan, store = job.plan_of(sections), job.store()
+def masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the live rows of each file."""
+    plan, store = job.plan_of(units_in(units)), job.store.store()
     for section in plan.sections:
-        masks = scan_masks(plan, section, store)
-        for file, mask in zip(section.files, masks, strict=True):
+        for file, mask in zip(section.files, scan_masks(plan, section, store), strict=True):
             yield pa.RecordBatch.from_pydict({"file": [file.path], "mask": [packed(mask)]}, MASK_SCHEMA)
 
 
@@ -56,4 +57,4 @@ def _schema(plan: ScanPlan) -> pa.Schema:
     return travel_schema(without_not_null(plan.fields))
 
 
-WORKS: Mapping[Work, Run] = {Work.ROWS: _rows, Work.MERGED: _merged, Work.MASKS: _masks}
+WORKS: Mapping[Work, Run] = {Work.SCAN: scan, Work.MERGE: merge, Work.MASKS: masks}

@@ -16,9 +16,7 @@ the rows that a task happens to get; `sink` shuffles those of a stream, and take
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +29,7 @@ def register(spark: SparkSession) -> None:
     """Registers ``format("morrow")`` in a session; its options are in `options`. Repeating it changes nothing."""
     from pyspark.errors import AnalysisException
 
+    from morrow.spark.sessions import active
     from morrow.spark.source import catalog_tables, dataframe_io, statements
     from morrow.spark.source.datasource import MorrowDataSource
     from morrow.spark.source.takeover import take_over
@@ -42,21 +41,6 @@ def register(spark: SparkSession) -> None:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
         # Spark looks for the name in the active session, which may be another one.
-        with _active(spark):
+        with active(spark):
             spark.dataSource.register(MorrowDataSource)
     take_over(spark, (*dataframe_io.REPLACEMENTS, *catalog_tables.REPLACEMENTS, *statements.REPLACEMENTS))
-
-
-@contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Makes the session the active one of this thread."""
-    sessions = cast("Any", spark)._get_j_spark_session_class(cast("Any", spark)._jvm)
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(cast("Any", spark)._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

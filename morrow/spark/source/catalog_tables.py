@@ -11,9 +11,10 @@ import functools
 from typing import Any
 
 from morrow.engine.errors import Unsupported
+from morrow.spark.sessions import is_connect
 from morrow.spark.source.refusals import refused
 from morrow.spark.source.statements import names_table_of_ours
-from morrow.spark.source.takeover import Method, Replacement, is_connect, is_ours, is_ours_or_default, is_registered
+from morrow.spark.source.takeover import Method, Replacement, is_ours, is_ours_or_default, is_registered
 
 
 def _check_name(name: object, call: str, spark: Any) -> None:

@@ -25,10 +25,11 @@ from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.options.declared.table import PARTITION
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.spark.reading.read import read
+from morrow.spark.sessions import is_connect
 from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import check_same
-from morrow.spark.source.takeover import Method, Replacement, is_connect, is_ours
+from morrow.spark.source.takeover import Method, Replacement, is_ours
 from morrow.spark.writing.write import Mode, session_overwrites_dynamically, write
 
 if TYPE_CHECKING:

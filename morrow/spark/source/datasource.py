@@ -86,11 +86,8 @@ class BatchReader(DataSourceReader):
         return self._known.partitions()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        use_cores_of_task()
-        from morrow.spark.source.pieces import batches
-
         # A table without files is one empty partition.
-        return batches(partition) if isinstance(partition, Piece) else iter(())
+        return partition.batches() if isinstance(partition, Piece) else iter(())
 
     @property
     def _known(self) -> BatchPlanner:
@@ -147,10 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._known.processed(end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        use_cores_of_task()
-        from morrow.spark.source.pieces import batches
-
-        return batches(partition) if isinstance(partition, Piece) else iter(())
+        return partition.batches() if isinstance(partition, Piece) else iter(())
 
     @property
     def _known(self) -> StreamPlanner:

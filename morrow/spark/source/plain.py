@@ -5,9 +5,16 @@ This module imports next to nothing: an executor's process unpickles these befor
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+
+from morrow.spark.job.tasks import Tasks, use_cores_of_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 """Spark's properties of the streaming query and the batch number, for tasks and for the thread that runs a batch."""
@@ -15,12 +22,25 @@ QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId
 
 @dataclass(frozen=True, init=False)
 class Piece(InputPartition):
-    """A partition of a read: a `pieces.Work` in bytes, plain data that does not show where Spark prints partitions."""
+    """A partition of a read: the units of one task, plain data that does not show where Spark prints partitions."""
 
-    work: bytes = field(repr=False)
+    tasks: Tasks
+    units: tuple[bytes, ...] = field(repr=False)
 
-    def __init__(self, work: bytes) -> None:
-        object.__setattr__(self, "work", work)
+    def __init__(self, tasks: Tasks, units: Sequence[bytes]) -> None:
+        object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "units", tuple(units))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the rows, in the Arrow types that Spark takes.
+
+        Raises:
+            CorruptFile, FileMissing, StorageError: a file cannot be read.
+        """
+        use_cores_of_task()
+        from morrow.spark.job.wire import unit_batch
+
+        yield from self.tasks([unit_batch(self.units)])
 
 
 @dataclass(frozen=True)

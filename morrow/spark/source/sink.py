@@ -27,6 +27,7 @@ from pyspark import TaskContext
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import logger
+from morrow.spark.job.wire import encoded, messages_in
 from morrow.spark.source.options import Options, SinkOptions
 from morrow.spark.source.plain import BATCH_PROPERTY, QUERY_PROPERTY, Written
 from morrow.spark.source.schemas import metadata_of
@@ -46,9 +47,6 @@ ONE_WRITER = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
 
 log = logger(__name__)
 
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(list[CommitMessage])
-
 
 def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch], *, overwrite: bool) -> Written:
     """Writes the rows of one task.
@@ -65,7 +63,7 @@ def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch],
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
-        return Written(run, query, _ENCODER.encode([]))
+        return Written(run, query, encoded([]))
     options = Options(given)
     target = _of_run(WriteTarget.of(metadata_of(options.place())), run)
     target = target if query is None else waiting(target)
@@ -77,7 +75,7 @@ def write(given: Mapping[str, str], run: str, batches: Iterator[pa.RecordBatch],
         messages = writer.prepare_commit()
     finally:
         writer.close()
-    return Written(run, query, _ENCODER.encode(messages))
+    return Written(run, query, encoded(messages))
 
 
 def commit(
@@ -91,7 +89,7 @@ def commit(
     options = Options(given)
     sink = options.sink()
     done = [one for one in written if one is not None]
-    messages = [message for one in done for message in _DECODER.decode(one.messages)]
+    messages = [message for one in done for message in messages_in(one.messages)]
     user = sink.commit_user or next((one.query for one in done if one.query is not None), None)
     if batch_id is not None and user is None and done:
         raise InvalidArgument("the streaming query has no id; give the option 'commit-user' to commit it under")
@@ -114,7 +112,7 @@ def abort(given: Mapping[str, str], written: Sequence[Written | None]) -> None:
     """
     if None not in written:
         return
-    messages = [message for one in written if one is not None for message in _DECODER.decode(one.messages)]
+    messages = [message for one in written if one is not None for message in messages_in(one.messages)]
     if messages:
         TableCommit(WriteTarget.of(metadata_of(Options(given).place()))).abort(messages)
 

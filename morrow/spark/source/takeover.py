@@ -68,7 +68,3 @@ def is_ours(source: str | None, spark: SparkSession) -> bool:
 def is_ours_or_default(source: str | None, spark: SparkSession) -> bool:
     """Returns as `is_ours`; without a name, for the session's default format."""
     return is_ours(source or spark.conf.get(DEFAULT_SOURCE, None), spark)
-
-
-def is_connect(face: Any) -> bool:
-    return ".connect." in type(face).__module__

@@ -6,7 +6,6 @@ only those are committed. The attempt log finds the files of the other attempts,
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,11 +14,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import TASK
-from morrow.spark.job.payload import WriteJob
-from morrow.spark.job.results import RESULT, run
+from morrow.spark.job.registry import Work
+from morrow.spark.job.results import RESULT, collected
+from morrow.spark.job.table import TableAccess
+from morrow.spark.job.tasks import Tasks
 from morrow.spark.types.to_paimon import arrow_schema
 from morrow.spark.writing.partitioning import shuffled
-from morrow.spark.writing.tasks import WriteTasks
+from morrow.spark.writing.work import WriteJob
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit.attempt_log import AttemptLog
@@ -105,11 +106,9 @@ def written(
 ) -> list[CommitMessage]:
     """Writes the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
-    job = WriteJob.of(
-        target, rows.columns, kinds=kinds, overwrite=overwrite, compact=compact, attempt_log=attempt_log.folder
-    )
+    job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact)
     placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
-    return run(attempt_log, lambda: placed.mapInArrow(WriteTasks(pickle.dumps(job)), RESULT))
+    return collected(attempt_log, lambda: placed.mapInArrow(Tasks.of(Work.WRITE, job), RESULT))
 
 
 def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:

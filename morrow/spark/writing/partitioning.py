@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import pickle
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from morrow.engine.format.murmur import hash_words
 from morrow.engine.names import TASK
 from morrow.engine.options.declared.flink import SINK_PARALLELISM
-from morrow.spark.job.payload import WriteJob
-from morrow.spark.job.results import cores
+from morrow.spark.job.registry import Work
+from morrow.spark.job.run import by_task
+from morrow.spark.job.tasks import Tasks
+from morrow.spark.sessions import cores
 from morrow.spark.writing.bucket_sql import bucket_sql
-from morrow.spark.writing.tasks import Partitioning
-from morrow.spark.writing.work import partitioning_columns
+from morrow.spark.writing.work import NumberJob, WriteJob
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-"""The table option for the number of tasks that write."""
 
 
 def shuffled(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
@@ -65,14 +59,10 @@ def _alone(rows: DataFrame, _target: WriteTarget, _job: WriteJob) -> DataFrame:
 
 def _repartitioned(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
     """Repartitions by task numbers: as in Java, the buckets of a partition go to consecutive tasks."""
-    from pyspark.sql import functions
-
     number = _number_sql(rows, target, job)
     if number is None:
-        rows, number = _numbered(rows, target, job, tasks), TASK
-    # Spark partitions by the hash of an integer, so each task has an integer whose hash selects it.
-    listed = ", ".join(map(str, tokens(tasks)))
-    return rows.repartition(tasks, functions.expr(f"get(array({listed}), CAST(pmod({number}, {tasks}) AS INT))"))
+        rows, number = _numbered(rows, job, tasks), TASK
+    return by_task(rows, number, tasks)
 
 
 def _number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | None:
@@ -89,27 +79,12 @@ def _number_sql(rows: DataFrame, target: WriteTarget, job: WriteJob) -> str | No
     return f"(CAST(hash({', '.join(called[f.name] for f in fields)}) AS BIGINT) + {bucket})"
 
 
-def _numbered(rows: DataFrame, target: WriteTarget, job: WriteJob, tasks: int) -> DataFrame:
+def _numbered(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
     """Returns the rows with their task numbers in the column `TASK`, computed in Python."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
-    # Without these columns, all rows have the same default values; any column will do then.
-    needed = job.numbered(partitioning_columns(target)) or [rows.columns[0]]
-    partitioning = Partitioning(pickle.dumps(job), tuple(needed), tasks)
-    return rows.mapInArrow(partitioning, StructType([*rows.schema.fields, StructField(TASK, IntegerType())]))
-
-
-def tokens(tasks: int) -> list[int]:
-    """Returns for each task number an integer whose hash, by which Spark chooses partitions, equals it modulo `tasks`.
-
-    Among ``tasks * (ln(tasks) + 10)`` integers there is one for every task number, except in one of 20,000 cases;
-    a number without one takes any.
-    """
-    candidates = np.arange(int(tasks * (math.log(tasks) + 10)), dtype=np.uint32)
-    ones = np.ones(len(candidates), np.int64)
-    places = hash_words(candidates, np.arange(len(candidates)), ones).astype(np.int64) % tasks
-    found = dict(zip(places.tolist(), candidates.tolist()))
-    return [found.get(number, number) for number in range(tasks)]
+    numbers = Tasks.of(Work.NUMBER, NumberJob(job, tasks))
+    return rows.mapInArrow(numbers, StructType([*rows.schema.fields, StructField(TASK, IntegerType())]))
 
 
 def _parallelism(rows: DataFrame, target: WriteTarget) -> int:

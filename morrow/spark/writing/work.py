@@ -1,10 +1,10 @@
-"""The work of a task of a write: rows in, files written, messages out."""
+"""The work of the tasks of a write: rows in, files written, messages out."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -13,66 +13,111 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row_encode import hash_rows
-from morrow.spark.job.payload import WriteJob
-from morrow.spark.job.results import failed, finished
+from morrow.engine.names import TASK
+from morrow.spark.job.registry import Run, Work
+from morrow.spark.job.results import attempt_name, result
+from morrow.spark.job.table import TableAccess
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.fixed import FixedRouter
-from morrow.writers.commit.attempt_log import recorded
+from morrow.writers.messages import CommitMessage
 from morrow.writers.rows import incoming
 from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 
-def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class WriteJob:
+    """What all tasks of a write share.
+
+    Args:
+        columns: the names of the columns of the rows, which are named by their numbers in Spark: there, dots in names
+            have another meaning.
+        kinds: as for `TableWriter.write`, one for all rows or the name of a column.
+        overwrite: ignore the contents of the table.
+        compact: fully compact every bucket that is written to.
+    """
+
+    table: TableAccess
+    columns: tuple[str, ...]
+    kinds: str | None = None
+    overwrite: bool = False
+    compact: bool = False
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of the columns in Spark."""
+        return tuple(f"c{number}" for number in range(len(self.columns)))
+
+    def numbered(self, names: Sequence[str]) -> list[str]:
+        """Returns the names in Spark of those of these columns that exist."""
+        called = dict(zip(self.columns, self.numbers))
+        return [called[name] for name in names if name in called]
+
+
+@dataclass(frozen=True)
+class NumberJob:
+    """What all tasks share that compute the task of each row: the write, and the number of its tasks."""
+
+    write: WriteJob
+    tasks: int
+
+
+def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes these rows and yields the result as one row of `morrow.spark.job.results`; nothing without rows.
 
-    Errors of rows that the table rejects are results as well: another attempt would fail in the same way.
+    Errors of rows that the table rejects are results as well.
     """
     rows = (batch.rename_columns(list(job.columns)) for batch in batches)
     first = next(rows, None)
     if first is None:
         return
     attempt = attempt_name()
-    target = job.target(recorded(job.store(), job.attempt_log, attempt))
+    reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], rows))
+    target = job.table.attempt(attempt)
+    yield result(attempt, partial(_written, job, target, reader), final=(InvalidArgument, Unsupported))
+
+
+def _written(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader) -> list[CommitMessage]:
     writer = TableWriter(target, overwrite=job.overwrite)
     try:
-        writer.write(pa.RecordBatchReader.from_batches(first.schema, chain([first], rows)), job.kinds)
+        writer.write(rows, job.kinds)
         if job.compact:
             writer.compact_written()
-        yield finished(attempt, writer.prepare_commit())
-    except (InvalidArgument, Unsupported) as error:
-        yield failed(attempt, error)
+        return writer.prepare_commit()
     finally:
         writer.close()
 
 
-def task_numbers(pickled: bytes, columns: Mapping[str, pa.Array], tasks: int) -> pa.Array:
-    """Returns the task of each row, from columns by number: rows of one partition and bucket have the same.
+def number(job: NumberJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows with the task of each as a last column (Int32): rows of one partition and bucket have the same.
 
     As in Java, the buckets of a partition go to consecutive tasks; the partition's hash selects the first.
     """
-    job, target = _placing(pickled)
-    data = pa.table({name: columns[number] for name, number in zip(job.columns, job.numbers) if number in columns})
+    target = job.write.table.target()
+    for batch in batches:
+        numbers = pa.array(_task_numbers(job, target, batch))
+        yield pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, TASK])
+
+
+def _task_numbers(job: NumberJob, target: WriteTarget, batch: pa.RecordBatch) -> np.ndarray:
+    needed = partitioning_columns(target)
+    called = dict(zip(job.write.columns, job.write.numbers))
+    # Without these columns, all rows have the same default values; any column will do then.
+    given = [name for name in needed if name in called] or job.write.columns[:1]
+    data = pa.table({name: batch.column(called[name]) for name in given})
     try:
-        frames = list(incoming(target, data, columns=partitioning_columns(target), partial=True))
+        frames = list(incoming(target, data, columns=needed, partial=True))
     except InvalidArgument:  # the task that has to write such a row raises it
         frames = []
     rows = pl.concat(frames) if frames else None
     if rows is None or rows.height != data.num_rows:
-        return pa.array(np.zeros(data.num_rows, np.int32))
+        return np.zeros(data.num_rows, np.int32)
     numbers = np.zeros(rows.height, np.int64)
     if fields := target.partition_fields:
         numbers += np.abs(hash_rows([rows[f.name] for f in fields], [f.type for f in fields]).astype(np.int64))
     if bucket_mode(target) is BucketMode.FIXED:
         numbers += FixedRouter(target).buckets(rows)
-    return pa.array((numbers % tasks).astype(np.int32))
-
-
-@lru_cache(maxsize=8)
-def _placing(pickled: bytes) -> tuple[WriteJob, WriteTarget]:
-    """Returns a job and its table: cached, since the rows of a task arrive in many batches."""
-    job: WriteJob = pickle.loads(pickled)
-    return job, job.target(job.store())
+    return (numbers % job.tasks).astype(np.int32)
 
 
 def partitioning_columns(target: WriteTarget) -> tuple[str, ...]:
@@ -83,9 +128,4 @@ def partitioning_columns(target: WriteTarget) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def attempt_name() -> str:
-    """Returns a name that is unique among the attempts of all tasks of the application."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return "driver" if context is None else f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
+WORKS: Mapping[Work, Run] = {Work.WRITE: write, Work.NUMBER: number}

@@ -16,6 +16,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.spark.reading.distributed import to_dataframe
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.types.to_spark import spark_type, without_not_null
 from morrow.spark.writing.job import Commit, Replaced
@@ -217,7 +218,7 @@ def _deleted(
         assert premise is not None  # a condition needs rows
         rows = to_dataframe(plan_where(target, premise.read, premise.filter, columns), target.store, session)
     else:
-        keys = cast("DataFrame", given).select(*(functions.col(_quoted(name)) for name in names)).distinct()
+        keys = cast("DataFrame", given).select(*(functions.col(quoted(name)) for name in names)).distinct()
         if premise is None:
             rows = keys
         else:
@@ -225,10 +226,6 @@ def _deleted(
             rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, on=names, how="left_semi")
     kind = target.write.rowkind_field
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _check_exact(target: WriteTarget, columns: Sequence[str]) -> None:

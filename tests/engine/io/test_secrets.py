@@ -13,8 +13,9 @@ import morrow
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.io import secrets
 from morrow.engine.io.secrets import StorageOptions
-from morrow.spark.job.payload import WriteJob
-from morrow.spark.job.sections import Job
+from morrow.spark.job.sections import ScanJob
+from morrow.spark.job.table import TableAccess
+from morrow.spark.writing.work import WriteJob
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import s3_server
 from tests.support.written import rows
@@ -57,8 +58,8 @@ def pickled(table: morrow.Table, options: dict[str, str]) -> dict[str, bytes]:
         "changes": table.changes(),
         "branch": table.on_branch("main"),
         "tags": table.tags,
-        "job": Job.of(scan.plan, scan.store),
-        "write job": WriteJob.of(target, ["a"], kinds=None, overwrite=False, compact=False, attempt_log=""),
+        "job": ScanJob.of(scan.plan, scan.store),
+        "write job": WriteJob(TableAccess.of(target), ("a",)),
         "options": StorageOptions(options),
     }
     return {name: pickle.dumps(value) for name, value in made.items()}

@@ -20,7 +20,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.readers.files import FileSource, page_checks, parquet_pages
 from morrow.readers.files.page_checks import check_pages, count_pages
 from morrow.readers.files.parquet_pages import Pages
-from morrow.spark.job.sections import Job
+from morrow.spark.job.sections import ScanJob
 from tests.support.s3_server import BUCKET, client_of, s3_server
 
 ROWS = 4_000
@@ -251,7 +251,7 @@ def test_tasks_of_spark_check_as_their_driver_does(tmp_path: Path) -> None:
     table = append_table(tmp_path)
     for opened in (morrow.open(table.path), morrow.open(table.path, verify="pages")):
         scan = opened.scan()
-        assert Job.of(scan.plan, scan.store).store().checks_pages == scan.store.checks_pages
+        assert ScanJob.of(scan.plan, scan.store).store.store().checks_pages == scan.store.checks_pages
     assert scan.store.checks_pages
 
 

@@ -1,4 +1,4 @@
-"""What tasks import when they begin: each module first, in a process of its own, as executors do."""
+"""What tasks import when they begin: each module that does work first, in a process of its own, as executors do."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ import sys
 
 import pytest
 
-FIRST = ("writing.work", "maintenance.compaction_work", "maintenance.sort_work", "reading.work")
+from morrow.spark.job.registry import HOMES, Work, runner
 
 
-@pytest.mark.parametrize("module", FIRST)
+@pytest.mark.parametrize("module", sorted(set(HOMES.values())))
 def test_a_process_that_imports_this_first(module: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import morrow.spark.{module}"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_function_that_spark_runs_sets_up_its_process_first() -> None:
+    """Polars takes the number of its threads when it is imported, and NumPy and Arrow are not needed to unpickle."""
+    script = "import sys, morrow.spark.job.tasks; print(sorted({'polars', 'numpy', 'pyarrow'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("work", Work)
+def test_every_kind_of_work_is_done_somewhere(work: Work) -> None:
+    assert callable(runner(work))

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.spark.job.payload import WriteJob, decoded
+from morrow.spark.job.table import TableAccess
+from morrow.spark.job.wire import messages_in
 from morrow.spark.writing import work
+from morrow.spark.writing.work import WriteJob
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.target import WriteTarget
@@ -26,13 +28,13 @@ def test_of_two_attempts_that_both_end_one_is_committed(
     table = new_table(tmp_path, "id BIGINT, v BIGINT", keys=["id"], options={"bucket": 2})
     target = WriteTarget.of(table._metadata)
     attempt_log = AttemptLog(target.store, target.metadata.root)
-    job = WriteJob.of(target, ["id", "v"], kinds=None, overwrite=False, compact=False, attempt_log=attempt_log.folder)
+    job = WriteJob(TableAccess.of(target, attempt_log.folder), ("id", "v"))
     attempt_log.begin()
     results = {}
     for attempt in ("first", "second"):
         monkeypatch.setattr(work, "attempt_name", lambda attempt=attempt: attempt)
-        [batch] = work.written(job, [pa.record_batch({"c0": [1, 2, 3], "c1": [1, 2, 3]})])
-        results[attempt] = decoded(batch.column("messages")[0].as_py())
+        [batch] = work.write(job, [pa.record_batch({"c0": [1, 2, 3], "c1": [1, 2, 3]})])
+        results[attempt] = messages_in(batch.column("messages")[0].as_py())
     assert attempt_log.close([taken]) == 2
     TableCommit(target).commit(results[taken])
     assert rows_of(table) == [(1, 1), (2, 2), (3, 3)]
@@ -53,14 +55,12 @@ def test_tasks_write_to_object_stores(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(work, "attempt_name", lambda number=number: str(number))
             target = WriteTarget.of(table._metadata)
             attempt_log = AttemptLog(target.store, target.metadata.root)
-            job = WriteJob.of(
-                target, ["id", "v"], kinds=None, overwrite=False, compact=False, attempt_log=attempt_log.folder
-            )
+            job = WriteJob(TableAccess.of(target, attempt_log.folder), ("id", "v"))
             attempt_log.begin()
-            [batch] = work.written(job, [pa.record_batch({"c0": range(low, low + 4), "c1": [number] * 4})])
+            [batch] = work.write(job, [pa.record_batch({"c0": range(low, low + 4), "c1": [number] * 4})])
             assert batch.column("error")[0].as_py() is None
             assert attempt_log.close([str(number)]) == 0
-            TableCommit(target).commit(decoded(batch.column("messages")[0].as_py()))
+            TableCommit(target).commit(messages_in(batch.column("messages")[0].as_py()))
             assert target.store.list(attempt_log.folder) == []
         assert rows_of(table) == [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
         assert "secret" not in repr(job)

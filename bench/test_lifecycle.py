@@ -25,7 +25,7 @@ from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 EXPIRED = 1_000

@@ -45,7 +45,7 @@ class Branches:
             AlreadyExists: the branch exists.
             TagNotFound, SnapshotNotFound, SnapshotExpired: the starting point does not exist; no branch was made.
         """
-        from morrow.writers.branches.creation import create_branch
+        from morrow.writers.history.branches.creation import create_branch
 
         create_branch(self._metadata, name, tag=tag, snapshot=snapshot, ignore_if_exists=ignore_if_exists)
 
@@ -56,7 +56,7 @@ class Branches:
             BranchNotFound: no such branch.
             InvalidArgument: the main branch, or one that an option of the table names (``scan.fallback-branch``).
         """
-        from morrow.writers.branches.changing import delete_branch
+        from morrow.writers.history.branches.changing import delete_branch
 
         delete_branch(self._metadata, name)
 
@@ -67,7 +67,7 @@ class Branches:
             BranchNotFound: no such branch. AlreadyExists: a branch has the new name.
             InvalidArgument: the main branch, one that an option of the table names, or an invalid branch name.
         """
-        from morrow.writers.branches.changing import rename_branch
+        from morrow.writers.history.branches.changing import rename_branch
 
         rename_branch(self._metadata, name, new_name)
 
@@ -81,7 +81,7 @@ class Branches:
             BranchNotFound: no such branch.
             InvalidArgument: the branch has no snapshot, is the main branch, or is this table's branch.
         """
-        from morrow.writers.branches.fast_forward import fast_forward
+        from morrow.writers.history.branches.fast_forward import fast_forward
 
         fast_forward(self._metadata, name)
 

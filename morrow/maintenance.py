@@ -13,9 +13,9 @@ from morrow.engine.plan.time_travel import AsOf, Time, to_millis, travel_of
 if TYPE_CHECKING:
     from morrow.engine.format.snapshot import Tag
     from morrow.tags import Retained
-    from morrow.writers.cleaning.orphans import OrphanFiles
-    from morrow.writers.cleaning.purge import Purged
-    from morrow.writers.cleaning.repair import RepairedHint
+    from morrow.writers.history.cleaning.orphans import OrphanFiles
+    from morrow.writers.history.cleaning.purge import Purged
+    from morrow.writers.history.cleaning.repair import RepairedHint
 
 Other = TypeVar("Other")
 Age = dt.timedelta | Time
@@ -52,7 +52,7 @@ class Maintenance:
             InvalidArgument: contradictory numbers.
             StorageError: a file could not be deleted; call again.
         """
-        from morrow.writers.expiry.snapshots import expire_snapshots
+        from morrow.writers.history.expiry.snapshots import expire_snapshots
 
         _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
         return expire_snapshots(
@@ -73,7 +73,7 @@ class Maintenance:
         """Expires old changelogs of tables that keep them longer than snapshots (``changelog.num-retained.*`` and
         ``changelog.time-retained``). Arguments, result and errors as in `expire_snapshots`.
         """
-        from morrow.writers.expiry.changelogs import expire_changelogs
+        from morrow.writers.history.expiry.changelogs import expire_changelogs
 
         _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
         return expire_changelogs(
@@ -106,7 +106,7 @@ class Maintenance:
             InvalidArgument: none of the arguments was given, or more than one.
             SnapshotNotFound, SnapshotExpired, TagNotFound: no such state; nothing was removed.
         """
-        from morrow.writers.rollback.rollback import rollback
+        from morrow.writers.history.rollback.rollback import rollback
 
         travel = travel_of(as_of=_id(to), snapshot=_id(snapshot), tag=tag, timestamp=timestamp)
         if travel.is_latest:
@@ -147,7 +147,7 @@ class Maintenance:
         Raises:
             InvalidArgument: no age is known, or the table has no partitions. CommitConflict: as `drop_partition`.
         """
-        from morrow.writers.expiry.partitions import expire_partitions
+        from morrow.writers.history.expiry.partitions import expire_partitions
 
         return expire_partitions(
             self._metadata,
@@ -171,7 +171,7 @@ class Maintenance:
             InvalidArgument: a moment that is not past.
             CorruptFile, FileMissing: metadata that cannot be read; nothing was removed.
         """
-        from morrow.writers.cleaning.orphans import remove_orphan_files
+        from morrow.writers.history.cleaning.orphans import remove_orphan_files
 
         if not isinstance(dry_run, bool):
             raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
@@ -187,7 +187,7 @@ class Maintenance:
         Raises:
             InvalidArgument: the table is a branch. StorageError: a file could not be deleted; call again.
         """
-        from morrow.writers.cleaning.purge import purge
+        from morrow.writers.history.cleaning.purge import purge
 
         return purge(self._metadata, older_than_millis=epoch_millis(older_than))
 
@@ -196,7 +196,7 @@ class Maintenance:
 
         Morrow does not trust them, but Java Paimon fails on a LATEST that is too high.
         """
-        from morrow.writers.cleaning.repair import repair
+        from morrow.writers.history.cleaning.repair import repair
 
         return repair(self._metadata)
 

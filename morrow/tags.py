@@ -87,7 +87,7 @@ class Tags:
             InvalidArgument: the call is wrong. AlreadyExists: the tag exists.
             SnapshotNotFound, SnapshotExpired: no such snapshot, or not any more; no tag was made.
         """
-        from morrow.writers.tags.creation import create_tag
+        from morrow.writers.history.tags.creation import create_tag
 
         if snapshot is not None and timestamp is not None:
             raise InvalidArgument("give only one of snapshot, timestamp")
@@ -100,7 +100,7 @@ class Tags:
 
         Raises as `create`; `SnapshotNotFound`: all are older.
         """
-        from morrow.writers.tags.creation import create_tag, first_since
+        from morrow.writers.history.tags.creation import create_tag, first_since
 
         found = first_since(self._metadata, to_millis(timestamp))
         return create_tag(self._metadata, name, found, time_retained=_span(time_retained))
@@ -116,7 +116,7 @@ class Tags:
 
         Returns: the tags created.
         """
-        from morrow.writers.tags.automatic import create_due
+        from morrow.writers.history.tags.automatic import create_due
 
         if now is not None and not isinstance(now, dt.datetime):
             raise InvalidArgument(f"now must be a datetime, not {now!r}")
@@ -131,7 +131,7 @@ class Tags:
         Raises:
             TagNotFound, AlreadyExists. InvalidArgument: an invalid tag name.
         """
-        from morrow.writers.tags.changing import rename_tag
+        from morrow.writers.history.tags.changing import rename_tag
 
         return rename_tag(self._metadata, name, new_name)
 
@@ -143,7 +143,7 @@ class Tags:
         Raises:
             TagNotFound, SnapshotNotFound, SnapshotExpired, InvalidArgument: nothing was changed.
         """
-        from morrow.writers.tags.changing import replace_tag
+        from morrow.writers.history.tags.changing import replace_tag
 
         return replace_tag(self._metadata, name, snapshot, time_retained=_span(time_retained))
 
@@ -156,7 +156,7 @@ class Tags:
             TagNotFound: no such tag, and `ignore_if_not_exists` is false.
             StorageError: the tag is gone, some files are not; the next maintenance removes them.
         """
-        from morrow.writers.tags.deletion import delete_tag
+        from morrow.writers.history.tags.deletion import delete_tag
 
         return delete_tag(self._metadata, name, ignore_if_not_exists=ignore_if_not_exists)
 
@@ -167,7 +167,7 @@ class Tags:
             older_than: delete also tags that were created before this moment, or are of this age. A tag without a
                 retention time does not record its creation; the time of its file counts.
         """
-        from morrow.writers.tags.retention import expire_tags
+        from morrow.writers.history.tags.retention import expire_tags
 
         return expire_tags(self._metadata, older_than=_moment(older_than))
 

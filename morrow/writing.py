@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from morrow.engine.arguments import instance
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.recompaction import recompacted
 from morrow.writers.operations.session import WriteSession, check_identifier, commit_once
 from morrow.writers.target import WriteTarget

@@ -18,7 +18,7 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.table import Table
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from tests.durability.checks import read
 from tests.durability.operations import NEW_ROWS, OPERATIONS, at
 from tests.support.faulty_store import ERRORS, Fault, FaultKind, FaultyStore

@@ -31,8 +31,8 @@ from morrow.spark.maintenance.calls import compact, remove_orphan_files
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
 from morrow.spark.procedures.calling import call
 from morrow.writers.append.sort_compaction import Sorter
+from morrow.writers.buckets.restored import restored_partitions
 from morrow.writers.commit.attempt_log import AttemptLog
-from morrow.writers.restored import restored_partitions
 from morrow.writers.target import WriteTarget
 from tests.support.s3_server import client_of, s3_server
 from tests.support.written import data_files, new_table

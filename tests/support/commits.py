@@ -20,7 +20,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 from tests.support.schema_file import schema_json
 

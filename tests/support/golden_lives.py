@@ -13,11 +13,11 @@ from typing import Any
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel
-from morrow.writers.expiry.snapshots import expire_snapshots
-from morrow.writers.rollback.rollback import rollback
-from morrow.writers.tags.changing import rename_tag, replace_tag
-from morrow.writers.tags.creation import create_tag
-from morrow.writers.tags.deletion import delete_tag
+from morrow.writers.history.expiry.snapshots import expire_snapshots
+from morrow.writers.history.rollback.rollback import rollback
+from morrow.writers.history.tags.changing import rename_tag, replace_tag
+from morrow.writers.history.tags.creation import create_tag
+from morrow.writers.history.tags.deletion import delete_tag
 from tests.support.golden_replay import GoldenReplay
 
 CREATE_TAG = re.compile(r"createTag (?P<name>.+?)(?: from (?P<id>\d+)| (?P<of>\d+) PT(?P<hours>\d+)H)?")

@@ -9,7 +9,7 @@ from pathlib import Path
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from tests.support import commits
 
 UTC_DAYS = {"sink.process-time-zone": "UTC"}

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.options import WriteOptions
 from morrow.writers.append.stored import rewrite
-from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, delete_files
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
 LEAST_FULL_FILES = 3

@@ -35,12 +35,12 @@ from morrow.readers.streaming import batches
 from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets import router_for
+from morrow.writers.buckets.restored import BucketState, restored, restored_partitions
 from morrow.writers.commit import TableCommit
-from morrow.writers.deletion_vectors import DeletionMaintainer
-from morrow.writers.deletion_vectors.maintainer import IndexChanges
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
-from morrow.writers.messages import CommitMessage
-from morrow.writers.restored import BucketState, restored, restored_partitions
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.files.deletion_vectors.maintainer import IndexChanges
 from morrow.writers.target import WriteTarget
 
 AT_ONCE_ROWS, AT_ONCE_FILES = 1 << 20, 64

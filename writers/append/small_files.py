@@ -23,12 +23,12 @@ from morrow.engine.options import WriteOptions
 from morrow.writers.append.bucket_compaction import small_size
 from morrow.writers.append.stored import check_rewritable, rewrite
 from morrow.writers.append.writer import UNAWARE, AppendWriter
+from morrow.writers.buckets.restored import BucketState, restored_partitions
 from morrow.writers.commit import TableCommit
-from morrow.writers.deletion_vectors import DeletionMaintainer
-from morrow.writers.deletion_vectors.maintainer import IndexChanges
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files
-from morrow.writers.messages import CommitMessage
-from morrow.writers.restored import BucketState, restored_partitions
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.files.deletion_vectors.maintainer import IndexChanges
 from morrow.writers.target import WriteTarget
 
 LEAST_FILES = 2

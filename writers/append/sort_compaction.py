@@ -31,11 +31,11 @@ from morrow.engine.options.declared.compaction import SORT_COMPACTION_RANGE_STRA
 from morrow.writers.append.curves import CURVES, check_sortable
 from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE
+from morrow.writers.buckets.restored import BucketState, restored_partitions
 from morrow.writers.commit import TableCommit
-from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, write_files
-from morrow.writers.messages import CommitMessage
-from morrow.writers.restored import BucketState, restored_partitions
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
 ORDER = "order"

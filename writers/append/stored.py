@@ -10,9 +10,9 @@ import polars as pl
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.types import DataField
-from morrow.writers.deletion_vectors import DeletionMaintainer
 from morrow.writers.files import Placement, write_files
-from morrow.writers.merge_tree.stored_runs import StoredFiles
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
+from morrow.writers.files.stored import StoredFiles
 from morrow.writers.target import WriteTarget
 
 BATCH_ROWS = 1 << 18

@@ -9,11 +9,11 @@ import polars as pl
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.writers.append.bucket_compaction import BucketCompaction, Compacted
 from morrow.writers.append.buffer import RowBuffer
-from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.buckets.restored import BucketState
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.files.kind import Described, FileKind
-from morrow.writers.messages import CommitMessage
-from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
 UNAWARE = -1

@@ -21,8 +21,8 @@ from morrow.engine.names import BUCKET, HASH, series
 from morrow.engine.plan.entries import index_entries
 from morrow.writers.buckets.hash_codes import HashCodeBuckets
 from morrow.writers.buckets.router import Routed, split
-from morrow.writers.deletion_vectors.index_files import IndexFiles
 from morrow.writers.files import Placement
+from morrow.writers.files.deletion_vectors.index_files import IndexFiles
 from morrow.writers.target import WriteTarget
 
 

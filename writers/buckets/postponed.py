@@ -59,7 +59,7 @@ class PartitionBucketsRouter:
         new = [partition for partition in partitions if partition not in self._counts]
         if new:
             # Imported here: the code that reads the counts belongs to commits, which import the bucket modes.
-            from morrow.writers.restored import bucket_counts
+            from morrow.writers.buckets.restored import bucket_counts
 
             known = {} if self._anew else bucket_counts(self._target, self._snapshot, new)
             self._counts |= {one: known.get(one, self._target.write.postpone_buckets) for one in new}

@@ -12,11 +12,11 @@ from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.commit.manifests import ManifestWriter
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.numbering import Numbered
 from morrow.writers.commit.preparing import Delta, Preparer, SnapshotRequest
 from morrow.writers.commit.routes import Routes
 from morrow.writers.commit.snapshots import SnapshotLog
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.target import WriteTarget
 
 RETRY_JITTER = 0.2

@@ -22,10 +22,10 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.changes import Changes, appended
 from morrow.writers.commit.conflicts import AlreadyCommitted, check_buckets
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.renumbering import renumbered
 from morrow.writers.commit.routes import Routes, version_of
 from morrow.writers.files import Placement, delete_files
-from morrow.writers.merge_tree.renumbering import renumbered
-from morrow.writers.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 SMALL_BYTES = 32 << 20

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from morrow.engine.errors import CommitConflict, NotFound
 from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 NOTHING = ""

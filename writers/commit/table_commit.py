@@ -21,12 +21,12 @@ from morrow.engine.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
 from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes, appended, at_once, compacted
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.numbering import Numbered
 from morrow.writers.commit.overwriting import Partitions, overwritten, upgraded
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.preparing import AnyChanges, SnapshotRequest
 from morrow.writers.files.placement import Placement, file_path
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.target import WriteTarget
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
@@ -35,7 +35,7 @@ log = logger(__name__)
 
 
 class Maintenance(Protocol):
-    """Maintenance of a table around its commits; `writers.expiry.automatic` implements it by the table's options."""
+    """Maintenance of a table around its commits, by its options; see `writers.history.expiry.automatic`."""
 
     def wants_snapshot(self) -> bool:
         """Returns whether a stream without changes should commit an empty snapshot all the same."""

@@ -11,16 +11,16 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
+from morrow.writers.buckets.restored import BucketState, restored_partitions
 from morrow.writers.commit import TableCommit
-from morrow.writers.expiry.automatic import maintained
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement
-from morrow.writers.merge_tree.postpone import compact_postponed
-from morrow.writers.merge_tree.writer import compact_bucket
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.keyed.postpone import compact_postponed
+from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.partitions import is_in, matching_partitions, partition_spec
 from morrow.writers.operations.session import commit_once
-from morrow.writers.restored import BucketState, restored_partitions
 from morrow.writers.target import WriteTarget
 
 

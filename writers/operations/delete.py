@@ -16,9 +16,9 @@ from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
 from morrow.writers.append.row_level import delete_where
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.new_versions import check_deletions
 from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.retrying import retried

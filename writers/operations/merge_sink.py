@@ -15,9 +15,9 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION
 from morrow.readers.dtypes import to_arrow_table
 from morrow.writers.append.row_level import Found, RowChanges
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
 from morrow.writers.operations.session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.expiry.automatic import maintained
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.operations.partitions import PartitionSpec, is_in, partition_spec
 from morrow.writers.operations.session import cleaned_up
+from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import Kinds, incoming
 from morrow.writers.rows.sources import Source, source_of
-from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 

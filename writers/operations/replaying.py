@@ -8,11 +8,11 @@ import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.renumbering import as_written
 from morrow.writers.files import Placement
-from morrow.writers.merge_tree.renumbering import as_written
-from morrow.writers.merge_tree.stored_runs import StoredFiles
-from morrow.writers.messages import CommitMessage
-from morrow.writers.table_writer import TableWriter
+from morrow.writers.files.stored import StoredFiles
+from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 ROWS = 1 << 18

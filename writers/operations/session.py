@@ -12,17 +12,17 @@ from morrow.engine.format.snapshot import COMPACT, Snapshot
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.conflicts import AlreadyCommitted
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.routes import Misplaced
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.lookup import LookupStrategy
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.keyed.lookup import LookupStrategy
 from morrow.writers.operations.expired_base import is_living
 from morrow.writers.operations.recompaction import recompacted
 from morrow.writers.operations.replaying import can_replay, replayed
 from morrow.writers.operations.retrying import retried
+from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import Kinds
-from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 

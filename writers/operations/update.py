@@ -13,9 +13,9 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.readers.dtypes import to_arrow_table
 from morrow.writers.append.row_level import update_where
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, Value, checked, values
 from morrow.writers.operations.new_versions import new_versions
 from morrow.writers.operations.rules import check_updatable

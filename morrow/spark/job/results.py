@@ -15,7 +15,7 @@ import pyarrow as pa
 from morrow.engine.errors import MorrowError, StorageError
 from morrow.spark.job.wire import encoded, messages_in
 from morrow.writers.commit.attempt_log import AttemptLog
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -24,7 +24,7 @@ import pyarrow as pa
 from morrow.engine.io.resolve import resolve, verify_of
 from morrow.engine.io.secrets import lend
 from morrow.engine.io.store import FileStore
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from morrow.spark.maintenance.compacting import Chosen
 from morrow.spark.maintenance.compacting import compact as compact_by_tasks
 from morrow.spark.maintenance.compaction_units import Compaction
 from morrow.spark.maintenance.listing import remove_orphan_files as remove_by_tasks
-from morrow.writers.cleaning.orphans import OrphanFiles
+from morrow.writers.history.cleaning.orphans import OrphanFiles
 from morrow.writers.operations.compact import sort_columns
 from morrow.writers.target import WriteTarget
 

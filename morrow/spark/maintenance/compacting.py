@@ -33,14 +33,14 @@ from morrow.spark.sessions import cores
 from morrow.writers.append.small_files import compactable, packs, vectors_of
 from morrow.writers.append.sort_compaction import ORDER, Sorter
 from morrow.writers.append.writer import UNAWARE
+from morrow.writers.buckets.restored import restored_partitions
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.attempt_log import AttemptLog
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.compact import chosen_partitions, compact_partitions
 from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.session import commit_once
-from morrow.writers.restored import restored_partitions
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from morrow.engine.options import parse_write_options
 from morrow.engine.options.registry import OPTIONS, present_key
 from morrow.engine.schema.option_changes import check_set_option
 from morrow.spark.job.table import TableAccess
+from morrow.writers.buckets.restored import BucketState
 from morrow.writers.files import Placement
-from morrow.writers.restored import BucketState
 from morrow.writers.target import WriteTarget
 
 

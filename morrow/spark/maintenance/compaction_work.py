@@ -13,9 +13,9 @@ from morrow.spark.job.wire import decoded, units_in
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Step, Unit
 from morrow.writers.append.small_files import compact_append_buckets, compact_pack, compactable, vectors_of
 from morrow.writers.append.sort_compaction import Sorter, sort_partition
-from morrow.writers.merge_tree.postpone import compact_postponed
-from morrow.writers.merge_tree.writer import compact_bucket
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.keyed.postpone import compact_postponed
+from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.target import WriteTarget
 
 Compact = Callable[[WriteTarget, Unit, Compaction], Iterator[CommitMessage]]

@@ -24,10 +24,10 @@ from morrow.spark.job.run import run_tasks
 from morrow.spark.job.wire import StoreAccess, encoded, frame_of
 from morrow.spark.maintenance.listing_work import LISTED, PATHS, Folder, ListingJob, probe, taken
 from morrow.spark.sessions import cores
-from morrow.writers.cleaning.listing import FOUND, FolderListing, Listed, Listing, files_of, listed_in, together
-from morrow.writers.cleaning.orphans import OrphanFiles
-from morrow.writers.cleaning.orphans import remove_orphan_files as remove
-from morrow.writers.cleaning.places import NAME, Place, piece_of
+from morrow.writers.history.cleaning.listing import FOUND, FolderListing, Listed, Listing, files_of, listed_in, together
+from morrow.writers.history.cleaning.orphans import OrphanFiles
+from morrow.writers.history.cleaning.orphans import remove_orphan_files as remove
+from morrow.writers.history.cleaning.places import NAME, Place, piece_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ import pyarrow as pa
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.wire import StoreAccess, decoded, frame_bytes, frame_of, units_in
-from morrow.writers.cleaning.listing import Listed, files_of, listed_in, together
-from morrow.writers.cleaning.places import Place, piece_of
+from morrow.writers.history.cleaning.listing import Listed, files_of, listed_in, together
+from morrow.writers.history.cleaning.places import Place, piece_of
 
 PROBE = "data-00000000-0000-0000-0000-000000000000-0.parquet"
 """A name whose hash is compared with the driver's: results of processes that hash differently are refused."""

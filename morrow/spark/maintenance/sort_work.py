@@ -18,8 +18,8 @@ from morrow.spark.job.results import attempt_name, is_error, result
 from morrow.spark.job.wire import decoded, frame_bytes, frame_of, units_in
 from morrow.spark.maintenance.sort_job import GROUP, PIECE, RANGE, ROWS, SortedFile, SortJob
 from morrow.writers.append.sort_compaction import Sorter, ranges_apart, stored_rows, write_sorted
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
-from morrow.writers.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 Piece: TypeAlias = tuple[int, int, bytes]

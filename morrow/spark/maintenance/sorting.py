@@ -29,8 +29,8 @@ from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob,
 from morrow.spark.maintenance.sort_job import GROUP, PIECE, PIECES, RANGE, SortedFile, SortedPart, SortJob
 from morrow.writers.append.sort_compaction import SHARE, Sorter, range_bounds, sorted_message, stored_rows
 from morrow.writers.commit.attempt_log import AttemptLog
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
-from morrow.writers.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from morrow.spark.writing.job import Commit, Replaced, committed
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit import TableCommit
-from morrow.writers.expiry.automatic import maintained
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
-from morrow.writers.messages import CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.recompaction import recompacted
-from morrow.writers.table_writer import TableWriter
+from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 ONE_WRITER = (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)

@@ -24,10 +24,10 @@ from morrow.spark.writing.work import WriteJob
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit.attempt_log import AttemptLog
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.snapshots import SnapshotLog
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.partitions import PartitionSpec, is_in
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due

@@ -19,9 +19,9 @@ from morrow.spark.job.results import attempt_name, result
 from morrow.spark.job.table import TableAccess
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.buckets.fixed import FixedRouter
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import incoming
-from morrow.writers.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 

@@ -28,7 +28,7 @@ ELSEWHERE = {
     "engine/options/declared/": "defaults of options",
     "readers/files/page_checks.py": "only Parquet has checksums of pages",
     "morrow/spark/reading/choice.py": "Spark's own scan reads Parquet",
-    "writers/merge_tree/postpone.py": "postponed rows are Avro",
+    "writers/keyed/postpone.py": "postponed rows are Avro",
     "morrow/cli/": "formats of input and output",
 }
 """The modules that name a format for another reason than the format itself."""

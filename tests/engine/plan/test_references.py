@@ -21,10 +21,10 @@ from morrow.engine.plan.references import (
     metadata_files,
     names_of_gone,
 )
-from morrow.writers.branches.creation import create_branch
+from morrow.writers.history.branches.creation import create_branch
 from tests.support.commits import partition
 from tests.support.recording_store import RecordingStore
-from tests.writers.expiry.lives import Life
+from tests.writers.history.expiry.lives import Life
 
 
 def stems(names: pl.DataFrame) -> set[str]:

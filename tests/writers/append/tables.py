@@ -14,7 +14,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit import TableCommit
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 
 SCHEMA = "id BIGINT, name STRING, region INT"

@@ -12,8 +12,8 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.options import WriteOptions
 from morrow.writers.append.bucket_compaction import pick_full, pick_window, small_size
 from morrow.writers.append.writer import AppendWriter
+from morrow.writers.buckets.restored import BucketState, restored
 from morrow.writers.files import Placement
-from morrow.writers.restored import BucketState, restored
 from morrow.writers.target import WriteTarget
 from tests.writers.append.tables import append_table, commit, data_files, file, ids, rows
 

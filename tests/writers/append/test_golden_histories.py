@@ -28,11 +28,11 @@ from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.stored import AppendFiles
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.buckets import router_for
+from morrow.writers.buckets.restored import restored, restored_partitions
 from morrow.writers.commit import TableCommit
-from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
-from morrow.writers.messages import CommitMessage
-from morrow.writers.restored import restored, restored_partitions
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 
 pytestmark = pytest.mark.golden

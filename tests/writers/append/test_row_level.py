@@ -16,8 +16,8 @@ from morrow.engine.plan.filter import parse_filter
 from morrow.writers.append import row_level
 from morrow.writers.append.row_level import RowChanges, delete_where, update_where
 from morrow.writers.append.small_files import compact_append
-from morrow.writers.deletion_vectors import DeletionMaintainer
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.target import WriteTarget
 from tests.writers.append.tables import append, append_table, commit, data_files, ids, read, rows
 

@@ -12,7 +12,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.filter import parse_filter
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.append.small_files import compact_append
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 from tests.writers.append.tables import append, append_table, commit, data_files, ids, rows
 

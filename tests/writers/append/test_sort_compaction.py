@@ -15,7 +15,7 @@ from morrow.writers.append import sort_compaction
 from morrow.writers.append import stored as stored_files
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.append.sort_compaction import sort_compact
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget
 from tests.writers.append.tables import append, append_table, commit, ids, read, rows
 

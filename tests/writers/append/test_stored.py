@@ -12,9 +12,9 @@ from morrow.engine.errors import CorruptFile
 from morrow.writers.append import stored
 from morrow.writers.append.stored import AppendFiles, rewrite
 from morrow.writers.append.writer import AppendWriter
-from morrow.writers.deletion_vectors import DeletionMaintainer
+from morrow.writers.buckets.restored import BucketState
 from morrow.writers.files import Placement
-from morrow.writers.restored import BucketState
+from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from tests.writers.append.tables import append_table, data_files, rows
 
 PLACE = Placement(bytes(12), 0)

@@ -10,8 +10,8 @@ import pytest
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.writers.append import buffer
 from morrow.writers.append.writer import AppendWriter
+from morrow.writers.buckets.restored import BucketState
 from morrow.writers.files import Placement
-from morrow.writers.restored import BucketState
 from tests.writers.append.tables import append_table, commit, data_files, file, ids, read, rows
 
 PLACE = Placement(bytes(12), 0)

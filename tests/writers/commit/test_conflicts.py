@@ -11,7 +11,7 @@ from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.plan.entries import index_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.writers.commit.conflicts import AlreadyCommitted
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
 from tests.support.recording_store import RecordingStore
 

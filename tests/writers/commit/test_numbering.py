@@ -17,8 +17,8 @@ from morrow.engine.errors import FileMissing, InvalidArgument, StorageError, Unc
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit, numbering
-from morrow.writers.expiry.automatic import maintained
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 

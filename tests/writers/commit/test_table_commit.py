@@ -14,7 +14,7 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.entries import manifests_of
 from morrow.writers.commit import TableCommit
-from morrow.writers.messages import BATCH_COMMIT_IDENTIFIER
+from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.target import WriteTarget
 from tests.support.commits import add_schema, committer, data_file, live, message, names, partition, table, vectors
 

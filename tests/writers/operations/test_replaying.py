@@ -10,7 +10,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CommitConflict
-from morrow.writers.messages import CommitMessage
+from morrow.writers.commit.messages import CommitMessage
 from tests.writers.commit.test_numbering import frame, leftovers, rows_of
 
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "10"}

@@ -17,7 +17,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit, commit_lock
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations import serial
-from morrow.writers.table_writer import TableWriter
+from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.target import WriteTarget
 
 SCHEMA = {"p": pl.String, "id": pl.Int32, "n": pl.Int64}

@@ -1,0 +1,173 @@
+"""What versions come to: every engine against the row-wise oracle, from the buffer and from files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import morrow
+from morrow.engine.errors import Unsupported
+from morrow.engine.io.durability import fsync_disabled
+from morrow.writers.buckets.restored import BucketState, restored_partitions
+from morrow.writers.buckets.router import split
+from morrow.writers.commit import TableCommit
+from morrow.writers.files import Placement, stored
+from morrow.writers.keyed import sorted_merge as module
+from morrow.writers.keyed.merging import merge_versions
+from morrow.writers.keyed.writer import MergeTreeWriter, compact_bucket
+from morrow.writers.target import WriteTarget
+from tests.oracle import File, NullError, Record, RetractionError, Row, read_bucket
+from tests.support.canonical import assert_same_rows, rows_of
+from tests.support.random_merging_tables import random_merging_tables
+from tests.support.random_tables import RandomTable, random_tables
+from tests.support.table_factory import TableFactory
+from tests.writers.keyed.tables import FEWER, frame_of, keyed_table, opened, rows
+
+TABLES = st.one_of(random_tables(), random_merging_tables())
+
+
+def merged(target: WriteTarget, *given: tuple[str, int, str | None]) -> list[tuple[int, str | None, int]]:
+    """Rows ``(k, v, kind)`` that remain of rows numbered as they are given."""
+    versions = rows(*given).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("_SEQUENCE_NUMBER"))
+    return merge_versions(target, versions).select("k", "v", "_VALUE_KIND").rows()
+
+
+def test_a_single_version_stays_as_it_is(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"merge-engine": "partial-update"})
+    assert merged(target, ("-D", 2, "b"), ("+U", 1, None)) == [(1, None, 2), (2, "b", 3)]
+
+
+def test_versions_that_do_not_count_leave_no_row(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"ignore-delete": "true"})
+    assert merged(target, ("-D", 1, "a"), ("-U", 1, "b"), ("+I", 2, "c"), ("-D", 2, "d")) == [(2, "c", 0)]
+
+
+def test_first_row_takes_no_retractions_unless_told_to_ignore_them(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="retraction"):
+        merged(keyed_table(tmp_path / "a", {"merge-engine": "first-row"}), ("+I", 1, "a"), ("-D", 1, "a"))
+    ignoring = keyed_table(tmp_path / "b", {"merge-engine": "first-row", "ignore-delete": "true"})
+    assert merged(ignoring, ("-D", 1, "x"), ("+I", 1, "a"), ("+I", 1, "b")) == [(1, "a", 0)]
+
+
+def test_keys_with_one_version_and_with_several_come_out_in_order(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"merge-engine": "partial-update"})
+    given = [("+I", 3, "c"), ("+I", 1, "a"), ("+I", 2, "b"), ("+I", 1, None), ("+I", 4, "d"), ("+I", 4, "e")]
+    assert merged(target, *given) == [(1, "a", 0), (2, "b", 0), (3, "c", 0), (4, "e", 0)]
+
+
+# --- against the oracle ---
+
+
+@contextmanager
+def tiny_ranges() -> Iterator[None]:
+    """Sections are merged in ranges of a few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "WHOLE_BYTES", 0)
+        patch.setattr(module, "RANGE_BYTES", 1)
+        patch.setattr(module, "LEAST_BATCH", 2)
+        patch.setattr(stored, "is_scanned", lambda _format, _path: True)
+        yield
+
+
+def assert_reads(target: WriteTarget, table: RandomTable, expected: Sequence[Row]) -> None:
+    actual = morrow.open(target.metadata.root).scan().to_arrow()
+    wanted = table.arrow(expected)
+    assert_same_rows(rows_of(actual, table.fields), rows_of(wanted, table.fields), table.fields, table.set_columns)
+
+
+def created(folder: Path, table: RandomTable, **more: str) -> WriteTarget:
+    """The random table without rows."""
+    options = {**table.options, **more}
+    TableFactory(folder / "t", table.fields, table.primary_keys, table.partition_keys, options)
+    return opened(folder / "t")
+
+
+def one_by_one(table: RandomTable) -> list[Row]:
+    """What the oracle makes of all records in the order of the files, as if no file had a level."""
+    leveled = ("deletion-vectors.enabled", "changelog-producer", "force-lookup")
+    visible = {k: v for k, v in table.options.items() if k not in leveled}
+    names = [field.name for field in table.fields]
+    found = []
+    for partition in dict.fromkeys(file.partition for file in table.files):
+        records = [record for file in table.files if file.partition == partition for record in file.records]
+        arrived = [replace(record, sequence=number) for number, record in enumerate(given_to_writer(table, records))]
+        found += read_bucket([File(5, arrived)], names, visible, table.fields, table.primary_keys)
+    return found
+
+
+def given_to_writer(table: RandomTable, records: Sequence[Record]) -> list[Record]:
+    """The records that a writer may be given, and takes notice of."""
+    drops = table.options.get("ignore-delete") == "true" or table.options.get("merge-engine") == "first-row"
+    return [record for record in records if not (drops and record.retracts)]
+
+
+@FEWER
+@given(TABLES, st.data())
+def test_what_is_written_at_once_reads_as_the_oracle_says(table: RandomTable, data: st.DataObject) -> None:
+    try:
+        expected = one_by_one(table)
+    except (RetractionError, NullError):
+        assume(False)
+    with tempfile.TemporaryDirectory() as folder, fsync_disabled():
+        target = created(Path(folder), table)
+        writers: dict[Placement, MergeTreeWriter] = {}
+        for file in table.files:
+            for place, part in split(frame_of(table, given_to_writer(table, file.records)), target.partition_fields, 0):
+                bucket = writers.setdefault(place, MergeTreeWriter(target, place, BucketState()))
+                bucket.write(part)
+                if data.draw(st.booleans(), "spill"):
+                    bucket.spill()
+        TableCommit(target).commit([bucket.prepare_commit() for bucket in writers.values()])
+        assert_reads(target, table, expected)
+
+
+def merely_merges(table: RandomTable) -> bool:
+    """Whether compactions do what reads do: no lookups, which merge single versions too, and hide level 0."""
+    looks_up = {"deletion-vectors.enabled", "changelog-producer", "force-lookup"} & table.options.keys()
+    return not looks_up and table.options.get("merge-engine") != "first-row"
+
+
+@pytest.mark.parametrize("ranges", [nullcontext, tiny_ranges], ids=["in one piece", "range by range"])
+@FEWER
+@given(TABLES.filter(merely_merges))
+def test_a_full_compaction_changes_no_row(
+    ranges: Callable[[], AbstractContextManager[None]], table: RandomTable
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, ranges(), fsync_disabled():
+        table.write(Path(folder) / "t")
+        target = opened(Path(folder) / "t")
+        compacted(target, full=True)
+        assert_reads(target, table, table.rows(len(table.files)))
+        assert {file.level for state in states(target).values() for file in state.files} <= {target.write.max_level}
+
+
+@FEWER
+@given(random_tables().filter(merely_merges), st.integers(1, 4), st.booleans())
+def test_no_compaction_changes_a_row_of_engines_that_choose(table: RandomTable, trigger: int, tiny: bool) -> None:
+    options = {**table.options, "num-sorted-run.compaction-trigger": str(trigger), "num-levels": "6"}
+    table = replace(table, options=options | ({"target-file-size": "1 b"} if tiny else {}))
+    with tempfile.TemporaryDirectory() as folder, fsync_disabled():
+        table.write(Path(folder) / "t")
+        target = opened(Path(folder) / "t")
+        for _ in range(3):
+            compacted(target, full=False)
+            assert_reads(target, table, table.rows(len(table.files)))
+
+
+def states(target: WriteTarget) -> dict[Placement, BucketState]:
+    snapshot = target.metadata.latest_snapshot()
+    return {} if snapshot is None else restored_partitions(target, snapshot, None)
+
+
+def compacted(target: WriteTarget, *, full: bool) -> None:
+    """Compact every bucket and commit."""
+    messages = [compact_bucket(target, place, state, full=full) for place, state in states(target).items()]
+    TableCommit(target).commit(messages)

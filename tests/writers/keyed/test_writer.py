@@ -1,0 +1,214 @@
+"""The writer of one bucket: what its messages say, which files stay, and what a reader sees after any history."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.durability import fsync_disabled
+from morrow.writers.buckets.restored import BucketState
+from morrow.writers.keyed.writer import MergeTreeWriter, compact_bucket
+from tests.support.hostile_names import renamings
+from tests.writers.keyed.tables import (
+    FEWER,
+    PLACE,
+    commit,
+    keyed_table,
+    levels,
+    names,
+    numbered,
+    on_disk,
+    opened,
+    read,
+    rows,
+    state,
+    write,
+    writer,
+)
+
+
+def test_rows_go_to_level_zero_with_numbers_that_continue(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path)
+    write(target, rows(("+I", 2, "b"), ("+I", 1, "a"), ("+U", 2, "c")))
+    message = write(target, rows(("-D", 1, "a"), ("+I", 3, "d")))
+    (file,) = message.new_files
+    assert (file.level, file.row_count, file.delete_row_count) == (0, 2, 1)
+    assert (file.min_sequence_number, file.max_sequence_number) == (3, 4)
+    assert (message.compact_before, message.compact_after, message.total_buckets) == ((), (), 1)
+    assert read(target) == {2: "c", 3: "d"}
+
+
+def test_a_writer_goes_on_after_a_commit(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path)
+    bucket = writer(target)
+    for value in "abc":
+        bucket.write(rows(("+I", 1, value)))
+        commit(target, bucket.prepare_commit())
+    assert bucket.prepare_commit().is_empty
+    assert read(target) == {1: "c"}
+    assert [file.min_sequence_number for file in state(target).files] == [0, 1, 2]
+
+
+def test_what_a_compaction_replaces_was_committed_by_the_append_before_it(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"num-sorted-run.compaction-trigger": "2"})
+    first = write(target, numbered(range(5)))
+    second = write(target, numbered(range(5, 20)))
+    assert names(second.compact_before) == names((*first.new_files, *second.new_files))
+    assert [file.level for file in second.compact_after] == [2]
+    assert levels(target) == [(2, 20)]
+
+
+def test_a_file_moved_twice_before_a_commit_is_named_as_it_was_and_as_it_is(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"compaction.force-up-level-0": "true", "num-levels": "6"})
+    bucket = writer(target)
+    bucket.write(numbered(range(5)))
+    bucket.compact(full=False)
+    bucket.compact(full=True)
+    message = bucket.prepare_commit()
+    assert [(file.file_name, file.level) for file in message.compact_before] == [(message.new_files[0].file_name, 0)]
+    assert [(file.file_name, file.level) for file in message.compact_after] == [(message.new_files[0].file_name, 5)]
+    commit(target, message)
+    assert read(target) == {k: f"v{k}" for k in range(5)}
+
+
+def test_a_file_that_came_and_went_before_a_commit_is_deleted(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path)
+    bucket = writer(target)
+    for value in "ab":
+        bucket.write(numbered(range(5), value))
+        bucket.compact(full=True)  # the second one rewrites what the first one wrote
+    bucket.write(rows(("-D", 0, None)))
+    bucket.compact(full=True)
+    message = bucket.prepare_commit()
+    assert on_disk(target) == names((*message.new_files, *message.compact_after))
+    commit(target, message)
+    assert read(target) == {k: f"b{k}" for k in range(1, 5)}
+
+
+def test_closing_deletes_what_was_not_handed_over(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"changelog-producer": "input"})
+    write(target, numbered(range(5)))
+    before = on_disk(target)
+    bucket = writer(target)
+    bucket.write(numbered(range(3, 9)))
+    bucket.compact(full=True)
+    bucket.write(numbered(range(3)))
+    bucket.close()
+    assert on_disk(target) == before
+    assert bucket.prepare_commit().is_empty
+
+
+def test_the_input_is_the_changelog(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"changelog-producer": "input"})
+    message = write(target, rows(("+I", 2, "b"), ("-U", 1, "a"), ("+U", 1, "c")), rows(("-D", 2, "b")))
+    (changelog,) = message.changelog_files
+    assert (changelog.file_name[:10], changelog.row_count, changelog.level) == ("changelog-", 4, 0)
+    assert [file.row_count for file in message.new_files] == [2]
+
+
+@pytest.mark.parametrize("option", ["ignore-delete", "ignore-update-before"])
+def test_kinds_that_the_table_takes_no_notice_of(tmp_path: Path, option: str) -> None:
+    target = keyed_table(tmp_path, {option: "true"})
+    message = write(target, rows(("-U", 1, "a"), ("+I", 2, "b")))
+    assert [(file.row_count, file.max_sequence_number) for file in message.new_files] == [(1, 0)]
+
+
+def test_a_write_only_table_is_compacted_by_others(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"write-only": "true", "num-sorted-run.compaction-trigger": "2"})
+    for _ in range(3):
+        write(target, numbered(range(5)))
+    assert levels(target) == [(0, 5)] * 3
+    with pytest.raises(InvalidArgument, match="write-only"):
+        writer(target).compact(full=True)
+    commit(target, compact_bucket(target, PLACE, state(target), full=True))
+    assert levels(target) == [(2, 5)]
+
+
+def test_without_waiting_compaction_is_put_off_until_too_many_runs_have_gathered(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "3"})
+    bucket = writer(target)
+    for _ in range(5):
+        assert levels(target) in ([(0, 2)] * n for n in range(5))
+        bucket.write(numbered(range(2)))
+        commit(target, bucket.prepare_commit(wait_compaction=False))
+    assert levels(target) == [(2, 2)]
+
+
+def test_lookups_do_not_wait_unless_they_may(tmp_path: Path) -> None:
+    for folder, wait in (("at once", "true"), ("later", "false")):
+        target = keyed_table(tmp_path / folder, {"deletion-vectors.enabled": "true", "lookup-wait": wait})
+        bucket = writer(target)
+        bucket.write(numbered(range(2)))
+        message = bucket.prepare_commit(wait_compaction=False)
+        assert bool(message.compact_after) == (wait == "true")
+
+
+def test_a_buffer_that_may_not_spill_goes_to_level_zero(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path, {"write-buffer-spillable": "false"})
+    bucket = writer(target)
+    bucket.write(numbered(range(5)))
+    assert bucket.buffered_bytes > 0
+    bucket.spill()
+    assert bucket.buffered_bytes == 0
+    bucket.write(numbered(range(5)))
+    assert [file.row_count for file in bucket.prepare_commit().new_files] == [5, 5]
+
+
+def test_an_overwrite_begins_as_if_the_bucket_were_empty(tmp_path: Path) -> None:
+    target = keyed_table(tmp_path)
+    write(target, numbered(range(5)))
+    bucket = MergeTreeWriter(target, PLACE, state(target), ignore_previous=True)
+    bucket.write(numbered(range(2)))
+    assert bucket.prepare_commit().new_files[0].min_sequence_number == 0
+
+
+def test_an_empty_bucket_has_the_buckets_of_the_option(tmp_path: Path) -> None:
+    target = opened(keyed_table(tmp_path, {"bucket": "3"}).metadata.root)
+    assert MergeTreeWriter(target, PLACE, BucketState()).prepare_commit().total_buckets == 3
+
+
+# --- any history ---
+
+KIND = st.sampled_from(("+I", "+U", "-D", "-D"))
+BATCH = st.lists(st.tuples(KIND, st.integers(0, 12)), max_size=8)
+STEP = st.one_of(BATCH, st.sampled_from(("spill", "compact", "full", "commit", "commit")))
+TREES = st.fixed_dictionaries(
+    {
+        "num-sorted-run.compaction-trigger": st.sampled_from(("1", "2", "3")),
+        "num-levels": st.sampled_from(("2", "3", "6")),
+        "target-file-size": st.sampled_from(("1 b", "128 mb")),
+        "compaction.force-up-level-0": st.sampled_from(("true", "false")),
+        "write-buffer-spillable": st.sampled_from(("true", "false")),
+        "deletion-vectors.enabled": st.sampled_from(("true", "false")),
+        "changelog-producer": st.sampled_from(("none", "lookup", "full-compaction")),
+    }
+)
+
+
+@FEWER
+@given(TREES, st.lists(STEP, max_size=12), renamings("kv"))
+def test_after_any_history_a_read_has_what_the_newest_versions_say(
+    options: dict[str, str], steps: list[str | list[tuple[str, int]]], names: dict[str, str]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, fsync_disabled():
+        target = keyed_table(Path(folder), options, tuple(names.values()))
+        bucket, model = writer(target), {}
+        for number, step in enumerate([*steps, "commit"]):
+            if step == "commit":
+                commit(target, bucket.prepare_commit())
+                assert read(target) == model
+            elif step == "spill":
+                bucket.spill()
+            elif step in ("compact", "full"):
+                bucket.compact(full=step == "full")
+            else:
+                bucket.write(rows(*((kind, k, f"{number}") for kind, k in step)).rename(names))
+                for kind, k in step:
+                    model[k] = f"{number}" if kind != "-D" else None
+                model = {k: v for k, v in model.items() if v is not None}
+        assert on_disk(target) >= names(state(target).files)

@@ -1,0 +1,79 @@
+"""Files of many buckets are finished side by side, or none of them stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import morrow
+from morrow.engine.errors import StorageError
+from morrow.writers.append.writer import AppendWriter
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.operations import table_writer
+from tests.support.written import data_files, new_table, rows
+
+
+def test_what_others_finished_goes_when_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path, "id INT, p INT", by=["p"])
+    table.append({"id": [1], "p": [0]})
+    before = data_files(Path(table.path))
+    finish = AppendWriter.prepare_commit
+    calls: list[CommitMessage] = []
+
+    def failing(self: AppendWriter, *, wait_compaction: bool = True) -> CommitMessage:
+        calls.append(finish(self, wait_compaction=wait_compaction))
+        if len(calls) == 20:
+            raise StorageError("the disk is gone")
+        return calls[-1]
+
+    monkeypatch.setattr(AppendWriter, "prepare_commit", failing)
+    with pytest.raises(StorageError, match="the disk is gone"):
+        table.append({"id": list(range(40)), "p": list(range(40))})
+    left = data_files(Path(table.path)) - before
+    assert left <= {path for path in left if calls[19].new_files[0].file_name in path.name}
+    assert rows(table) == [(1, 0)]
+
+
+ZERO, NAN = 0.0, float("nan")
+PARTITIONS = [ZERO, -ZERO, NAN, -NAN, None, *(i / 3 for i in range(40))]
+NAMES = ["*", "^p$", "group", "0"]
+
+
+def facts(table: morrow.Table) -> list[tuple[object, ...]]:
+    """What metadata says of the files, but their names and times."""
+    unlike = {"file_path", "creation_time"}
+    files = table.system("files").to_polars()
+    return sorted(files.select(pl.exclude(unlike)).rows(), key=repr)
+
+
+@pytest.mark.parametrize("options", [{}, {"bucket": "2", "bucket-key": "group"}, {"file.format": "avro"}])
+def test_files_made_together_are_those_made_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    """Partitions of floats that are equal and are not, null, and names that are patterns."""
+    names = ["a", "p", "group", "b"] if "file.format" in options else NAMES
+    count = 12 * len(PARTITIONS)
+    data = pl.DataFrame(
+        {
+            names[0]: [f"text of {i}" if i % 5 else None for i in range(count)],
+            names[1]: pl.Series([PARTITIONS[i % len(PARTITIONS)] for i in range(count)], dtype=pl.Float64),
+            names[2]: [i * 7919 % 1000 for i in range(count)],
+            names[3]: [(ZERO, -ZERO, NAN, None, 1.5)[i % 5] for i in range(count)],
+        }
+    )
+    schema = ", ".join(f'"{name}" {kind}' for name, kind in zip(names, ["STRING", "DOUBLE", "BIGINT", "DOUBLE"]))
+    catalog = morrow.Catalog(tmp_path)
+    tables = {}
+    for many in (8, 10**9):
+        monkeypatch.setattr(table_writer, "MANY", many)
+        tables[many] = catalog.create_table(f"db.t{many}", schema=schema, partition_keys=[names[1]], options=options)
+        for half in (data[: count // 2], data[count // 2 :]):
+            tables[many].append(half)
+    together, one_by_one = tables.values()
+    assert facts(together) == facts(one_by_one)
+    found, expected = (table.scan().to_polars() for table in (together, one_by_one))
+    assert_frame_equal(found, expected, check_row_order=False, check_exact=True)
+    assert found.height == count

@@ -1,0 +1,236 @@
+"""Expiry of snapshots, with the files that only they need.
+
+    1. choose them: as many as the retention allows, none that a consumer has not read, at most a number at a time
+    2. move the hint EARLIEST behind them: for readers, writers and creators of tags they are gone now
+    3. read tags and branches, for files that they need
+    4. from old to new, in batches: make changelogs of them, if those live longer; remove files, snapshot files last
+
+Where the disk is too full for the hint, the snapshots are retired instead, like those that a rollback removes; or
+moved, where changelogs outlive snapshots.
+
+A killed expiry leaves snapshot files before EARLIEST, and the next expiry completes it. Two at once do the same work
+twice: files that are already gone are no error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
+from morrow.engine.format.snapshot import Snapshot, snapshot_json
+from morrow.engine.io.system_errors import if_there_is_room, is_full
+from morrow.engine.options.expiring import ExpireOptions, Retention, parse_expire_options
+from morrow.engine.plan.changelogs import changelog_path, write_changelog_hints
+from morrow.engine.plan.consumers import Consumers
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.references import Line, Root, RootKind, lines
+from morrow.writers.commit.commit_lock import commit_locked
+from morrow.writers.history.tombstones import finish_removals, retire
+from morrow.writers.history.unreferenced import MOST_TRIES, remove_expired
+
+AT_ONCE = 200
+"""Snapshots whose changes are in memory at once."""
+
+EARLIEST = "EARLIEST"
+NANOS_PER_MILLI = 1_000_000
+
+
+def expire_snapshots(
+    metadata: TableMetadata,
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than_millis: int | None = None,
+    max_deletes: int | None = None,
+) -> int:
+    """Removes old snapshots of a branch. Arguments that are not given are taken from the options of the table.
+
+    Args:
+        retain_max: how many stay at most, whatever their age.
+        retain_min: how many stay at least; not more than `retain_max` unless both are given.
+        older_than_millis: snapshots committed before this moment are removed (epoch milliseconds).
+        max_deletes: how many are removed at most.
+
+    Returns: how many snapshots were removed, including those that an interrupted expiry had left.
+
+    Raises:
+        InvalidArgument: numbers that contradict each other.
+        CorruptFile, FileMissing: metadata of roots that stay cannot be read. StorageError: a file could not be removed.
+            In each case snapshots that were not completed are left for the next call.
+    """
+    finish_removals(metadata)
+    options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
+    retention = retained(options.snapshots, retain_max, retain_min, metadata.where)
+    young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
+    limit = at_most(max_deletes, options.limit, metadata.where)
+    removed = 0
+    for tries in range(1, MOST_TRIES + 1):
+        try:
+            for count in _expire(metadata, options, retention, young, limit):
+                removed += count
+            break
+        except NotFound:
+            # Another expiry ran meanwhile, or a tag was deleted: read the current state anew.
+            if tries == MOST_TRIES:
+                raise
+    return removed
+
+
+def retained(default: Retention, most: int | None, least: int | None, where: str) -> Retention:
+    """Returns `default` with these numbers in place of its own. Raises `InvalidArgument` for contradictory ones."""
+    given = Retention(
+        most=default.most if most is None else most,
+        least=default.least if least is None else least,
+        time=default.time,
+    )
+    if most is not None and least is None:
+        given = replace(given, least=min(given.least, most))
+    if least is not None and most is None:
+        given = replace(given, most=max(given.most, least))
+    given.check(where)
+    return given
+
+
+def at_most(given: int | None, default: int, where: str) -> int:
+    """Returns how many to remove at most. Raises `InvalidArgument` for a number below 0."""
+    limit = default if given is None else given
+    if limit < 0:
+        raise InvalidArgument(f"{where}: at most {limit} cannot be removed; give 0 or more")
+    return limit
+
+
+def now_millis() -> int:
+    return time.time_ns() // NANOS_PER_MILLI
+
+
+def _expire(
+    metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int
+) -> Iterator[int]:
+    """Removes the snapshots that are due; yields how many were removed at a time."""
+    ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
+    if not ids or earliest is None:
+        return
+    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
+    due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
+    end = next(snapshot_id for snapshot_id in ids if snapshot_id >= due)
+    gone = [snapshot_id for snapshot_id in ids if snapshot_id < end]
+    try:
+        _announce(metadata, earliest, end)
+    except StorageError as error:
+        if not is_full(error):
+            raise
+        if gone:
+            instead = _moved_instead if options.decoupled else _retired_instead
+            yield instead(metadata, earliest, end, gone)
+        return
+    if not gone:
+        return
+    there = lines(metadata)
+    following = Root(metadata, RootKind.SNAPSHOT, metadata.snapshot(end))
+    for start in range(0, len(gone), AT_ONCE):
+        batch = gone[start : start + AT_ONCE]
+        yield _remove(metadata, options, batch, following if batch[-1] == gone[-1] else None, there)
+
+
+def due_until(
+    read: Callable[[Sequence[int]], Iterable[Snapshot | None]],
+    retention: Retention,
+    young: int,
+    limit: int,
+    earliest: int,
+    latest: int,
+    pinned: int | None,
+) -> int:
+    """Returns the first id, from `earliest` on, that stays.
+
+    Args:
+        read: returns the snapshots with these ids, None for one that is gone.
+        young: snapshots committed at this time or later stay, unless they are more than `retention.most`.
+        latest: the newest snapshot, from which the others are counted.
+        pinned: the first snapshot that a consumer has not read.
+    """
+    end = min(latest - retention.least + 1, earliest + limit, latest if pinned is None else pinned)
+    old = max(latest - retention.most + 1, earliest)
+    ids = range(old, end)
+    for snapshot_id, snapshot in zip(ids, read(ids)):
+        if snapshot is not None and snapshot.time_millis >= young:
+            return snapshot_id
+    return max(end, earliest)
+
+
+def _announce(metadata: TableMetadata, earliest: int, end: int) -> None:
+    """Sets EARLIEST to `end`, which announces that the table begins there."""
+    hint = f"{metadata.paths.snapshot_dir}/{EARLIEST}"
+    with commit_locked(metadata):  # so that a rollback to a snapshot before `end` comes before or after this
+        _check_announced(metadata, earliest, end)
+        if not metadata.store.exists(hint) or metadata.store.read(hint).strip() != str(end).encode():
+            metadata.store.write(hint, str(end).encode())
+
+
+def _check_announced(metadata: TableMetadata, earliest: int, end: int) -> None:
+    if metadata.earliest_snapshot_id() != earliest or not metadata.store.exists(metadata.paths.snapshot(end)):
+        raise SnapshotExpired(f"{metadata.where}: another expiry or a rollback came by meanwhile; try again")
+
+
+def _retired_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
+    """Removes these snapshots where the disk has no room for a hint: each is renamed, which takes no room.
+
+    Each is gone at once for all readers, from old to new, like those that a rollback removes, and the next maintenance
+    completes a killed run. The hint is written when there is room.
+    """
+    with commit_locked(metadata):
+        _check_announced(metadata, earliest, end)
+        found = sum(retire(metadata, metadata.paths.snapshot(snapshot_id)) for snapshot_id in ids)
+    finish_removals(metadata)
+    with if_there_is_room():
+        _announce(metadata, end, end)
+    return found
+
+
+def _moved_instead(metadata: TableMetadata, earliest: int, end: int, ids: Sequence[int]) -> int:
+    """Makes changelogs of these snapshots where the disk has no room for a hint or for copies: their files are moved.
+
+    A killed run leaves files that nothing names, for `remove_orphan_files`. Hints are written when there is room.
+    """
+    with commit_locked(metadata):
+        _check_announced(metadata, earliest, end)
+        found = [snapshot for snapshot in metadata.each_snapshot(ids) if snapshot is not None]
+        for snapshot in found:
+            metadata.store.move(metadata.paths.snapshot(snapshot.id), changelog_path(metadata, snapshot.id))
+    following = Root(metadata, RootKind.SNAPSHOT, metadata.snapshot(end))
+    roots = [Root(metadata, RootKind.SNAPSHOT, snapshot) for snapshot in found]
+    remove_expired(metadata, roots, following, lines(metadata))
+    with if_there_is_room():
+        write_changelog_hints(metadata, latest=ids[-1])
+        _announce(metadata, end, end)
+    return len(found)
+
+
+def _remove(
+    metadata: TableMetadata, options: ExpireOptions, ids: Sequence[int], following: Root | None, there: Sequence[Line]
+) -> int:
+    """Removes these snapshots, from old to new; returns how many of them still existed."""
+    found = [snapshot for snapshot in metadata.each_snapshot(ids) if snapshot is not None]
+    if not found:
+        return 0
+    if options.decoupled:
+        there = _with_changelogs(metadata, found, there)
+    remove_expired(metadata, [Root(metadata, RootKind.SNAPSHOT, snapshot) for snapshot in found], following, there)
+    metadata.store.delete_many([metadata.paths.snapshot(snapshot.id) for snapshot in found])
+    return len(found)
+
+
+def _with_changelogs(metadata: TableMetadata, snapshots: Sequence[Snapshot], there: Sequence[Line]) -> list[Line]:
+    """Makes changelogs of snapshots; returns the lines that include them."""
+    ids = [snapshot.id for snapshot in snapshots]
+    for snapshot in snapshots:
+        metadata.store.create(changelog_path(metadata, snapshot.id), snapshot_json(snapshot))
+    write_changelog_hints(metadata, latest=ids[-1])
+    return [
+        replace(line, changelog_ids=tuple(sorted({*line.changelog_ids, *ids})))
+        if line.metadata.branch == metadata.branch
+        else line
+        for line in there
+    ]

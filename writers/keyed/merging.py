@@ -1,0 +1,145 @@
+"""Merges the versions of keys by the table's merge engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
+from morrow.engine.merge.spec import MergeSpec, Rule
+from morrow.engine.names import cols
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.rounds import Rounds, by_falling
+from morrow.readers.merges.versions import Versions
+from morrow.readers.row_kinds import RETRACT_BIT
+from morrow.writers.keyed.keys import Rows, sorted_rows, trimmed_key
+from morrow.writers.target import WriteTarget
+
+RETRACTS = (pl.col(VALUE_KIND) & RETRACT_BIT) != 0
+
+
+def merge_versions(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool = False) -> pl.DataFrame:
+    """Returns one sorted row per key, retractions included: its versions merged by the table's merge engine.
+
+    As in Paimon, a single version stays unchanged, and a key without a version that counts has no row.
+
+    Args:
+        rows: version frames one after another. The versions of a key are ordered by the user's sequence fields, then
+            by ``_SEQUENCE_NUMBER``.
+        in_order: among versions with equal user's fields, the older one of a key comes first; saves a sort.
+
+    Raises:
+        Unsupported: a retraction that the engine does not support.
+    """
+    return _picked(target, rows, in_order=in_order).all()
+
+
+def merged_slices(
+    target: WriteTarget, rows: pl.DataFrame, step: int, *, in_order: bool = False
+) -> Iterator[pl.DataFrame]:
+    """Yields the result of `merge_versions`, `step` rows at a time."""
+    yield from _picked(target, rows, in_order=in_order).slices(step)
+
+
+def sorted_slices(target: WriteTarget, rows: pl.DataFrame, step: int) -> Iterator[pl.DataFrame]:
+    """Yields all rows, given in the order of arrival, by key and age, `step` rows at a time."""
+    spec = _spec(target)
+    order, _ = sorted_rows(trimmed_key(target), rows, spec.sequence, [spec.descending] * len(spec.sequence))
+    yield from _Picked(rows, order).slices(step)
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """Row numbers of a frame, whose rows are not copied yet."""
+
+    rows: pl.DataFrame
+    numbers: Rows
+
+    def all(self) -> pl.DataFrame:
+        if len(self.numbers) == self.rows.height and (self.numbers[1:] > self.numbers[:-1]).all():
+            return self.rows
+        return self._gathered(self.numbers)
+
+    def slices(self, step: int) -> Iterator[pl.DataFrame]:
+        for start in range(0, len(self.numbers), step):
+            yield self._gathered(self.numbers[start : start + step])
+
+    def _gathered(self, numbers: Rows) -> pl.DataFrame:
+        return self.rows.select(pl.all().gather(pl.Series(numbers)))
+
+
+def _picked(target: WriteTarget, rows: pl.DataFrame, *, in_order: bool) -> _Picked:
+    spec = _spec(target)
+    age = [*spec.sequence, *([] if in_order else [SEQUENCE_NUMBER])]
+    descending = [spec.descending and name != SEQUENCE_NUMBER for name in age]
+    order, starts = sorted_rows(trimmed_key(target), rows, age, descending)
+    if spec.folds:
+        return _folded(target, rows, order, starts)
+    return _Picked(rows, _chosen(spec, rows, order, starts, target.where))
+
+
+def _spec(target: WriteTarget) -> MergeSpec:
+    assert target.merge is not None
+    return target.merge
+
+
+def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str) -> Rows:
+    """Returns one version of every key: the first for first-row, the newest for other engines."""
+    first = spec.rule is Rule.FIRST
+    several = len(starts) < len(order)
+    if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
+        order, starts = _without_retractions(spec, rows, order, starts, where)
+    if first:
+        return order[starts]
+    ends = np.append(starts[1:], len(order)) - 1 if len(order) else starts
+    return order[ends]
+
+
+def _without_retractions(
+    spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, where: str
+) -> tuple[Rows, Rows]:
+    """Returns the order and the starts without the retractions of keys with several versions."""
+    counts = np.diff(np.append(starts, len(order)))
+    left_out = rows.select(RETRACTS).to_series().to_numpy()[order] & np.repeat(counts > 1, counts)
+    if not spec.ignore_delete and left_out.any():
+        raise Unsupported(
+            f"a retraction (-U or -D) in the merge engine {spec.engine}",
+            where=where,
+            hint="'ignore-delete' = 'true' leaves retractions out",
+        )
+    numbers = np.repeat(np.arange(len(starts)), counts)[~left_out]
+    kept = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return order[~left_out], kept
+
+
+def _folded(target: WriteTarget, rows: pl.DataFrame, order: Rows, starts: Rows) -> _Picked:
+    """Combines all versions of every key."""
+    counts = np.diff(np.append(starts, len(order)))
+    alone = counts == 1
+    if alone.all():
+        return _Picked(rows, order)
+    single = np.zeros(rows.height, bool)
+    single[order[starts[alone]]] = True
+    several = counts[~alone]
+    versions = Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], several))
+    spec = _spec(target)
+    fields = [target.schema.by_name[column.name] for column in spec.columns]
+    merged = fold(spec, fields, rows, versions, where=target.where).select(cols(rows.columns))
+    if not alone.any():
+        return _Picked(merged, _places_of_folded(several))
+    both = pl.concat([rows, merged])
+    numbers = np.empty(len(starts), np.int64)
+    numbers[alone] = order[starts[alone]]
+    numbers[~alone] = rows.height + _places_of_folded(several)
+    return _Picked(both, numbers)
+
+
+def _places_of_folded(counts: Rows) -> Rows:
+    """Returns the row of each key in the fold's result, which has keys with more versions first, from their counts."""
+    places = np.empty(len(counts), np.int64)
+    places[by_falling(counts)] = np.arange(len(counts))
+    return places

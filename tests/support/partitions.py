@@ -14,7 +14,7 @@ from tests.support.binary_row import binary_rows
 from tests.support.file_stats import stats_record
 
 DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
-ESCAPED = {chr(c) for c in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
+ESCAPED = {chr(c) for c in range(32)} | set("\"#%'*/:=?\\\x7f{}[]^")
 """Characters of a partition value that appear as %XX in its folder's name."""
 EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 

@@ -193,10 +193,10 @@ TREES = st.fixed_dictionaries(
 @FEWER
 @given(TREES, st.lists(STEP, max_size=12), renamings("kv"))
 def test_after_any_history_a_read_has_what_the_newest_versions_say(
-    options: dict[str, str], steps: list[str | list[tuple[str, int]]], names: dict[str, str]
+    options: dict[str, str], steps: list[str | list[tuple[str, int]]], columns: dict[str, str]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, fsync_disabled():
-        target = keyed_table(Path(folder), options, tuple(names.values()))
+        target = keyed_table(Path(folder), options, tuple(columns.values()))
         bucket, model = writer(target), {}
         for number, step in enumerate([*steps, "commit"]):
             if step == "commit":
@@ -207,7 +207,7 @@ def test_after_any_history_a_read_has_what_the_newest_versions_say(
             elif step in ("compact", "full"):
                 bucket.compact(full=step == "full")
             else:
-                bucket.write(rows(*((kind, k, f"{number}") for kind, k in step)).rename(names))
+                bucket.write(rows(*((kind, k, f"{number}") for kind, k in step)).rename(columns))
                 for kind, k in step:
                     model[k] = f"{number}" if kind != "-D" else None
                 model = {k: v for k, v in model.items() if v is not None}

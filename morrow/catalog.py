@@ -25,7 +25,7 @@ from morrow.travelling import travels
 if TYPE_CHECKING:
     import duckdb
 
-    from morrow.readers.dataset import PaimonDataset
+    from morrow.readers.execution.dataset import PaimonDataset
 
 
 class Catalog:

@@ -76,26 +76,26 @@ class Changes(Rows):
 
     def to_polars(self) -> pl.DataFrame:
         """Returns all changes as a Polars DataFrame."""
-        from morrow.readers import changes
+        from morrow.readers.execution import changes
 
         return changes.to_polars(self._parts, self._fields, self._metadata.store)
 
     def to_arrow(self) -> pa.Table:
         """Returns all changes as an Arrow table with exactly `schema`."""
-        from morrow.readers import changes
+        from morrow.readers.execution import changes
 
         return changes.to_arrow(self._parts, self._fields, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yields changes as record batches, in bounded memory (mode ``diff`` holds all its changes)."""
-        from morrow.readers import changes, execute
+        from morrow.readers.execution import changes, execute
 
         rows = checked_rows(batch_rows) or execute.BATCH_ROWS
         return changes.to_batches(self._parts, self._fields, self._metadata.store, rows)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
         """Returns `to_batches` as an Arrow record batch reader."""
-        from morrow.readers import changes, execute
+        from morrow.readers.execution import changes, execute
 
         rows = checked_rows(batch_rows) or execute.BATCH_ROWS
         return changes.batch_reader(self._parts, self._fields, self._metadata.store, rows)

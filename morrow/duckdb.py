@@ -15,8 +15,8 @@ from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots, check_verify, given_roots
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
-from morrow.readers.dataset import PaimonDataset
-from morrow.readers.duckdb_relation import ScanFunction, checked_connection
+from morrow.readers.execution.dataset import PaimonDataset
+from morrow.readers.execution.duckdb_relation import ScanFunction, checked_connection
 from morrow.scan import make_scan
 from morrow.system import make_system_scan
 

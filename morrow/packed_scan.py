@@ -32,7 +32,7 @@ class StreamedScan(SystemScan):
     def lazy(self) -> pl.LazyFrame:
         import polars as pl
 
-        from morrow.readers.dtypes import polars_schema, to_frame
+        from morrow.readers.casts.dtypes import polars_schema, to_frame
 
         def frames(
             columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch_rows: int | None

@@ -27,12 +27,12 @@ from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.time_travel import NOW, Travel, to_millis
 from morrow.hints import hints_in, travel_of_hints
-from morrow.readers.duckdb_relation import handed
+from morrow.readers.execution.duckdb_relation import handed
 
 if TYPE_CHECKING:
     import duckdb
 
-    from morrow.readers.dataset import PaimonDataset
+    from morrow.readers.execution.dataset import PaimonDataset
 
 OpenTable: TypeAlias = Callable[[str, Travel], "PaimonDataset"]
 """Maps ``database.table``, perhaps with ``$``, and the state to read to the dataset to scan."""

@@ -74,7 +74,7 @@ class Rows(ABC):
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
-        from morrow.readers import duckdb_relation
+        from morrow.readers.execution import duckdb_relation
 
         return duckdb_relation.relation(self.to_arrow(), connection)
 

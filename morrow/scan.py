@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from morrow.engine.format.types import DataField
     from morrow.engine.io.store import FileStore
-    from morrow.readers.dataset import PaimonDataset
-    from morrow.readers.verification.report import Verification
+    from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.readers.execution.verification.report import Verification
 
 
 def make_scan(
@@ -130,25 +130,25 @@ class Scan(Rows):
 
     def to_arrow(self) -> pa.Table:
         """Returns all rows as an Arrow table with exactly `schema`."""
-        from morrow.readers import execute
+        from morrow.readers.execution import execute
 
         return execute.to_arrow(self.plan, self._metadata.store)
 
     def to_batches(self, batch_rows: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yields rows as record batches, in bounded memory whatever the table's size."""
-        from morrow.readers import execute
+        from morrow.readers.execution import execute
 
         return execute.to_batches(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_reader(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
         """Returns `to_batches` as an Arrow record batch reader."""
-        from morrow.readers import execute
+        from morrow.readers.execution import execute
 
         return execute.batch_reader(self.plan, self._metadata.store, checked_rows(batch_rows) or execute.BATCH_ROWS)
 
     def to_polars(self) -> pl.DataFrame:
         """Returns all rows as a Polars DataFrame (MAP and MULTISET as lists of key, value structs)."""
-        from morrow.readers import execute
+        from morrow.readers.execution import execute
 
         return execute.to_polars(self.plan, self._metadata.store)
 
@@ -159,13 +159,13 @@ class Scan(Rows):
         Columns selected later reach the file scans, and so do filters on files without a mask. For masked files give
         filters to `Table.scan`, which tests them before the mask.
         """
-        from morrow.readers import execute
+        from morrow.readers.execution import execute
 
         return execute.lazy(self.plan, self._metadata.store)
 
     def dataset(self) -> PaimonDataset:
         """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
-        from morrow.readers.dataset import PaimonDataset
+        from morrow.readers.execution.dataset import PaimonDataset
 
         metadata, store = self._metadata, self._metadata.store
         opened = metadata.branch, metadata.allowed_roots, store.checks_pages
@@ -214,7 +214,7 @@ class Scan(Rows):
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
-        from morrow.readers import duckdb_relation
+        from morrow.readers.execution import duckdb_relation
 
         # Planning now raises Morrow's own errors: DuckDB wraps those of its scans.
         _ = self.plan
@@ -224,7 +224,7 @@ class Scan(Rows):
 
     def count(self) -> int:
         """Returns the number of rows, from metadata where that suffices."""
-        from morrow.readers import execute
+        from morrow.readers.execution import execute
 
         return execute.count(self.plan, self._metadata.store)
 
@@ -260,8 +260,8 @@ class Scan(Rows):
         """
         from morrow.engine.plan.file_facts import file_facts
         from morrow.engine.plan.in_flight import in_flight
-        from morrow.readers.verification.files import verified
-        from morrow.readers.verification.report import Verification
+        from morrow.readers.execution.verification.files import verified
+        from morrow.readers.execution.verification.report import Verification
 
         with in_flight(self.plan, self._metadata.store):
             parts = [file_facts(self._metadata, part) for part in self.plan.parts]

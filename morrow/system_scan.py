@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from morrow.readers.dataset import PaimonDataset
+    from morrow.readers.execution.dataset import PaimonDataset
 
 MakeRows = Callable[[Sequence[str]], "pl.DataFrame"]
 """Makes the rows with the named columns."""
@@ -116,7 +116,7 @@ class SystemScan(Rows):
 
     def dataset(self) -> PaimonDataset:
         """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""
-        from morrow.readers.dataset import PaimonDataset
+        from morrow.readers.execution.dataset import PaimonDataset
 
         def read(columns: Sequence[str] | None, filter: pc.Expression | None) -> pa.RecordBatchReader:
             return self.narrowed(columns, filter).to_reader()
@@ -125,7 +125,7 @@ class SystemScan(Rows):
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Returns a DuckDB relation on `connection` (DuckDB's default connection when None)."""
-        from morrow.readers import duckdb_relation
+        from morrow.readers.execution import duckdb_relation
 
         # DuckDB would push its filters below the limit, so limited rows are handed over as they are.
         source = self.dataset() if self._asked.limit is None else self.to_arrow()
@@ -167,7 +167,7 @@ class MadeScan(SystemScan):
         return self._rows.lazy()
 
     def to_arrow(self) -> pa.Table:
-        from morrow.readers.dtypes import to_arrow_table
+        from morrow.readers.casts.dtypes import to_arrow_table
 
         return to_arrow_table(self._rows, self._asked.shown)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from morrow.changes import Changes, Mode
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.consumers import Consumers
-    from morrow.readers.dataset import PaimonDataset
+    from morrow.readers.execution.dataset import PaimonDataset
     from morrow.stream import ChangeStream, Start
     from morrow.system import SystemScan
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.format import types as t
-from morrow.readers import one_pass
+from morrow.readers.execution import one_pass
 from morrow.readers.masks import key_ranges
 from morrow.readers.merges import sections
 from tests.support.canonical import assert_same_rows, rows_of

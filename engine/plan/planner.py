@@ -43,7 +43,7 @@ class ScanRequest:
 
     `travel` is how the caller asked for this snapshot, where that matters later. `merge` overrides the table's own
     merge. Partitions `left_out` (as stored) are not read, nor are files of keyed tables below `least_level`. `extra`
-    are columns beside those of the schema, which readers compute (`morrow.readers.virtual_columns`);
+    are columns beside those of the schema, which readers compute (`morrow.readers.files.virtual_columns`);
     `keeps_retractions` gives deleted keys as rows too.
     """
 

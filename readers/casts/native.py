@@ -7,8 +7,8 @@ import polars as pl
 from morrow.engine.format import types as t
 from morrow.engine.format.types import same_values
 from morrow.readers.casts.base import Cast, apply
+from morrow.readers.casts.dtypes import polars_dtype, to_arrow_array, to_series
 from morrow.readers.casts.rules import require_allowed
-from morrow.readers.dtypes import polars_dtype, to_arrow_array, to_series
 
 WHOLE_DIGITS: dict[type[t.DataType], int] = {t.TinyIntType: 3, t.SmallIntType: 5, t.IntType: 10, t.BigIntType: 19}
 """Integers by width; the decimal digits that each may have."""

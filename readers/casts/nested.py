@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
 from morrow.readers.casts.base import Cast, apply
-from morrow.readers.dtypes import list_offsets, null_mask
+from morrow.readers.casts.dtypes import list_offsets, null_mask
 
 TEXT = t.VarCharType()
 

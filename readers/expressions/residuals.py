@@ -25,7 +25,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Residual
 from morrow.engine.plan.filter.terms import shortened
-from morrow.readers.dtypes import to_arrow_table, to_frame
+from morrow.readers.casts.dtypes import to_arrow_table, to_frame
 from morrow.readers.expressions import sql
 from morrow.readers.expressions.bar import barred
 

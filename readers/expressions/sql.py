@@ -42,7 +42,7 @@ from morrow.engine.format.types import (
 from morrow.engine.names import apart
 from morrow.engine.plan.filter.terms import Residual, shortened
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
-from morrow.readers.duckdb_names import rows_apart
+from morrow.readers.expressions.duckdb_names import rows_apart
 
 if TYPE_CHECKING:
     import duckdb

@@ -21,7 +21,7 @@ from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampT
 from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
 from morrow.engine.names import col, cols, unnamed
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.registry import FileReader, KeyBounds
 from morrow.readers.files.source import FileSource, check_rows, member_types, reading
 

@@ -23,7 +23,7 @@ from morrow.engine.io.system_errors import as_system_error
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
 from morrow.engine.telling import harmless
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.read_ahead import read_ahead
 
 

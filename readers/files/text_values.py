@@ -15,7 +15,7 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.names import member
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 
 DATE_FORMAT = "%Y-%m-%d"
 TIME_FORMAT = "%H:%M:%S%.f"

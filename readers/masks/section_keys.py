@@ -27,8 +27,8 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols, series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.file_errors import reading_files
-from morrow.readers.file_frames import file_frame
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks.key_ranges import RANGED_TYPES, KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
 

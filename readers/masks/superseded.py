@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
@@ -17,7 +18,6 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.ordering import key_order, last_of_each_key, unseen
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
-from morrow.readers.row_kinds import RETRACT_BIT
 
 Live = list[npt.NDArray[np.bool_]]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, Rule
@@ -14,7 +15,6 @@ from morrow.readers.merges.aggregation import Aggregation
 from morrow.readers.merges.fold import Fold
 from morrow.readers.merges.partial_update import PartialUpdate
 from morrow.readers.merges.versions import Versions
-from morrow.readers.row_kinds import RETRACT_BIT
 
 FOLDS: Mapping[Rule, type[Fold]] = {Rule.UPDATE: PartialUpdate, Rule.AGGREGATE: Aggregation}
 """The rules that combine versions."""

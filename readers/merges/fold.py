@@ -17,14 +17,14 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec
 from morrow.engine.names import col, own
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.merges.functions import Aggregator, NoResult, State, aggregator
 from morrow.readers.merges.versions import Versions
-from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT
 
 ROW = pl.UInt32()
 """Dtype of row numbers that stand for picked values."""

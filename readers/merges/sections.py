@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from morrow.engine.format.row_kinds import INSERT, kind_name
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
@@ -22,10 +23,10 @@ from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.pruning import projected
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.file_errors import reading_files
-from morrow.readers.file_frames import file_frame
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks import Mask
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -34,7 +35,6 @@ from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
 from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
-from morrow.readers.row_kinds import INSERT, kind_name
 
 MERGED_RANGE_ROWS = 1 << 19
 """About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""

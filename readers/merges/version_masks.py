@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION
@@ -20,7 +21,6 @@ from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
-from morrow.readers.row_kinds import RETRACT_BIT
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 

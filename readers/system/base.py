@@ -16,7 +16,7 @@ from morrow.engine.format.types import DataField, DataType, parse_atomic
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel, resolve, travel_of_options
-from morrow.readers.dtypes import polars_schema
+from morrow.readers.casts.dtypes import polars_schema
 
 Fields: TypeAlias = tuple[DataField, ...]
 
@@ -99,7 +99,7 @@ class MetadataTable:
         return self.columns
 
     def rows(self, state: TableState, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Returns the rows, in Java's order if any; dtypes as `morrow.readers.dtypes.polars_schema` of the fields.
+        """Returns the rows, in Java's order if any; dtypes as `readers.casts.dtypes.polars_schema` of the fields.
 
         Args:
             columns: output columns in order, None for all. Other columns are not computed.

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from morrow.engine.format.row_kinds import NAMES, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD
 from morrow.engine.format.types import ArrayType, DataField, arrow_schema
-from morrow.readers.dtypes import conform
-from morrow.readers.row_kinds import NAMES, UPDATE_AFTER, UPDATE_BEFORE
+from morrow.readers.casts.dtypes import conform
 
 PLAIN = (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD)
 """Columns that are not packed."""

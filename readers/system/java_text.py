@@ -24,7 +24,7 @@ import polars as pl
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns
 from morrow.readers.casts import arrow_cast
-from morrow.readers.dtypes import to_arrow_array, to_series
+from morrow.readers.casts.dtypes import to_arrow_array, to_series
 from morrow.readers.system.real_text import real_texts
 
 NULL = "null"

@@ -11,7 +11,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import VarCharType
 from morrow.engine.names import cols
 from morrow.readers.casts import arrow_cast
-from morrow.readers.dtypes import to_arrow_array, to_series
+from morrow.readers.casts.dtypes import to_arrow_array, to_series
 from morrow.readers.system.java_text import joined_texts
 
 STRING = VarCharType()

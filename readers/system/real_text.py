@@ -13,7 +13,7 @@ import polars as pl
 
 from morrow.engine.format import types as t
 from morrow.readers.casts import arrow_cast
-from morrow.readers.dtypes import to_arrow_array, to_series
+from morrow.readers.casts.dtypes import to_arrow_array, to_series
 
 LEAST = 1e-3
 LARGEST_PLAIN = 1e7

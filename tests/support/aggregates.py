@@ -9,7 +9,7 @@ import polars as pl
 
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.merges.functions import VALUE, Aggregator, aggregator
 
 Step = tuple[str, Any]

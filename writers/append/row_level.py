@@ -25,13 +25,13 @@ from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
-from morrow.readers.execute import BATCH_ROWS
+from morrow.readers.execution.execute import BATCH_ROWS
+from morrow.readers.execution.section_frames import filtered
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.file_errors import reading_files
-from morrow.readers.file_frames import file_frame
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
+from morrow.readers.files.streaming import batches
 from morrow.readers.masks import Mask, live_masks
-from morrow.readers.section_frames import filtered
-from morrow.readers.streaming import batches
 from morrow.writers.append.stored import AppendFiles, check_rewritable
 from morrow.writers.append.writer import UNAWARE, AppendWriter
 from morrow.writers.buckets import router_for

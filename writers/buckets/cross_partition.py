@@ -16,11 +16,11 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.format.data_file_meta import IndexFileMeta
+from morrow.engine.format.row_kinds import DELETE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import KEY_NUMBER, ORDER, cols
-from morrow.readers.row_kinds import DELETE
 from morrow.writers.buckets.key_places import KeyPlaces
 from morrow.writers.buckets.router import Routed, split
 from morrow.writers.files import Placement

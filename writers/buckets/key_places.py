@@ -16,8 +16,8 @@ from morrow.engine.names import BUCKET, PARTITION, cols
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.scan_plan import Section
-from morrow.readers import execute
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.execution import execute
 from morrow.writers.target import WriteTarget
 
 NOWHERE = -1

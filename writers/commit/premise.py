@@ -21,7 +21,7 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, key_mask, projected
-from morrow.readers import execute
+from morrow.readers.execution import execute
 from morrow.writers.target import WriteTarget
 
 ADVICE = "nothing was changed: do it again"

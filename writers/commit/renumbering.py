@@ -11,8 +11,8 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.options import parse_write_options
-from morrow.readers.execute import BATCH_ROWS
-from morrow.readers.file_errors import reading_files
+from morrow.readers.execution.execute import BATCH_ROWS
+from morrow.readers.files.file_errors import reading_files
 from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.files.stored import StoredFiles
 from morrow.writers.target import WriteTarget

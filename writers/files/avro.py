@@ -31,7 +31,7 @@ from morrow.engine.format.avro_encode import codec_name, container_head, encode_
 from morrow.engine.format.binary_row_encode import big_endian, twos_complement_length
 from morrow.engine.format.binary_row_slots import DECIMAL_WIDTH
 from morrow.engine.options.declared.formats import AVRO_CODEC
-from morrow.readers.dtypes import list_offsets, null_mask, to_arrow_array
+from morrow.readers.casts.dtypes import list_offsets, null_mask, to_arrow_array
 from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.layout import FileLayout
 

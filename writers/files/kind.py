@@ -13,10 +13,10 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
 from morrow.engine.format.file_formats import FileFormat, file_format
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
+from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
 from morrow.engine.options import WriteOptions
-from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.files import stats
 from morrow.writers.files.blocks import MOST_BLOCK_BYTES
 from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, FileWriter, file_writer

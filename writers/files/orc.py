@@ -28,7 +28,7 @@ import pyarrow.orc as orc
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.options.declared.formats import ORC_COMPRESS, ORC_DICTIONARY_KEY_THRESHOLD, ORC_STRIPE_SIZE
-from morrow.readers.dtypes import conform
+from morrow.readers.casts.dtypes import conform
 from morrow.writers.files.blocks import MOST_BLOCK_ROWS
 from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
 from morrow.writers.files.layout import FileLayout

@@ -25,7 +25,7 @@ import pyarrow as pa
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import fixed_values, validity
-from morrow.readers.dtypes import conform, list_offsets, null_mask
+from morrow.readers.casts.dtypes import conform, list_offsets, null_mask
 from morrow.writers.files.field_ids import Place
 
 FIELD_ID = "PARQUET:field_id"

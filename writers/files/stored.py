@@ -18,8 +18,8 @@ from morrow.engine.plan.data_files import external, file_formats, readable_roots
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import file_columns
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.file_errors import reading_files
-from morrow.readers.file_frames import file_frame
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.registry import is_scanned
 from morrow.writers.files import Placement, file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer

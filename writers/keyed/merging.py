@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.names import cols
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.rounds import Rounds, by_falling
 from morrow.readers.merges.versions import Versions
-from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.keyed.keys import Rows, sorted_rows, trimmed_key
 from morrow.writers.target import WriteTarget
 

@@ -17,9 +17,9 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.paths import POSTPONE_BUCKET
+from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
-from morrow.readers.row_kinds import RETRACT_BIT
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.buckets.postponed import with_buckets
 from morrow.writers.buckets.restored import BucketState

@@ -10,9 +10,9 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing, InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
+from morrow.engine.format.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.options.words import ChangelogProducer
-from morrow.readers.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.writers.buckets.restored import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files, write_files

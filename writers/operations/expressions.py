@@ -22,7 +22,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
-from morrow.readers.duckdb_names import rows_apart
+from morrow.readers.expressions.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
 from morrow.writers.rows.lossless import lossless

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.names import ROW, apart
-from morrow.readers.duckdb_names import rows_apart
+from morrow.readers.expressions.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.writers.operations.expressions import duckdb_error, session
 

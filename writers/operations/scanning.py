@@ -11,7 +11,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import ScanRequest, make_plan
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.readers import execute
+from morrow.readers.execution import execute
 from morrow.writers.rows import incoming
 from morrow.writers.target import WriteTarget
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike, parse_filter
-from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.writers.append.row_level import update_where
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise

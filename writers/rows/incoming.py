@@ -14,7 +14,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import unnamed
 from morrow.readers.casts import arrow_cast
-from morrow.readers.dtypes import polars_dtype, to_series
+from morrow.readers.casts.dtypes import polars_dtype, to_series
 from morrow.writers.rows.kinds import KindColumn, Kinds, kinds_of_field, without_ignored
 from morrow.writers.rows.lossless import lossless
 from morrow.writers.rows.sources import Piece, Source, source_of

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.names import unnamed
-from morrow.readers.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from morrow.writers.target import WriteTarget

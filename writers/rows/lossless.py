@@ -14,7 +14,7 @@ import pyarrow.types as kinds
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
-from morrow.readers.dtypes import list_offsets, null_mask
+from morrow.readers.casts.dtypes import list_offsets, null_mask
 
 WIDEST_DECIMAL = 38
 

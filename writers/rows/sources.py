@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
-from morrow.readers.streaming import batches
+from morrow.readers.files.streaming import batches
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 

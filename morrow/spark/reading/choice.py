@@ -18,9 +18,9 @@ from morrow.engine.format.types import DataField, DataType, same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.file_frames import written_fields
+from morrow.readers.files.file_frames import written_fields
+from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.merges.version_masks import is_folded
-from morrow.readers.virtual_columns import virtual_columns
 from morrow.spark.reading.folders import base_of
 
 MICROSECONDS = 6

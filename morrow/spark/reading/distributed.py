@@ -14,7 +14,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import VIEW
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.file_frames import source_of
+from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work
 from morrow.spark.reading.choice import choices

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.readers.execute import MASK_WORKERS
+from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.masks import MASK_CACHE, Mask
 from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.live import known_merged

@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from morrow.engine.format.row_kinds import INSERT, UPDATE_AFTER
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.names import FILE, KEY_HERE, MASK, ROW_HERE
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.file_frames import written_fields
+from morrow.readers.files.file_frames import written_fields
 from morrow.readers.masks import Mask
-from morrow.readers.row_kinds import INSERT, UPDATE_AFTER
 from morrow.spark.reading import expressions
 from morrow.spark.reading.choice import read_fields
 from morrow.spark.reading.folders import Folders, base_of

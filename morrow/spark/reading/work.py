@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.readers import execute
-from morrow.readers.dtypes import to_arrow_table
-from morrow.readers.file_errors import reading_files
+from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.execution import execute
+from morrow.readers.execution.section_frames import filtered
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.streaming import batches
 from morrow.readers.merges.version_masks import scan_masks
-from morrow.readers.section_frames import filtered
-from morrow.readers.streaming import batches
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.sections import ScanJob
 from morrow.spark.job.wire import units_in

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from morrow.engine.format.schema import ROWKIND
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes
-from morrow.readers import changes as reader
+from morrow.readers.execution import changes as reader
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.wire import StoreAccess, units_in
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
-from morrow.readers.dtypes import conform, list_offsets, null_mask
+from morrow.readers.casts.dtypes import conform, list_offsets, null_mask
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType

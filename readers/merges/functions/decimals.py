@@ -17,8 +17,8 @@ from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 import polars as pl
 
 from morrow.engine.format.types import MAX_DECIMAL_PRECISION, DecimalType
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.casts.numeric import WIDE, fit
-from morrow.readers.dtypes import polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, NoResult, State, unless_null
 
 COMPACT_DIGITS = 18

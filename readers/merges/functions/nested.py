@@ -12,7 +12,7 @@ import polars as pl
 from morrow.engine.format.types import ArrayType, DataType, RowType
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.names import member
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, State, unless_null
 from morrow.readers.merges.functions.elements import ELEMENT, IS_NEW, ROW, Elements, folded
 from morrow.readers.merges.functions.equality import boxed, compared

@@ -14,7 +14,7 @@ import polars as pl
 
 from morrow.engine.format.types import DataType, DecimalType, DoubleType, FloatType
 from morrow.engine.merge.spec import AggregateCall
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.merges.functions.base import VALUE, Aggregator, Make, NoResult, State, always, unless_null
 from morrow.readers.merges.functions.decimals import DecimalProduct, DecimalSum
 

@@ -15,7 +15,7 @@ import pytest
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files import FileSource, scan, verify
 from morrow.readers.files import avro as avro_files
 

@@ -9,7 +9,7 @@ import pytest
 
 from morrow.engine.format.types import DataField, field_from_json
 from morrow.engine.io.local import LocalStore
-from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.files import FileSource, reading, scan, verify
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files import FileSource, reading, scan, verify
 
 ID = t.DataField(0, "id", t.IntType())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.readers import execute
+from morrow.readers.execution import execute
 from morrow.readers.masks import MASK_CACHE, clear_mask_cache
 from morrow.readers.masks.cache import mask_bytes
 from tests.support.recording_store import RecordingStore

@@ -13,7 +13,7 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from morrow.engine.format.types import BigIntType, DataField, IntType, parse_atomic
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.options import parse_options
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.versions import versions_of
 

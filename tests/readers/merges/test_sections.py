@@ -12,7 +12,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile
-from morrow.readers import one_pass
+from morrow.readers.execution import one_pass
 from morrow.readers.masks import key_ranges
 from morrow.readers.merges import fold, sections
 from morrow.readers.merges.cache import MERGED_CACHE

@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel
-from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.system.base import MetadataTable, TableState
 from morrow.readers.system.files import FILES
 from morrow.readers.system.registry import SYSTEM_TABLES

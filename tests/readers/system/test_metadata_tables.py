@@ -10,7 +10,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, TableNotFound
-from morrow.readers.dtypes import polars_schema
+from morrow.readers.casts.dtypes import polars_schema
 from morrow.readers.system.base import MetadataTable, TableState
 from morrow.readers.system.files import FILES
 from morrow.readers.system.partitions import BUCKETS, PARTITIONS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import ArrayType, DataField, DataType, IntType, parse_atomic
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.writers.append.curves import check_sortable, hilbert, interleaved, z_order
 
 BIGINT, INT = parse_atomic("BIGINT"), parse_atomic("INT")

@@ -18,7 +18,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers.dtypes import polars_schema, to_series
+from morrow.readers.casts.dtypes import polars_schema, to_series
 from morrow.readers.files import FileSource as Source
 from morrow.readers.files import scan
 from morrow.writers.files import Placement, file_path, write_files

@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.readers.dtypes import to_arrow_table
+from morrow.readers.casts.dtypes import to_arrow_table
 from tests.writers.files.targets import (
     DEEP,
     KINDS,

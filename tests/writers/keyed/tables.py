@@ -10,11 +10,11 @@ from hypothesis import settings
 
 import morrow
 from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta
+from morrow.engine.format.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers.dtypes import to_series
-from morrow.readers.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from morrow.readers.casts.dtypes import to_series
 from morrow.writers.buckets.restored import BucketState, restored
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import CommitMessage

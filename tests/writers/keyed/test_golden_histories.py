@@ -29,8 +29,8 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.entries import changelog_manifests_of, delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers import file_frames
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.files import file_frames
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.buckets.restored import BucketState, restored_partitions
 from morrow.writers.commit.messages import CommitMessage

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_row
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.writers.keyed import keys as module
 from morrow.writers.keyed.keys import key_order_of, sorted_rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from morrow.readers.changelog import Comparison
+from morrow.readers.execution.changelog import Comparison
 from morrow.writers.target import WriteTarget
 
 

@@ -22,9 +22,9 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import BooleanType, DataField, DoubleType, FloatType
 from morrow.engine.names import FILE, KEY_ROW, POSITION, col, cols, series
-from morrow.readers.dtypes import polars_dtype
-from morrow.readers.file_errors import reading_files
-from morrow.readers.file_frames import file_frame
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks.ordering import sortable
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.files.placement import Placement

@@ -19,7 +19,7 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.names import KEY_NUMBER, KEY_ROW, RUN_LEVEL, cols
-from morrow.readers.changelog import NO_ROW, Comparison, Rows, changelog, rows_at
+from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, changelog, rows_at
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.rounds import Rounds, by_falling
 from morrow.readers.merges.versions import Versions

@@ -30,7 +30,7 @@ from morrow.engine.format.file_index.container import INDEX_KINDS
 from morrow.engine.format.file_index.keys_encode import spans
 from morrow.engine.format.file_index.rowsets_encode import write_many, write_rows
 from morrow.engine.format.types import DataField, from_json, parse_atomic
-from morrow.readers.dtypes import polars_dtype, polars_schema
+from morrow.readers.casts.dtypes import polars_dtype, polars_schema
 from tests.engine.format.file_index.test_golden_probes import CASES
 from tests.engine.format.file_index.test_java_indexes import CASE, COMPARE, matches, opened, row_set
 

@@ -8,7 +8,7 @@ import pytest
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.file_index import build_container, read_file_index, wanted_indexes
 from morrow.engine.format.types import DataField, MapType, parse_atomic
-from morrow.readers.dtypes import polars_schema
+from morrow.readers.casts.dtypes import polars_schema
 
 INT, TEXT = parse_atomic("INT"), parse_atomic("STRING")
 FIELDS = (DataField(0, "a", INT), DataField(1, "s", TEXT), DataField(2, "m", MapType(key=TEXT, value=INT)))

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from morrow.engine.format import types as t
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.merges.functions.hash_order import can_hash, hash_codes, in_hash_order
 
 CODES: list[tuple[t.DataType, list[Any], list[int]]] = [

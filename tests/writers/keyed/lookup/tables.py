@@ -13,7 +13,7 @@ from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, FileSou
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.writers.files import Placement, write_files
 from morrow.writers.target import WriteTarget
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import morrow
 from morrow.engine.io.durability import fsync_disabled
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from tests.oracle import MERGE_ENGINES, Record, Row, Rules, by_age, looked_up
 from tests.support.hostile_names import in_avro, in_options, renamed_options, renamings
 

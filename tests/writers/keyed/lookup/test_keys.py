@@ -13,7 +13,7 @@ import pytest
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.names import FILE, KEY_ROW, POSITION
-from morrow.readers.dtypes import polars_dtype
+from morrow.readers.casts.dtypes import polars_dtype
 from morrow.writers.files import file_path
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.keyed.lookup.keys import looked_up

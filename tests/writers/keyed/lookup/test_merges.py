@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import FILE, KEY_ROW, RUN_LEVEL
-from morrow.readers.changelog import Comparison
+from morrow.readers.execution.changelog import Comparison
 from morrow.writers.keyed.lookup.keys import PLACES
 from morrow.writers.keyed.lookup.merges import Merged, merged_first_rows, merged_fully, merged_with_lookup
 from morrow.writers.target import WriteTarget

@@ -1,0 +1,284 @@
+"""Runs a plan: as a lazy frame, a table, a stream of batches, a count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Literal
+
+import polars as pl
+import pyarrow as pa
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.types import arrow_schema
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import cols
+from morrow.engine.plan.in_flight import in_flight
+from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
+from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
+from morrow.readers.execution.joined_sections import section_frames
+from morrow.readers.execution.one_pass import whole_section
+from morrow.readers.execution.section_frames import empty_frame, filtered, section_frame
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.streaming import batches
+from morrow.readers.masks import Mask, live_masks
+from morrow.readers.merges.version_masks import is_folded, scan_masks
+
+MASK_WORKERS = 2
+"""Sections whose masks are computed, or that are read whole, at once."""
+
+BATCH_ROWS = 131_072
+"""Rows of a batch at most, unless the caller says otherwise."""
+
+GROUP_ROWS = 1 << 24
+MOST_GROUPED = 64
+"""Sections that a stream reads as one query: up to so many stored rows and so many sections."""
+
+
+def lazy(plan: ScanPlan, store: FileStore, *, at_once: bool = False) -> pl.LazyFrame:
+    """Returns the plan as a Polars LazyFrame; masks are computed now, data is read on collect.
+
+    With `at_once`, for a frame that is collected whole, sections that merge may be read immediately in one pass.
+    """
+    if not plan.columns:
+        return pl.LazyFrame(height=count(plan, store))
+    with in_flight(plan, store):
+        parts = [_frame(part, part.sections, store, at_once) for part in plan.parts]
+    frame = parts[0] if len(parts) == 1 else pl.concat(parts)
+    return frame if plan.limit is None else frame.head(plan.limit)
+
+
+def _reading(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> AbstractContextManager[None]:
+    """Wraps reads of these sections: errors of files become Morrow's and name the file."""
+    return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
+
+
+def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_once: bool = False) -> pl.LazyFrame:
+    """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
+    sections = _enough(plan, sections)
+    frames, scanned = _in_one_pass(plan, sections, store) if at_once and _is_complete(plan) else ([], sections)
+    masks = _masks(plan, scanned, store)
+    frames += section_frames(plan, zip(scanned, masks), store)
+    # Keys of several versions are merged first and filtered after.
+    frames += [filtered(plan, merged) for s in scanned for merged in _merged(plan, s, store)]
+    read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
+    frame = expressions.having(plan.filter.residuals, read, frame)
+    return frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
+
+
+def _enough(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
+    """Returns the first sections that hold as many rows as the plan's limit, where metadata tell; otherwise all."""
+    if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
+        return sections
+    rows = 0
+    for number, section in enumerate(sections, 1):
+        if section.kind is SectionKind.RAW and _counted(plan, section):
+            rows += sum(file.row_count - _dead_rows(file.deletion) for file in section.files)
+            if rows >= plan.limit:
+                return sections[:number]
+    return sections
+
+
+def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
+    """Returns the rows of keys whose versions are combined, where the section has such keys."""
+    if not is_folded(plan, section):
+        return []
+    # Imported here: the functions of merge engines bring libraries along that other tables do not need.
+    from morrow.readers.merges.sections import merged_frame
+
+    return [merged_frame(plan, section, plan.read_columns, store)]
+
+
+def _in_one_pass(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore
+) -> tuple[list[pl.LazyFrame], list[Section]]:
+    """Returns frames of the sections that are best read whole, and the other sections."""
+    merged = [section for section in sections if section.kind is SectionKind.MERGE]
+    if not merged:
+        return [], list(sections)
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        frames = list(pool.map(lambda section: whole_section(plan, section, store), merged))
+    read = {id(section) for section, frame in zip(merged, frames) if frame is not None}
+    return [frame for frame in frames if frame is not None], [s for s in sections if id(s) not in read]
+
+
+def _is_complete(plan: ScanPlan) -> bool:
+    """Returns whether every row is wanted."""
+    return plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals
+
+
+def _masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
+    """Returns masks of the sections, computing several at a time."""
+    if len(sections) <= 1:
+        return [scan_masks(plan, section, store) for section in sections]
+
+    def masks(section: Section) -> tuple[Mask, ...]:
+        return scan_masks(plan, section, store)
+
+    # Tables of thousands of partitions have as many sections, few of them with masks.
+    masked = [section for section in sections if section.kind is not SectionKind.RAW or _has_vectors(section)]
+    with ThreadPoolExecutor(MASK_WORKERS) as pool:
+        found = dict(zip(map(id, masked), pool.map(masks, masked)))
+    return [found.get(id(section)) or (None,) * len(section.files) for section in sections]
+
+
+def _has_vectors(section: Section) -> bool:
+    return any(file.deletion is not None for file in section.files)
+
+
+def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
+    """Reads all rows as a Polars DataFrame.
+
+    Raises:
+        CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
+    """
+    with _reading(plan, plan.sections, store):
+        rows = lazy(plan, store, at_once=True).collect(engine=_engine(plan))
+    check_complete(plan, store, rows.height)
+    return rows
+
+
+def _engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
+    """Returns the Polars engine.
+
+    Residuals are tested above the scan: only a streaming query does not hold the rows that they drop in memory
+    together.
+    """
+    return "streaming" if plan.filter.residuals else "auto"
+
+
+def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
+    """Checks a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
+
+    Raises:
+        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
+    """
+    known = all(_counted(part, section) for part in plan.parts for section in part.sections)
+    if _is_complete(plan) and known:
+        expected = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
+        if rows != expected:
+            raise CorruptFile(plan.table, f"its data files gave {rows} rows where the manifests say {expected}")
+
+
+def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
+    """Reads all rows as an Arrow table with exactly the schema of the plan's output fields."""
+    if not plan.columns:
+        return pa.table({"none": pa.nulls(count(plan, store))}).select([])
+    if not (_is_complete(plan) and is_arrow_only(plan)):
+        return to_arrow_table(to_polars(plan, store), plan.fields)
+    with _reading(plan, plan.sections, store):
+        table = arrow_table(plan, [_masks(part, part.sections, store) for part in plan.parts], store)
+    check_complete(plan, store, table.num_rows)
+    return table
+
+
+def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Yields record batches of at most `batch_rows` rows, a group of sections at a time, in bounded memory.
+
+    A limit stops reading as soon as it is reached.
+    """
+    if not plan.columns:
+        yield from to_arrow(plan, store).to_batches(max_chunksize=batch_rows)
+        return
+    left = plan.limit
+    # Without a filter, sections that hold as many rows as the limit are enough: do not open more, nor make their masks.
+    filtered = plan.filter.predicate != ALWAYS or bool(plan.filter.residuals)
+    most = GROUP_ROWS if left is None or filtered else min(GROUP_ROWS, left)
+    for part, group in ((one, group) for one in plan.parts for group in groups(one.sections, most)):
+        if left == 0:
+            return
+        with _reading(part, group, store):
+            frame = _frame(part, group, store)
+            frame = frame if left is None else frame.head(left)
+            for chunk in batches(frame, batch_rows):
+                left = None if left is None else left - chunk.height
+                yield from to_arrow_table(chunk, plan.fields).to_batches(max_chunksize=batch_rows)
+
+
+def groups(sections: Sequence[Section], most_rows: int | None = None) -> Iterator[list[Section]]:
+    """Groups neighbouring sections for one query: many small ones together, one of more than `most_rows` alone.
+
+    `most_rows` is `GROUP_ROWS` unless given.
+    """
+    most_rows = GROUP_ROWS if most_rows is None else most_rows
+    group: list[Section] = []
+    rows = 0
+    for section in sections:
+        if group and (rows + section.row_count > most_rows or len(group) == MOST_GROUPED):
+            yield group
+            group, rows = [], 0
+        group.append(section)
+        rows += section.row_count
+    if group:
+        yield group
+
+
+def batch_reader(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+    """Returns `to_batches` as an Arrow stream."""
+    return pa.RecordBatchReader.from_batches(arrow_schema(plan.fields), to_batches(plan, store, batch_rows))
+
+
+def count(plan: ScanPlan, store: FileStore) -> int:
+    """Counts the rows that `to_arrow` would return; from metadata and masks alone where no filter needs data.
+
+    Deletion vectors on a local disk are decoded: there is no other check of the manifest's count of their rows.
+    """
+    plan = plan if plan.columns else _of_some_column(plan)
+    if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
+        with in_flight(plan, store):
+            rows = sum(_checked_rows(one, section, store) for one in plan.parts for section in one.sections)
+        return rows if plan.limit is None else min(rows, plan.limit)
+    with _reading(plan, plan.sections, store):
+        return int(lazy(plan, store).select(pl.len()).collect(engine=_engine(plan)).item())
+
+
+def _of_some_column(plan: ScanPlan) -> ScanPlan:
+    """Adds to a plan without columns one to count its rows by: frames without columns lose their height."""
+    fallback = None if plan.fallback is None else _of_some_column(plan.fallback)
+    return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
+
+
+def _checked_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    """Returns `_section_rows`, checking deletion vectors against the metadata's counts where that costs no request."""
+    if store.is_local and _counted(plan, section) and section.kind is SectionKind.RAW:
+        live_masks(plan, section, store)
+    return _section_rows(plan, section, store)
+
+
+def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    """Counts the live rows of one section, reading as little as possible."""
+    if section.kind is SectionKind.MERGE:
+        masks = scan_masks(plan, section, store)
+        unmerged = sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
+        return unmerged + _merged_rows(plan, section, store)
+    if _counted(plan, section):
+        return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
+    with _reading(plan, [section], store):
+        frame = section_frame(plan, section, scan_masks(plan, section, store), store)
+        return int(frame.select(pl.len()).collect().item())
+
+
+def _merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
+    if not is_folded(plan, section):
+        return 0
+    from morrow.readers.merges.sections import merged_count
+
+    return merged_count(plan, section, store)
+
+
+def _counted(plan: ScanPlan, section: Section) -> bool:
+    """Returns whether metadata and masks alone give the row count of the section."""
+    if section.kind is SectionKind.RAW:
+        retractions = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
+        return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
+    return section.kind is SectionKind.MERGE and not is_folded(plan, section)
+
+
+def _dead_rows(deletion: DeletionRef | None) -> int:
+    return 0 if deletion is None or deletion.cardinality is None else deletion.cardinality

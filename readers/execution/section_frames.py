@@ -1,0 +1,150 @@
+"""A section of a plan as a lazy frame: file scans, the filter pushed into them, masks on top.
+
+Because masks come from keys alone, filters on any column reach the files of merge-on-read sections too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, groupby
+
+import polars as pl
+
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
+from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.execution.data_evolution import stitched_frame
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files.file_frames import file_frame
+from morrow.readers.files.virtual_columns import depend_on_file
+from morrow.readers.masks import Mask
+
+POSITIONED_ROWS = 1 << 28
+"""About how many rows one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
+
+SMALL_ROWS = 1 << 23
+"""Stored rows up to which a full read lays masks beside the rows: faster, but Polars then holds more at once."""
+
+
+def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store: FileStore) -> pl.LazyFrame:
+    """Returns the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
+    fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
+    if section.kind is SectionKind.STITCH:
+        return filtered(plan, stitched_frame(plan, section, fields, masks, store))
+    retractions = section.kind is SectionKind.RAW and plan.drops_retractions
+    complete = plan.filter.predicate == ALWAYS and plan.limit is None
+    beside = complete and bool(fields) and plan.stored_rows <= SMALL_ROWS
+    # A filter leaves few rows, so one scan may read several masked files; Polars would hold more of a whole table at
+    # once. Positions through several files depend on their row counts, which would take requests to remote stores.
+    alone = plan.filter.predicate == ALWAYS or not store.is_local
+    one_by_one = depend_on_file(plan, fields)
+
+    def looked_up(file: DataFile) -> bool:
+        return not beside or (retractions and file.may_hold_retractions)
+
+    parts = [
+        _scan_masked(plan, section, group, group_masks, retractions, fields, store)
+        if looked_up(group[0])
+        else _scan_beside(plan, section, group, group_masks, fields, store)
+        for group, group_masks in _scan_groups(section, masks, looked_up, alone, one_by_one)
+    ]
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
+
+
+def empty_frame(fields: Sequence[DataField]) -> pl.LazyFrame:
+    """Returns an empty frame of these columns."""
+    return pl.LazyFrame(schema={field.name: polars_dtype(field.type) for field in fields})
+
+
+def filtered(plan: ScanPlan, frame: pl.LazyFrame) -> pl.LazyFrame:
+    """Returns the rows for which the pushable part of the plan's filter is true."""
+    return expressions.where(plan.filter.predicate, plan.schema.fields, frame)
+
+
+def _hold_retractions(files: Sequence[DataFile]) -> bool:
+    return any(file.may_hold_retractions for file in files)
+
+
+def _scan_groups(
+    section: Section, masks: Sequence[Mask], looked_up: Callable[[DataFile], bool], alone: bool, one_by_one: bool
+) -> list[tuple[list[DataFile], list[Mask]]]:
+    """Groups files that one scan can read: those of one shape together.
+
+    Masked files whose rows are `looked_up` by position are each `alone`, or those of a RAW section at least apart from
+    its files that need no positions. With `one_by_one` each file is alone.
+    """
+    starts = accumulate((file.row_count for file in section.files), initial=0)
+
+    def shape(each: tuple[DataFile, Mask, int]) -> tuple[object, ...]:
+        file, mask, start = each
+        masked = mask is not None and looked_up(file)
+        raw = section.kind is SectionKind.RAW
+        apart = start // POSITIONED_ROWS, masked and raw, file.path if one_by_one or (masked and alone) else ""
+        return *apart, file.schema_id, file.format, file.write_columns or (), file.may_hold_retractions
+
+    grouped = groupby(sorted(zip(section.files, masks, starts), key=shape), key=shape)
+    return [([file for file, *_ in group], [mask for _, mask, _ in group]) for group in (list(g) for _, g in grouped)]
+
+
+def _scan_beside(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    masks: Sequence[Mask],
+    fields: tuple[DataField, ...],
+    store: FileStore,
+) -> pl.LazyFrame:
+    """Scans all rows of the files in order.
+
+    One long mask then lies beside them, and no position has to be computed.
+    """
+    frame = file_frame(plan, section, files, fields, store)
+    mask = long_mask(files, masks)
+    return frame if mask is None else frame.filter(pl.lit(mask))
+
+
+def long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
+    """Returns one mask of all rows of the files, one file after another."""
+    if all(mask is None for mask in masks):
+        return None
+    pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
+    return pl.concat([piece.rename("") for piece in pieces])
+
+
+def _scan_masked(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    masks: Sequence[Mask],
+    retractions: bool,
+    fields: tuple[DataField, ...],
+    store: FileStore,
+) -> pl.LazyFrame:
+    """Returns the filtered rows of the files that are live: their positions are looked up in one long mask."""
+    mask = long_mask(files, masks)
+    with_kind = retractions and _hold_retractions(files)
+    read = (*fields, VALUE_KIND_FIELD) if with_kind else fields
+    frame = file_frame(plan, section, files, read, store, position=mask is not None)
+    # The filter comes before the mask: only then does Polars push it into the file scan and skip row groups.
+    frame = filtered(plan, frame)
+    if with_kind:
+        frame = frame.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0)
+    if mask is not None:
+        frame = frame.filter(_is_live(mask))
+    if with_kind or mask is not None:
+        frame = frame.select(cols(plan.read_columns))
+    return frame
+
+
+def _is_live(mask: pl.Series) -> pl.Expr:
+    """Returns an expression: whether the row at `POSITION` is live.
+
+    Polars treats this as an expression over all rows, so a user's later filters stay above it. Elementwise forms
+    (a Python function, ``is_in`` of the dead positions) let such filters through but double the cost of a sum.
+    """
+    return pl.lit(mask).gather(pl.col(POSITION))

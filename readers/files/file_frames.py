@@ -1,0 +1,122 @@
+"""Data files as lazy frames in the columns of the plan's schema: scan, evolve, add the partition's values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from morrow.engine.format.binary_row import Value
+from morrow.engine.format.file_formats import file_format
+from morrow.engine.format.types import BigIntType, DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import POSITION, cols
+from morrow.engine.options import Options
+from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.casts.evolution import file_columns, project
+from morrow.readers.files import FileSource, check_place, scan, verify
+from morrow.readers.files.page_checks import check_pages
+from morrow.readers.files.virtual_columns import TRACKED, made_from, make, need_positions, virtual_columns
+
+_POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
+
+
+def file_frame(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    store: FileStore,
+    *,
+    position: bool = False,
+) -> pl.LazyFrame:
+    """Returns rows of `files` (of one schema, format and set of written columns) with exactly `fields`, as stored.
+
+    Versions are not merged and nothing is masked. Partition columns are constants of the section and are not read.
+    With `position` the column `POSITION` is added, which counts through all the files. Columns that no file holds
+    (`virtual_columns`) are made here; those that depend on the file require one file at a time.
+    """
+    made = virtual_columns(plan, fields)
+    if not made:
+        return _stored_frame(plan, section, files, fields, store, position=position)
+    stored = made_from(plan, files[0], fields)
+    # Where no column is read, positions give the row count.
+    numbered = position or need_positions(plan, fields) or not stored
+    frame = _stored_frame(plan, section, files, stored, store, position=numbered)
+    names = [*(field.name for field in fields), *([POSITION] if position else [])]
+    return frame.with_columns(make(plan, files[0], field, pl.col(POSITION)) for field in made).select(cols(names))
+
+
+def _stored_frame(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    store: FileStore,
+    *,
+    position: bool,
+) -> pl.LazyFrame:
+    constants = dict(zip(plan.schema.partition_keys, section.partition))
+    wanted = tuple(field for field in fields if field.name not in constants)
+    written = written_fields(plan, files[0])
+    read = file_columns(written, wanted)
+    # A scan of no columns still needs the row count: the positions give it.
+    counted = position or not read
+    sources = [source_of(file, plan, store) for file in files]
+    if store.checks_pages:
+        check_pages(sources, {field.name for field in read})
+    # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
+    groups = [[source] for source in sources] if counted and not position else [sources]
+    frames = [scan(group, read, position=POSITION if counted else None) for group in groups]
+    frame = frames[0] if len(frames) == 1 else pl.concat(frames)
+    kept = (*wanted, _POSITION_FIELD) if counted else wanted
+    frame = project(frame, (*read, _POSITION_FIELD) if counted else read, kept, where=files[0].path)
+    literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
+    names = [*(field.name for field in fields), *([POSITION] if position else [])]
+    return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
+
+
+def constant_of(value: Value | None, field: DataField) -> pl.Expr:
+    """Returns a partition's value as a column."""
+    dtype = polars_dtype(field.type)
+    if isinstance(value, float):
+        # As a series: Polars treats the scalars 0.0 and -0.0 as one literal, and gives all partitions the first.
+        return pl.lit(pl.Series([value], dtype=dtype)).alias(field.name)
+    if isinstance(value, np.datetime64):
+        # Nanoseconds, which Python's datetime does not have: by their count since the epoch.
+        return pl.lit(int(value.astype(np.int64))).cast(dtype).alias(field.name)
+    return pl.lit(value, dtype=dtype).alias(field.name)
+
+
+def source_of(file: DataFile, plan: ScanPlan, store: FileStore) -> FileSource:
+    """Returns the file as readers take it; on a local disk its place and size are checked first, at negligible cost.
+
+    Raises:
+        UnsafePath: a link leads out of the folders in which the table's files may lie.
+        FileMissing, CorruptFile: no such file, or one of another size.
+    """
+    columns = () if file_format(file.format, file.path).stores_names else _written_names(file, plan)
+    source = FileSource(store, file.path, file.size, file.row_count, file.format, plan.file_options, columns)
+    if store.is_local:
+        check_place(file.path, plan.roots)
+        verify(source)
+    return source
+
+
+def _written_names(file: DataFile, plan: ScanPlan) -> tuple[str, ...]:
+    """Returns all columns of the file in their order, for formats that do not name them."""
+    fields = written_fields(plan, file)
+    thin = Options(plan.file_options).get(DATA_FILE_THIN_MODE)
+    keys = () if thin or not plan.schema.primary_keys else plan.schema.key_fields
+    return tuple(field.name for field in (*keys, *fields))
+
+
+def written_fields(plan: ScanPlan, file: DataFile) -> tuple[DataField, ...]:
+    """Returns the columns the file holds: those of its schema, or the subset that its writer wrote."""
+    fields = plan.file_fields[file.schema_id]
+    if file.write_columns is None:
+        return fields
+    return tuple(field for field in dict.fromkeys((*fields, *TRACKED)) if field.name in file.write_columns)

@@ -1,14 +1,14 @@
-"""A warehouse folder as a catalog: ``warehouse/<database>.db/<table>``."""
+"""The tables of a catalog by name; by default of a warehouse folder: ``warehouse/<database>.db/<table>``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
-from morrow.engine.catalog.filesystem import SYSTEM_DATABASE, SYSTEM_TABLE_MARK, FilesystemCatalog
-from morrow.engine.catalog.names import object_name
+from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
@@ -25,11 +25,12 @@ from morrow.travelling import travels
 if TYPE_CHECKING:
     import duckdb
 
+    from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.readers.execution.dataset import PaimonDataset
 
 
 class Catalog:
-    """A filesystem catalog: the databases and tables of one warehouse.
+    """The databases and tables of one warehouse folder, or of another catalog (`Catalog.over`).
 
     cat = morrow.Catalog("warehouse")
     cat.databases(), cat.tables("db"), cat.table("db.orders")
@@ -50,12 +51,19 @@ class Catalog:
             storage_options, allowed_roots, verify: as for `morrow.open`, for all tables.
         """
         store, root = resolve(location_of(warehouse, "warehouse"), storage_options, verify)
-        self._catalog = FilesystemCatalog(store, root, given_roots(allowed_roots))
+        self._catalog: CatalogProtocol = FilesystemCatalog(store, root, given_roots(allowed_roots))
+
+    @classmethod
+    def over(cls, catalog: CatalogProtocol) -> Self:
+        """Returns the tables of any object with the methods of `morrow.engine.catalog.protocol.Catalog`."""
+        made = cls.__new__(cls)
+        made._catalog = catalog
+        return made
 
     @property
     def warehouse(self) -> str:
-        """The folder or URL of the warehouse."""
-        return self._catalog.store.url(self._catalog.root)
+        """The folder or URL of the warehouse, or what another catalog calls itself."""
+        return self._catalog.title
 
     def databases(self) -> list[str]:
         """Returns the names of all databases, sorted."""
@@ -102,7 +110,7 @@ class Catalog:
         """
         if not isinstance(name, str):
             raise InvalidArgument(f"the name of a system table is text such as 'db.orders$files', not {name!r}")
-        if SYSTEM_TABLE_MARK not in name:
+        if MARK not in name:
             past = {**at, "from_snapshot": from_snapshot, "to_snapshot": to_snapshot}
             if given := [argument for argument, value in past.items() if value is not None]:
                 raise InvalidArgument(f"the tables about all tables have no past: leave out {', '.join(given)}")
@@ -192,7 +200,7 @@ class Catalog:
             InvalidArgument, ColumnNotFound: an invalid name, column, key or option; nothing was made.
             Unsupported: a type or option that Morrow does not handle.
         """
-        place = self._catalog.place_of(name)
+        where = self._catalog.where_of(name)
         if ignore_if_exists and self._catalog.has_table(name):
             return self.table(name)
         first = new_schema(
@@ -202,7 +210,7 @@ class Catalog:
             options=options,
             comment=comment,
             defaults=defaults,
-            where=place.where,
+            where=where,
         )
         try:
             return Table(self._catalog.create_table(name, first))

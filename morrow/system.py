@@ -15,7 +15,7 @@ from morrow.scan import make_scan
 from morrow.system_scan import Asked, MadeScan, RowScan, SystemScan
 
 if TYPE_CHECKING:
-    from morrow.engine.catalog.filesystem import FilesystemCatalog
+    from morrow.engine.catalog.protocol import Catalog
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.readers.system.base import SystemTable
     from morrow.readers.system.row_tables import RowTable
@@ -24,7 +24,7 @@ __all__ = ["SystemScan", "make_catalog_scan", "make_system_scan"]
 
 
 def make_catalog_scan(
-    catalog: FilesystemCatalog,
+    catalog: Catalog,
     name: str,
     *,
     columns: Sequence[str] | None = None,

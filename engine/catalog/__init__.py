@@ -1,1 +1,1 @@
-"""Table lookup: the filesystem catalog."""
+"""Table lookup: the `Catalog` protocol, and the filesystem catalog."""

@@ -5,9 +5,11 @@ A table exists from the creation of its first schema file until its schemas are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from morrow.engine.arguments import text
+from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.format.paths import segment
 from morrow.engine.format.schema import TableSchema
@@ -17,8 +19,6 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 
 DATABASE_SUFFIX = ".db"
-SYSTEM_DATABASE = "sys"
-SYSTEM_TABLE_MARK = "$"
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
 """Folders that make rows visible, removed first: an interrupted drop leaves an empty table to drop again."""
@@ -26,11 +26,21 @@ DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
 
 @dataclass(frozen=True)
 class FilesystemCatalog:
-    """Finds databases and tables under the folder `root` of `store`."""
+    """A `Catalog` of the databases and tables under the folder `root` of `store`."""
 
     store: FileStore
     root: str
     allowed_roots: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The folder or URL of the warehouse."""
+        return self.store.url(self.root)
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The place of the warehouse. Credentials are options of the store, and left out."""
+        return {"warehouse": self.title}
 
     def databases(self) -> list[str]:
         """Returns the names of all databases, sorted.
@@ -61,7 +71,7 @@ class FilesystemCatalog:
         Raises:
             InvalidArgument: not of that form. DatabaseNotFound, TableNotFound: it does not exist.
         """
-        database, _ = _split(name)
+        database, _ = table_name(name)
         self._database(database)
         found = self._place(name)
         if not self._is_table(found):
@@ -77,7 +87,7 @@ class FilesystemCatalog:
 
     def has_table(self, name: str) -> bool:
         """Returns whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
-        return self.has_database(_split(name)[0]) and self._is_table(self._place(name))
+        return self.has_database(table_name(name)[0]) and self._is_table(self._place(name))
 
     # Databases made, dropped and renamed
 
@@ -87,7 +97,7 @@ class FilesystemCatalog:
         Raises:
             AlreadyExists: the database exists. InvalidArgument, UnsafePath: not a valid database name.
         """
-        folder = self._database_folder(_checked("database", name))
+        folder = self._database_folder(checked_name("database", name))
         if self.store.is_dir(folder):
             if not ignore_if_exists:
                 raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {name!r} already")
@@ -122,7 +132,7 @@ class FilesystemCatalog:
         Raises:
             DatabaseNotFound, AlreadyExists. Unsupported: in object stores.
         """
-        source, target = self._database(name), self._database_folder(_checked("database", new_name))
+        source, target = self._database(name), self._database_folder(checked_name("database", new_name))
         if self.store.is_dir(target):
             raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {new_name!r} already")
         self.store.move_folder(source, target)
@@ -131,10 +141,14 @@ class FilesystemCatalog:
 
     def place_of(self, name: str) -> TableMetadata:
         """Returns the location of a new table ``database.table``. Raises `InvalidArgument` for an invalid name."""
-        database, table = _split(name)
-        _checked("database", database)
-        _checked("table", table)
+        database, table = table_name(name)
+        checked_name("database", database)
+        checked_name("table", table)
         return self._place(name)
+
+    def where_of(self, name: str) -> str:
+        """Returns the location of a new table for messages. Raises `InvalidArgument` for an invalid name."""
+        return self.place_of(name).where
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
         """Creates a table with this first schema, and its database if it does not exist.
@@ -143,7 +157,7 @@ class FilesystemCatalog:
             AlreadyExists: the table exists. InvalidArgument: not a valid table name.
         """
         place = self.place_of(name)
-        self.create_database(_split(name)[0], ignore_if_exists=True)
+        self.create_database(table_name(name)[0], ignore_if_exists=True)
         create_first_schema(place, schema)
         return place
 
@@ -177,14 +191,14 @@ class FilesystemCatalog:
             DatabaseNotFound, TableNotFound, AlreadyExists. Unsupported: in object stores.
         """
         source, target = self.table(name), self.place_of(new_name)
-        self._database(_split(new_name)[0])
+        self._database(table_name(new_name)[0])
         if self.store.is_dir(target.root):
             raise AlreadyExists(f"{target.where}: there is a table or folder already")
         self.store.move_folder(source.root, target.root)
         return target
 
     def _place(self, name: str) -> TableMetadata:
-        database, table = _split(name)
+        database, table = table_name(name)
         folder = self._database_folder(database)
         return TableMetadata(self.store, f"{folder}/{segment(table, folder)}", allowed_roots=self.allowed_roots)
 
@@ -204,24 +218,3 @@ class FilesystemCatalog:
                 f"{self.store.url(self.root)}: there is no database {database!r}; the databases are: {known}"
             )
         return folder
-
-
-def _split(name: str) -> tuple[str, str]:
-    text(name, "the name of a table")
-    database, dot, table = name.partition(".")
-    if not dot or not database or not table:
-        raise InvalidArgument(f"{name!r} is no table name; write database.table")
-    return database, table
-
-
-def _checked(what: str, name: str) -> str:
-    """Checks the name of a new object. Raises `InvalidArgument` for names that Paimon reserves or cannot find again."""
-    text(name, f"the name of a {what}")
-    if not name.strip() or name != name.strip() or name.startswith(".") or SYSTEM_TABLE_MARK in name:
-        raise InvalidArgument(
-            f"{name!r} is no name for a {what}: it must not be blank, begin with '.' or a blank, end with a blank, "
-            f"or have {SYSTEM_TABLE_MARK!r} in it"
-        )
-    if what == "database" and name == SYSTEM_DATABASE:
-        raise InvalidArgument(f"{name!r} is the database of Paimon's own tables; choose another name")
-    return name

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from morrow.engine.arguments import text
 from morrow.engine.errors import InvalidArgument
 
 MARK = "$"
+SYSTEM_DATABASE = "sys"
 BRANCH_PREFIX = "branch_"
 
 
@@ -30,6 +32,32 @@ class ObjectName:
         if self.branch is not None and given is not None:
             raise InvalidArgument(f"branch {given!r}: the path names the branch {self.branch!r} already")
         return given if self.branch is None else self.branch
+
+
+def table_name(name: str) -> tuple[str, str]:
+    """Returns database and table of ``database.table``. Raises `InvalidArgument` for another form."""
+    text(name, "the name of a table")
+    database, dot, table = name.partition(".")
+    if not dot or not database or not table:
+        raise InvalidArgument(f"{name!r} is no table name; write database.table")
+    return database, table
+
+
+def checked_name(what: str, name: str) -> str:
+    """Checks the name of a new database or table.
+
+    Raises:
+        InvalidArgument: a name that Paimon reserves or cannot find again.
+    """
+    text(name, f"the name of a {what}")
+    if not name.strip() or name != name.strip() or name.startswith(".") or MARK in name:
+        raise InvalidArgument(
+            f"{name!r} is no name for a {what}: it must not be blank, begin with '.' or a blank, end with a blank, "
+            f"or have {MARK!r} in it"
+        )
+    if what == "database" and name == SYSTEM_DATABASE:
+        raise InvalidArgument(f"{name!r} is the database of Paimon's own tables; choose another name")
+    return name
 
 
 def object_name(text: str) -> ObjectName:

@@ -35,6 +35,7 @@ from morrow.engine.io.confined import confined
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
+from morrow.engine.plan.owner import FILES, Owned, TableOwner
 from morrow.engine.telling import redacted
 
 SCHEMA_PREFIX = "schema-"
@@ -61,13 +62,15 @@ class TableMetadata:
 
     Nothing about the newest state is kept between calls: each question is answered from the store. All that is written
     or removed through it lies below the table's folder, or below `allowed_roots`, which the caller named: the table's
-    own options and links may lead elsewhere, and nothing is changed there (see `confined`).
+    own options and links may lead elsewhere, and nothing is changed there (see `confined`). `owner` is the catalog's
+    side of the table, where that commits.
     """
 
     store: FileStore
     root: str
     branch: str = MAIN_BRANCH
     allowed_roots: tuple[str, ...] = field(default=())
+    owner: TableOwner = field(default=FILES, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store", confined(self.store, (self.root, *self.removable_roots)))
@@ -90,13 +93,17 @@ class TableMetadata:
         """
         if not isinstance(branch, str) or not branch.strip():
             raise InvalidArgument(f"{branch!r} is no name of a branch")
-        other = TableMetadata(self.store, self.root, branch, self.allowed_roots)
+        other = self.at_branch(branch)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
             known = ", ".join([MAIN_BRANCH, *self.branch_names()])
             raise BranchNotFound(
                 f"{self.store.url(self.root)}: there is no branch {branch!r}; the branches are {known}"
             )
         return other
+
+    def at_branch(self, branch: str) -> TableMetadata:
+        """Returns the same table on another branch, which need not exist."""
+        return TableMetadata(self.store, self.root, branch, self.allowed_roots, self.owner)
 
     # Schemas
 
@@ -189,6 +196,8 @@ class TableMetadata:
 
     def latest_snapshot(self) -> Snapshot | None:
         """Returns the newest committed snapshot, None when nothing was committed."""
+        if Owned.SNAPSHOTS in self.owner.owns:
+            return self.owner.latest_snapshot(self.branch)
         hint = self._hint("LATEST")
         # The hint is right if its snapshot exists and no newer one does; otherwise the folder decides.
         newest = hint is not None and not self.store.exists(self.paths.snapshot(hint + 1))

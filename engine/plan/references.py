@@ -135,8 +135,8 @@ class Line:
 
 def lines(metadata: TableMetadata) -> list[Line]:
     """Returns the lines of main and all branches of a table, whatever the branch of `metadata`."""
-    main = TableMetadata(metadata.store, metadata.root, MAIN_BRANCH, metadata.allowed_roots)
-    branches = (TableMetadata(main.store, main.root, name, main.allowed_roots) for name in main.branch_names())
+    main = metadata.at_branch(MAIN_BRANCH)
+    branches = (main.at_branch(name) for name in main.branch_names())
     return [Line.of(main), *map(Line.of, branches)]
 
 

@@ -10,6 +10,7 @@ from morrow.engine.format.schema import TableSchema, schema_json
 from morrow.engine.options import Options
 from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.engine.schema.applying import changed_schema
 from morrow.engine.schema.changes import SchemaChange
 from morrow.engine.schema.conversions import check_conversion
@@ -19,8 +20,13 @@ MOST_TRIES = 100
 """The most attempts: each loss means that another writer changed the schema, so that many in a row is no accident."""
 
 
-def take_schema(metadata: TableMetadata, schema: TableSchema) -> bool:
-    """Creates the schema file of this id, durably; returns False when another writer was first."""
+def take_schema(metadata: TableMetadata, schema: TableSchema, changes: Sequence[SchemaChange] = ()) -> bool:
+    """Creates the schema file of this id, durably; returns False when another writer was first.
+
+    Where the catalog owns schemas, it does so, and is told the `changes` to the schema before.
+    """
+    if Owned.SCHEMAS in metadata.owner.owns:
+        return metadata.owner.commit_schema(metadata.branch, schema, changes)
     path, data = metadata.paths.schema(schema.id), schema_json(schema)
     try:
         return metadata.store.create(path, data)
@@ -62,7 +68,7 @@ def commit_changes(metadata: TableMetadata, changes: Sequence[SchemaChange]) -> 
             return before
         _check_branches(metadata, after)
         check_conversion(metadata, before, after)
-        if take_schema(metadata, after):
+        if take_schema(metadata, after, changes):
             return after
     raise CommitConflict(f"{metadata.where}: the schema was changed by others {MOST_TRIES} times; try again later")
 

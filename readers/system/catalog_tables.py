@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from morrow.engine.catalog.filesystem import SYSTEM_DATABASE, FilesystemCatalog
+from morrow.engine.catalog.names import SYSTEM_DATABASE
+from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import TableNotFound
 from morrow.engine.format.binary_row import decode_columns, python_rows
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
@@ -55,7 +56,7 @@ PARTITIONS_COLUMNS = columns_of(
 TABLE_OPTIONS_COLUMNS = columns_of(database_name="STRING", table_name="STRING", key="STRING", value="STRING")
 CATALOG_OPTIONS_COLUMNS = columns_of(key="STRING NOT NULL", value="STRING NOT NULL")
 
-Make: TypeAlias = Callable[[FilesystemCatalog], pl.DataFrame]
+Make: TypeAlias = Callable[[Catalog], pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class CatalogTable:
     make: Make
 
 
-def _each_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, TableMetadata]]:
+def _each_table(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata]]:
     for database in catalog.databases():
         for table in catalog.tables(database):
             yield database, table, catalog.table(f"{database}.{table}")
@@ -79,7 +80,7 @@ def _options_of(metadata: TableMetadata) -> Mapping[str, str]:
     return {**metadata.latest_schema().options, PATH.key: metadata.store.url(metadata.root)}
 
 
-def _tables(catalog: FilesystemCatalog) -> pl.DataFrame:
+def _tables(catalog: Catalog) -> pl.DataFrame:
     return frame_of(TABLES_COLUMNS, (_table(*place) for place in _each_table(catalog)))
 
 
@@ -91,7 +92,7 @@ def _table(database: str, name: str, metadata: TableMetadata) -> tuple[Any, ...]
     return database, name, options.get(TYPE), *keys, *(options.get(each) for each in audit), None, None, None, None
 
 
-def _partitions(catalog: FilesystemCatalog) -> pl.DataFrame:
+def _partitions(catalog: Catalog) -> pl.DataFrame:
     parts = [frame_of(PARTITIONS_COLUMNS, [])]
     for database, table, metadata in _each_table(catalog):
         state = TableState(metadata)
@@ -132,7 +133,7 @@ def _instant(local: int | None) -> int | None:
     return int(time.mktime((*time.gmtime(seconds)[:8], -1))) * 1000 + millis
 
 
-def _table_options(catalog: FilesystemCatalog) -> pl.DataFrame:
+def _table_options(catalog: Catalog) -> pl.DataFrame:
     rows = (
         (database, table, key, value)
         for database, table, metadata in _each_table(catalog)
@@ -141,9 +142,8 @@ def _table_options(catalog: FilesystemCatalog) -> pl.DataFrame:
     return frame_of(TABLE_OPTIONS_COLUMNS, rows)
 
 
-def _catalog_options(catalog: FilesystemCatalog) -> pl.DataFrame:
-    # Credentials are options of the store too: they are left out.
-    return frame_of(CATALOG_OPTIONS_COLUMNS, [("warehouse", catalog.store.url(catalog.root))])
+def _catalog_options(catalog: Catalog) -> pl.DataFrame:
+    return frame_of(CATALOG_OPTIONS_COLUMNS, sorted(catalog.options.items()))
 
 
 _TABLES = (

@@ -2,6 +2,7 @@
 
 It saves work and is not needed for safety: a snapshot file is created only if none exists, with or without the lock.
 Races with committers that do not lock (other machines, other tools, tables in object stores) are settled by retries.
+Where a store cannot create a file atomically, the table's catalog has a lock, which is held as well.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _OF_THREAD = threading.local()
 def commit_locked(metadata: TableMetadata) -> Iterator[None]:
     """Holds the commit lock of the table within the block, or goes on without it after `LONGEST_WAIT_SECONDS`.
 
+    The lock of the table's catalog is held too, however long that takes.
     The lock is reentrant within a thread.
     """
-    folder = metadata.paths.snapshot_dir
+    folder = metadata.store.url(metadata.paths.snapshot_dir)
     if folder in _held():
         yield
         return
@@ -39,11 +41,12 @@ def commit_locked(metadata: TableMetadata) -> Iterator[None]:
     try:
         if descriptor is not None:
             _wait(descriptor)
+        with metadata.owner.lock(metadata.branch):
             _held().add(folder)
-        yield
+            yield
     finally:
+        _held().discard(folder)
         if descriptor is not None:
-            _held().discard(folder)
             os.close(descriptor)  # which releases the lock
 
 

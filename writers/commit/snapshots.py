@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOutcome
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_json
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 
 LATEST = "LATEST"
 UNCLEAR_TRIES = 5
@@ -32,6 +33,9 @@ class SnapshotLog:
         The search goes up id by id from the newest known one: ids have no gaps above a snapshot that exists.
         """
         known = self._newest
+        if Owned.SNAPSHOTS in self._metadata.owner.owns:
+            self._newest = self._metadata.latest_snapshot()
+            return self._newest
         if known is None or not self._still_there(known):
             self._newest = self._metadata.latest_snapshot()
             return self._newest
@@ -75,16 +79,24 @@ class SnapshotLog:
     def add(self, snapshot: Snapshot) -> bool:
         """Creates the snapshot file; returns False when another snapshot has this id. True means it is durable.
 
+        Where the catalog owns snapshots, it commits: on top of the one that `latest` returned.
+
         Raises:
             UnclearOutcome: the store did not tell in any of the tries whether the file exists.
             StorageError: the file does not exist.
         """
         path = self._metadata.paths.snapshot(snapshot.id)
         data = snapshot_json(snapshot)
+        base, owner = self._newest, self._metadata.owner
+        owned = Owned.SNAPSHOTS in owner.owns
         wait, unclear = UNCLEAR_WAIT_SECONDS, False
         for tries_left in reversed(range(UNCLEAR_TRIES)):
             try:
                 # The same bytes under the same name: whichever of several tries succeeds, the commit is the same.
+                if owned:
+                    if owner.commit_snapshot(self._metadata.branch, base, snapshot):
+                        break
+                    return False
                 if self._metadata.store.create(path, data):
                     break
                 return unclear and self._is_own(path, data, snapshot)
@@ -120,6 +132,8 @@ class SnapshotLog:
 
         A snapshot that was rolled back already gets no hint: Java trusts a hint to a missing snapshot.
         """
+        if Owned.SNAPSHOTS in self._metadata.owner.owns:
+            return
         try:
             if not self._metadata.store.exists(self._metadata.paths.snapshot(snapshot.id)):
                 return

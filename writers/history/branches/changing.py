@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.writers.history.branches.names import branch_folder, check_new_name, check_unused, existing_folder
 from morrow.writers.history.tombstones import finish_removals, retire, root_files
 
@@ -27,11 +28,15 @@ def delete_branch(metadata: TableMetadata, name: str) -> None:
     """
     folder = existing_folder(metadata, name)
     check_unused(metadata, name, "removed")
+    if Owned.BRANCHES in metadata.owner.owns:
+        metadata.owner.delete_branch(name)
+        return
+    metadata.owner.refuse(Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS, "the removal of a branch")
     finish_removals(metadata)
     try:
         retire(metadata, folder)
     except Unsupported:
-        _emptied(TableMetadata(metadata.store, metadata.root, name, metadata.allowed_roots))
+        _emptied(metadata.at_branch(name))
         metadata.store.delete_folder(folder)
     finish_removals(metadata)
 
@@ -57,6 +62,10 @@ def rename_branch(metadata: TableMetadata, name: str, new_name: str) -> None:
     target = branch_folder(metadata, new_name)
     if metadata.store.is_dir(target):
         raise AlreadyExists(f"{metadata.where}: there is a branch {new_name!r} already")
+    if Owned.BRANCHES in metadata.owner.owns:
+        metadata.owner.rename_branch(name, new_name)
+        return
+    metadata.owner.refuse(Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS, "a rename of a branch")
     finish_removals(metadata)
     try:
         metadata.store.move_folder(folder, target)

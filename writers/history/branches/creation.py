@@ -18,6 +18,7 @@ from morrow.engine.errors import AlreadyExists, InvalidArgument, SnapshotExpired
 from morrow.engine.format.paths import TablePaths
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.writers.history.branches.names import branch_folder, check_new_name
 from morrow.writers.history.tags.creation import is_kept, taggable, without_lost_changelog
 from morrow.writers.history.tombstones import CREATING, finish_removals
@@ -52,10 +53,19 @@ def create_branch(
         raise InvalidArgument("a branch begins with a tag or with a snapshot; give one of them")
     if metadata.store.is_dir(folder):
         raise AlreadyExists(f"{metadata.where}: there is a branch {name!r} already")
-    finish_removals(metadata)
+    owner = metadata.owner
+    if Owned.BRANCHES not in owner.owns:
+        owner.refuse(Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS, "the creation of a branch")
+        finish_removals(metadata)
     begin = None if tag is None and snapshot is None else _source(metadata, tag, snapshot)
-    if not _made(metadata, name, _contents(metadata, tag, begin)) and not ignore_if_exists:
+    if Owned.BRANCHES in owner.owns:
+        made = owner.create_branch(metadata.branch, name, tag=tag, snapshot=begin)
+    else:
+        made = _made(metadata, name, _contents(metadata, tag, begin))
+    if not made and not ignore_if_exists:
         raise AlreadyExists(f"{metadata.where}: there is a branch {name!r} already")
+    if Owned.BRANCHES in owner.owns:
+        return
     if begin is not None and not is_kept(metadata, begin):
         metadata.store.delete_folder(folder)
         raise SnapshotExpired(f"{metadata.where}: snapshot {begin.id} was removed while a branch was made of it")

@@ -28,12 +28,15 @@ from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.entries import manifest_entries, resolved
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.references import KEY, Root, RootKind, live_names, named, read_lists
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.branches.names import existing_folder
 from morrow.writers.history.rollback.rewinding import EARLIEST, LATEST, retire_changelogs, rewind, write_hint
 from morrow.writers.history.tags.creation import is_alive
 from morrow.writers.history.tombstones import finish_removals, retire
+
+OWNED = Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS
 
 
 def fast_forward(metadata: TableMetadata, name: str) -> None:
@@ -47,6 +50,10 @@ def fast_forward(metadata: TableMetadata, name: str) -> None:
     existing_folder(metadata, name)
     if name == metadata.branch:
         raise InvalidArgument(f"{metadata.where}: the branch {name!r} cannot be fast-forwarded to itself")
+    if Owned.BRANCHES in metadata.owner.owns:
+        metadata.owner.fast_forward(metadata.branch, name)
+        return
+    metadata.owner.refuse(OWNED, "a fast-forward")
     branch = metadata.on_branch(name)
     snapshots = list(branch.snapshots())
     if not snapshots:

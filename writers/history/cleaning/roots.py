@@ -47,10 +47,10 @@ def branches(metadata: TableMetadata) -> dict[str, TableMetadata]:
     Raises:
         CorruptFile: a branch without schema, so that the places of its files are unknown.
     """
-    main = TableMetadata(metadata.store, metadata.root, MAIN_BRANCH, metadata.allowed_roots)
+    main = metadata.at_branch(MAIN_BRANCH)
     found = {MAIN_BRANCH: main}
     for name in main.branch_names():
-        branch = TableMetadata(metadata.store, metadata.root, name, metadata.allowed_roots)
+        branch = metadata.at_branch(name)
         if branch.schema_ids():
             found[name] = branch
         elif name in main.branch_names():  # otherwise it was deleted after it was listed

@@ -11,6 +11,7 @@ from morrow.engine.errors import InvalidArgument, SnapshotExpired
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.system_errors import if_there_is_room
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.rollback.rewinding import LATEST, rewind, write_hint
@@ -31,6 +32,10 @@ def rollback(metadata: TableMetadata, to: Travel | Snapshot) -> Snapshot:
         SnapshotNotFound, SnapshotExpired, TagNotFound: it does not exist; nothing was changed.
         StorageError: it was done in part; call again.
     """
+    if Owned.SNAPSHOTS in metadata.owner.owns:
+        goal = _goal(metadata, to)
+        metadata.owner.roll_back(metadata.branch, goal)
+        return goal
     finish_removals(metadata)
     with commit_locked(metadata):
         goal = without_lost_changelog(metadata, _goal(metadata, to))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from morrow.engine.errors import AlreadyExists, FileMissing, TagNotFound
 from morrow.engine.format.snapshot import Snapshot, Tag, tag_json
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import to_millis
 from morrow.writers.history.tags.creation import (
     Clock,
@@ -40,6 +41,7 @@ def rename_tag(metadata: TableMetadata, name: str, new_name: str, *, clock: Cloc
         TagNotFound: there is no tag `name`. AlreadyExists: there is a tag `new_name`.
         InvalidArgument: an invalid name for a tag.
     """
+    metadata.owner.refuse(Owned.TAGS, "a rename of a tag")
     tag = metadata.tag(name)
     check_new_name(new_name, metadata.where)
     path = metadata.paths.tag(new_name)
@@ -84,6 +86,7 @@ def replace_tag(
     Raises:
         TagNotFound: there is no such tag. SnapshotNotFound, SnapshotExpired, InvalidArgument: as `create_tag`.
     """
+    metadata.owner.refuse(Owned.TAGS, "the replacement of a tag")
     before = metadata.tag(name)
     found = taggable(metadata, snapshot)
     check_single_automatic(metadata, tag_options(metadata), name, found)

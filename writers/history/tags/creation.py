@@ -23,6 +23,7 @@ from morrow.engine.format.snapshot import Snapshot, Tag, tag_json
 from morrow.engine.options.tagging import BY_PERIOD, TagOptions, parse_tag_options
 from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve, to_millis
 from morrow.writers.history.tags.listing import tag_files
 from morrow.writers.history.tags.names import check_new_name
@@ -85,11 +86,18 @@ def put_tag(
     """Writes a new tag of any name; returns None when there is one of this name. Raises as `create_tag`."""
     check_single_automatic(metadata, options, name, snapshot)
     tag = new_tag(name, snapshot, time_retained, clock)
-    path = metadata.paths.tag(name)
-    if not create_file(metadata, path, tag_json(tag)):
+    path, owned = metadata.paths.tag(name), Owned.TAGS in metadata.owner.owns
+    if not (
+        metadata.owner.create_tag(metadata.branch, name, tag_json(tag))
+        if owned
+        else create_file(metadata, path, tag_json(tag))
+    ):
         return None
     if not is_kept(metadata, snapshot, besides=name):
-        retire(metadata, path)  # expiry may have read it and kept files for it
+        if owned:
+            metadata.owner.delete_tag(metadata.branch, name)
+        else:
+            retire(metadata, path)  # expiry may have read it and kept files for it
         raise expired(metadata, snapshot, name)
     if options.success_file:
         write_success(metadata, name, to_millis(clock()))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from morrow.engine.errors import TagNotFound
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.writers.history.tags.creation import is_alive
 from morrow.writers.history.tags.success import remove_success
 from morrow.writers.history.tombstones import finish_removals, retire
@@ -47,6 +48,8 @@ def _given_up(metadata: TableMetadata, name: str) -> bool:
     except TagNotFound:
         return False
     remove_success(metadata, name)
+    if Owned.TAGS in metadata.owner.owns:
+        return metadata.owner.delete_tag(metadata.branch, name)
     path = metadata.paths.tag(name)
     if is_alive(metadata, tag.snapshot):
         return metadata.store.delete(path)

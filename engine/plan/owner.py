@@ -1,0 +1,109 @@
+"""What a catalog decides about a table, where the files in the table's folder do not decide alone.
+
+Readers find schemas, snapshots, tags and branches in the table's folder, whatever the catalog. A catalog that commits
+(a REST server, for example) is the one who writes them there, and says which snapshot is the newest.
+"""
+
+# ruff: noqa: ARG002  # catalogs override the methods, and need their arguments
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import Flag, auto
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import Unsupported
+
+if TYPE_CHECKING:
+    from morrow.engine.format.schema import TableSchema
+    from morrow.engine.format.snapshot import Snapshot
+
+
+class Owned(Flag):
+    """The parts of a table that are written by its catalog, and by nobody else."""
+
+    NOTHING = 0
+    SCHEMAS = auto()
+    SNAPSHOTS = auto()
+    TAGS = auto()
+    BRANCHES = auto()
+
+
+class TableOwner:
+    """The catalog's side of one table: override what it owns, and `lock` if its commits need one.
+
+    What a method writes lies in the table's folder when it returns, under the names that Paimon gives it. Owners travel
+    with the table's metadata: several threads call them.
+    """
+
+    owns: Owned = Owned.NOTHING
+
+    def lock(self, branch: str) -> AbstractContextManager[object]:
+        """Holds the table against commits of others, where files cannot be created atomically."""
+        del branch
+        return nullcontext()
+
+    def latest_snapshot(self, branch: str) -> Snapshot | None:
+        """Returns the newest snapshot of a branch, None where nothing was committed. For `Owned.SNAPSHOTS`."""
+        raise self._unsupported("the newest snapshot")
+
+    def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
+        """Makes `snapshot` the newest of the branch, if `base` is that now; returns False if it is not.
+
+        A repeated call with a snapshot that was committed returns True. For `Owned.SNAPSHOTS`.
+
+        Raises:
+            UnclearOutcome: it is not known whether the snapshot was committed. StorageError: it was not.
+        """
+        raise self._unsupported("a commit")
+
+    def roll_back(self, branch: str, goal: Snapshot) -> None:
+        """Makes an older snapshot the newest, without those after it. For `Owned.SNAPSHOTS`."""
+        raise self._unsupported("a rollback")
+
+    def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
+        """Makes `schema` the newest of the branch, if its id follows that of the newest; returns False if not.
+
+        `changes` are the `SchemaChange`s that make it of the one before. For `Owned.SCHEMAS`.
+        """
+        raise self._unsupported("a change of the schema")
+
+    def create_tag(self, branch: str, name: str, data: bytes) -> bool:
+        """Creates a tag with this JSON; returns False where there is one of the name. For `Owned.TAGS`."""
+        raise self._unsupported("the creation of a tag")
+
+    def delete_tag(self, branch: str, name: str) -> bool:
+        """Deletes a tag; returns False where there is none. For `Owned.TAGS`."""
+        raise self._unsupported("the deletion of a tag")
+
+    def create_branch(self, branch: str, name: str, *, tag: str | None, snapshot: Snapshot | None) -> bool:
+        """Creates a branch of `branch`: empty, or with the state of a tag or snapshot. For `Owned.BRANCHES`.
+
+        Returns False where there is a branch of the name.
+        """
+        raise self._unsupported("the creation of a branch")
+
+    def delete_branch(self, name: str) -> None:
+        """Removes a branch. For `Owned.BRANCHES`."""
+        raise self._unsupported("the removal of a branch")
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        """Renames a branch. For `Owned.BRANCHES`."""
+        raise self._unsupported("a rename of a branch")
+
+    def fast_forward(self, branch: str, name: str) -> None:
+        """Makes `branch` what the branch `name` is. For `Owned.BRANCHES`."""
+        raise self._unsupported("a fast-forward")
+
+    def _unsupported(self, what: str) -> Unsupported:
+        return Unsupported(f"{what} in the catalog {type(self).__name__}", hint="the catalog commits by itself")
+
+    def refuse(self, owned: Owned, what: str) -> None:
+        """Raises `Unsupported` for a change of files that belong to the catalog."""
+        if owned & self.owns:
+            raise self._unsupported(what)
+
+
+FILES = TableOwner()
+"""The owner of nothing: the table's files decide alone."""

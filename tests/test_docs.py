@@ -28,6 +28,7 @@ GUIDES = (
     "docs/branches.md",
     "docs/maintenance.md",
     "docs/sql.md",
+    "docs/implementing.md",
 )
 SPARK_GUIDE = "docs/spark.md"
 """Run by `tests/spark/test_guide.py`, beside the other tests of Spark."""

@@ -1,6 +1,6 @@
 """The public names of Morrow with their signatures, as text, printed by ``python -m tests.support.public_api``.
 
-Public are the names that `morrow`, `morrow.duckdb`, `morrow.secrets` and `morrow.spark` list, and the public methods
+Public are the names that `MODULES` list, and the public methods
 and properties of the classes that they give: `CLASSES`.
 """
 
@@ -15,7 +15,7 @@ from morrow import altering, branches, changes, history, stream, system_scan, ta
 from morrow.engine import errors
 from morrow.writers.operations.merge import Merge
 
-MODULES = ("morrow", "morrow.duckdb", "morrow.secrets", "morrow.spark")
+MODULES = ("morrow", "morrow.duckdb", "morrow.secrets", "morrow.spark", "morrow.testing")
 CLASSES = (
     morrow.Catalog,
     morrow.Table,

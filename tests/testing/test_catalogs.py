@@ -19,6 +19,12 @@ from tests.support.memory_catalog import MemoryCatalog
 from tests.support.s3_server import BUCKET, s3_server
 
 
+@pytest.fixture(scope="module")
+def storage_options() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options
+
+
 class TestFilesystemCatalog(CatalogTests):
     @pytest.fixture
     def catalog(self, tmp_path: Path) -> CatalogProtocol:
@@ -26,11 +32,6 @@ class TestFilesystemCatalog(CatalogTests):
 
 
 class TestFilesystemCatalogInS3(CatalogTests):
-    @pytest.fixture(scope="class")
-    def storage_options(self) -> Iterator[dict[str, str]]:
-        with s3_server() as options:
-            yield options
-
     @pytest.fixture
     def catalog(self, storage_options: dict[str, str]) -> CatalogProtocol:
         return FilesystemCatalog(ObjectStore.of_url(f"s3://{BUCKET}/", storage_options), uuid.uuid4().hex)

@@ -17,6 +17,12 @@ from morrow.testing import StoreTests
 from tests.support.s3_server import BUCKET, s3_server
 
 
+@pytest.fixture(scope="module")
+def storage_options() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        yield options | {"aws_secret_access_key": "a secret that is not shown"}
+
+
 class TestLocalStore(StoreTests):
     @pytest.fixture
     def store(self) -> FileStore:
@@ -44,11 +50,6 @@ class TestStoreInMemory(StoreTests):
 
 
 class TestS3(StoreTests):
-    @pytest.fixture(scope="class")
-    def storage_options(self) -> Iterator[dict[str, str]]:
-        with s3_server() as options:
-            yield options | {"aws_secret_access_key": "a secret that is not shown"}
-
     @pytest.fixture
     def store(self, storage_options: dict[str, str]) -> FileStore:
         return ObjectStore.of_url(f"s3://{BUCKET}/", storage_options)

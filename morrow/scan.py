@@ -155,13 +155,13 @@ class Scan(Rows):
     def lazy(self) -> pl.LazyFrame:
         """Returns a Polars LazyFrame. Masks are computed now, data is read when it is collected.
 
-        If the snapshot has expired by then, the error is Polars' own for a missing file, not `SnapshotExpired`.
-        Columns selected later reach the file scans, and so do filters on files without a mask. For masked files give
-        filters to `Table.scan`, which tests them before the mask.
+        Errors of files are raised then as by the other results, such as `CorruptFile` and `SnapshotExpired`. Columns
+        selected later reach the file scans, and so do filters on files without a mask. For masked files give filters
+        to `Table.scan`, which tests them before the mask.
         """
-        from morrow.readers.execution import execute
+        from morrow.readers.execution.lazy_scan import lazy_scan
 
-        return execute.lazy(self.plan, self._metadata.store)
+        return lazy_scan(self.plan, self._metadata.store)
 
     def dataset(self) -> PaimonDataset:
         """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""

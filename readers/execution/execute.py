@@ -58,6 +58,11 @@ def _reading(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> A
     return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
 
 
+def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[None]:
+    """Wraps reads of the whole plan: errors of files become Morrow's and name the file."""
+    return _reading(plan, plan.sections, store)
+
+
 def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_once: bool = False) -> pl.LazyFrame:
     """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
     sections = _enough(plan, sections)
@@ -138,7 +143,7 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     Raises:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
-    with _reading(plan, plan.sections, store):
+    with reading_plan(plan, store):
         rows = lazy(plan, store, at_once=True).collect(engine=_engine(plan))
     check_complete(plan, store, rows.height)
     return rows
@@ -172,7 +177,7 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
     if not (_is_complete(plan) and is_arrow_only(plan)):
         return to_arrow_table(to_polars(plan, store), plan.fields)
-    with _reading(plan, plan.sections, store):
+    with reading_plan(plan, store):
         table = arrow_table(plan, [_masks(part, part.sections, store) for part in plan.parts], store)
     check_complete(plan, store, table.num_rows)
     return table
@@ -234,7 +239,7 @@ def count(plan: ScanPlan, store: FileStore) -> int:
         with in_flight(plan, store):
             rows = sum(_checked_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
-    with _reading(plan, plan.sections, store):
+    with reading_plan(plan, store):
         return int(lazy(plan, store).select(pl.len()).collect(engine=_engine(plan)).item())
 
 

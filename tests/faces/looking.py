@@ -20,6 +20,7 @@ import pyarrow.dataset as pads
 
 import morrow
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.names import cols
 from morrow.table import Table
 from tests.faces.conditions import Condition, arrow, polars, sql
 from tests.faces.tables import ROW_ID, RandomTable, make
@@ -89,6 +90,9 @@ ANY: Mapping[str, Face] = {
     "limit": _head,
 }
 """Faces that take conditions in every language."""
+OF_POLARS: Mapping[str, Face] = {
+    "filter of lazy": lambda t, columns, c: t.scan().lazy().filter(c).select(cols(columns)).collect().height,
+}
 OF_SQL: Mapping[str, Face] = {"paimon_scan": _paimon_scan, "relation": _relation, "registered dataset": _of_duckdb}
 OF_ARROW: Mapping[str, Face] = {"dataset": _dataset}
 
@@ -141,7 +145,7 @@ def _looks(made: RandomTable, chance: random.Random, folder: Path) -> Iterator[W
         for name, change in CHANGES.items():
             yield _changed(name, change, made, full, str(condition), expected, folder / name)
     condition = polars(columns, chance)
-    yield from _looked(ANY, made.table, full, chosen, condition, _asked_polars(full, condition))
+    yield from _looked({**ANY, **OF_POLARS}, made.table, full, chosen, condition, _asked_polars(full, condition))
     condition = arrow(columns, chance)
     yield from _looked({**ANY, **OF_ARROW}, made.table, full, chosen, condition, _asked_arrow(full, condition))
 

@@ -12,6 +12,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import execute
+from morrow.readers.execution.execute import lazy
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory
 
@@ -156,13 +157,15 @@ def test_count_leaves_out_retractions_of_compacted_files(tmp_path: Path) -> None
 
 
 def test_filters_on_other_columns_than_the_key_reach_the_files_of_merged_tables(merged: TableFactory) -> None:
-    plan = morrow.open(merged.path).scan(["id"], filter="v > 9000").lazy().explain()
+    scan = morrow.open(merged.path).scan(["id"], filter="v > 9000")
+    plan = lazy(scan.plan, scan.store).explain()
     assert plan.count("Parquet SCAN") == 1
     assert 'SELECTION: col("v") > 9000' in plan
 
 
 def test_columns_selected_from_the_lazy_frame_reach_the_files(merged: TableFactory) -> None:
-    plan = morrow.open(merged.path).scan().lazy().select("id").explain()
+    scan = morrow.open(merged.path).scan()
+    plan = lazy(scan.plan, scan.store).select("id").explain()
     assert plan.count("PROJECT 1/2 COLUMNS") == plan.count("Parquet SCAN") > 0
 
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from morrow.spark.java import Java, find_java
-    from morrow.spark.maintenance.calls import compact, remove_orphan_files
+    from morrow.spark.maintenance.maintain import compact, remove_orphan_files
     from morrow.spark.procedures.calling import call
     from morrow.spark.reading.read import explain, read
     from morrow.spark.sessions import session
     from morrow.spark.source import register
     from morrow.spark.source.foreach import sink
     from morrow.spark.views import attach, detach
-    from morrow.spark.writing.write import delete, upsert, write
+    from morrow.spark.writing.delete import delete
+    from morrow.spark.writing.write import upsert, write
 
 __all__ = [
     "Java",
@@ -45,14 +46,14 @@ _HOMES = {
     "Java": "morrow.spark.java",
     "attach": "morrow.spark.views",
     "call": "morrow.spark.procedures.calling",
-    "compact": "morrow.spark.maintenance.calls",
-    "delete": "morrow.spark.writing.write",
+    "compact": "morrow.spark.maintenance.maintain",
+    "delete": "morrow.spark.writing.delete",
     "detach": "morrow.spark.views",
     "explain": "morrow.spark.reading.read",
     "find_java": "morrow.spark.java",
     "read": "morrow.spark.reading.read",
     "register": "morrow.spark.source",
-    "remove_orphan_files": "morrow.spark.maintenance.calls",
+    "remove_orphan_files": "morrow.spark.maintenance.maintain",
     "session": "morrow.spark.sessions",
     "sink": "morrow.spark.source.foreach",
     "upsert": "morrow.spark.writing.write",

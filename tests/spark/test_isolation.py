@@ -14,8 +14,9 @@ import morrow
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.spark.writing import job
+from morrow.spark.writing.delete import delete
 from morrow.spark.writing.job import Commit
-from morrow.spark.writing.write import delete, write
+from morrow.spark.writing.write import write
 from morrow.writers.target import WriteTarget
 from tests.support.written import new_table, rows
 

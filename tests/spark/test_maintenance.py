@@ -27,8 +27,8 @@ from morrow.spark.job.table import TableAccess
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.job.wire import encoded, unit_batch
 from morrow.spark.maintenance import compacting, listing, sort_work, sorting
-from morrow.spark.maintenance.calls import compact, remove_orphan_files
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
+from morrow.spark.maintenance.maintain import compact, remove_orphan_files
 from morrow.spark.procedures.calling import call
 from morrow.writers.append.sort_compaction import Sorter
 from morrow.writers.buckets.restored import restored_partitions

@@ -17,8 +17,8 @@ import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
 from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
 from morrow.readers.masks import clear_mask_cache
-from morrow.spark.job import packing
-from morrow.spark.reading import choice, distributed, masks, tasks
+from morrow.spark.job import packing, sections
+from morrow.spark.reading import choice, distributed, masks
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import literal
 from morrow.spark.reading.read import explain, read
@@ -220,7 +220,7 @@ def test_masks_of_large_sections_are_made_by_tasks(
 
     def run_sections(*args: Any) -> DataFrame:
         asked.append("job")
-        return tasks.run_sections(*args)
+        return sections.run_sections(*args)
 
     monkeypatch.setattr(masks, "run_sections", run_sections)
     for _ in range(2):

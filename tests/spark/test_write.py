@@ -28,7 +28,8 @@ from morrow.spark.job.registry import Work
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.reading.read import read
 from morrow.spark.writing import job
-from morrow.spark.writing.write import delete, upsert, write
+from morrow.spark.writing.delete import delete
+from morrow.spark.writing.write import upsert, write
 from morrow.writers.target import WriteTarget
 from tests.support.written import data_files, new_table
 from tests.support.written import rows as rows_of

@@ -1,4 +1,4 @@
-"""Sections of a plan as units of work.
+"""Sections of a plan as units of work, and the jobs that process them.
 
 A section is a MessagePack array of its members; values of the partition and keys are BinaryRows, as in manifests.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,15 @@ from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.spark.job import wire
+from morrow.spark.job.packing import packed_sections, task_bytes
+from morrow.spark.job.registry import Work
+from morrow.spark.job.run import run_tasks
 from morrow.spark.job.wire import StoreAccess
+from morrow.spark.sessions import cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class _Encoded(msgspec.Struct, frozen=True, array_like=True):
@@ -46,6 +55,20 @@ class ScanJob:
     def plan_of(self, units: Sequence[bytes]) -> ScanPlan:
         """Returns the plan of the sections in these units."""
         return replace(self.plan, sections=tuple(decoded(unit, self.plan) for unit in units))
+
+
+def run_sections(
+    work: Work,
+    plan: ScanPlan,
+    sections: Sequence[Section],
+    store: FileStore,
+    columns: StructType | str,
+    spark: SparkSession,
+) -> DataFrame:
+    """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once."""
+    job = ScanJob.of(plan, store)
+    groups = packed_sections(sections, task_bytes(sections, cores(spark)))
+    return run_tasks(spark, work, job, [job.units(group) for group in groups], columns)
 
 
 def encoded(section: Section, plan: ScanPlan) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 
@@ -16,12 +18,17 @@ from morrow.engine.errors import MorrowError, StorageError
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.results import attempt_name, is_error, result
 from morrow.spark.job.wire import decoded, frame_bytes, frame_of, units_in
-from morrow.spark.maintenance.sort_job import GROUP, PIECE, RANGE, ROWS, SortedFile, SortJob
+from morrow.spark.maintenance.compaction_units import CompactionJob, Held
 from morrow.writers.append.sort_compaction import Sorter, ranges_apart, stored_rows, write_sorted
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement
 from morrow.writers.target import WriteTarget
 
+RANGE, GROUP, PIECE, ROWS = "range", "group", "piece", "rows"
+PIECES = f"{GROUP} int, {RANGE} int, {PIECE} bigint, {ROWS} binary"
+"""Rows of a sort in the shuffle: the group of ranges that one task sorts, the range, the position in the order of the
+files, and the rows themselves as Arrow IPC, which keeps every type unchanged.
+"""
 Piece: TypeAlias = tuple[int, int, bytes]
 """The group, the range, and the rows."""
 
@@ -30,6 +37,31 @@ FAILED = -1
 """The range, sorted before all others of a group, whose rows are the error (pickled) of the task that read a file."""
 FILE_BITS = 32
 """The bits of a piece's number below its file, for the batch of rows in it: the order of equal rows."""
+
+
+class SortedFile(msgspec.Struct, frozen=True, array_like=True):
+    """A unit of work: a file to be sorted, the number of its part, and its own number in the order of that."""
+
+    part: int
+    number: int
+    held: Held
+
+
+@dataclass(frozen=True)
+class SortedPart:
+    """A `Divided` as sent to tasks: its place, the keys at which ranges end, and the group of each range."""
+
+    place: Placement
+    bounds: pl.DataFrame = field(repr=False)
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SortJob:
+    """What all tasks of a sort share."""
+
+    compaction: CompactionJob
+    parts: tuple[SortedPart, ...]
 
 
 def split(job: SortJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

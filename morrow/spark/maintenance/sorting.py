@@ -26,7 +26,7 @@ from morrow.spark.job.table import TableAccess
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.job.wire import encoded
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
-from morrow.spark.maintenance.sort_job import GROUP, PIECE, PIECES, RANGE, SortedFile, SortedPart, SortJob
+from morrow.spark.maintenance.sort_work import GROUP, PIECE, PIECES, RANGE, SortedFile, SortedPart, SortJob
 from morrow.writers.append.sort_compaction import SHARE, Sorter, range_bounds, sorted_message, stored_rows
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.messages import CommitMessage

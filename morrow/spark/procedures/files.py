@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.tagging import time_span
-from morrow.spark.maintenance import calls as maintenance
+from morrow.spark.maintenance import maintain
 from morrow.spark.procedures.procedure import (
     DONE,
     RESULT,
@@ -46,7 +46,7 @@ def _compact(
     columns = [column.strip() for column in (order_by or "").split(",") if column.strip()]
     if (order == NO_ORDER) == bool(columns):
         raise InvalidArgument("compact: order_by and an order_strategy other than 'none' go together")
-    maintenance.compact(
+    maintain.compact(
         call.spark,
         call.where.path(),
         full=how == FULL,
@@ -89,7 +89,7 @@ def _remove_orphan_files(
     before = None if older_than is None else moment(older_than, "older_than")
     count = size = 0
     for one in call.where.each():
-        found = maintenance.remove_orphan_files(
+        found = maintain.remove_orphan_files(
             call.spark,
             one.path(),
             before,

@@ -17,11 +17,11 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work
+from morrow.spark.job.sections import run_sections
 from morrow.spark.reading.choice import choices
 from morrow.spark.reading.expressions import literal, quoted
 from morrow.spark.reading.masks import section_masks
 from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
-from morrow.spark.reading.tasks import run_sections
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:

@@ -1,10 +1,14 @@
-"""Masks for Spark's scans: made by the driver, and for large sections by tasks that return nothing else."""
+"""Masks for Spark's scans: made by the driver, and for large sections by tasks that return nothing else, as bits."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
@@ -14,14 +18,30 @@ from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.live import known_merged
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
 from morrow.spark.job.registry import Work
-from morrow.spark.reading.mask_bits import MASK_COLUMNS, unpacked
-from morrow.spark.reading.tasks import run_sections
+from morrow.spark.job.sections import run_sections
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER_ROWS = 1 << 23
 """Stored rows, all sections together, whose keys the driver reads for one DataFrame; tasks read those beyond."""
+
+
+MASK_SCHEMA = pa.schema([("file", pa.string()), ("mask", pa.binary())])
+"""Path of a file and its mask as bits, the first row in the lowest one; null where every row is live."""
+MASK_COLUMNS = "file STRING, mask BINARY"
+
+
+def packed(mask: Mask) -> bytes | None:
+    """Returns a mask as bits."""
+    return None if mask is None else np.packbits(mask.to_numpy(), bitorder="little").tobytes()
+
+
+def unpacked(bits: bytes | None, rows: int) -> Mask:
+    """Returns the mask of so many rows that was `packed`."""
+    if bits is None:
+        return None
+    return pl.Series(np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(bool))
 
 
 def section_masks(

@@ -30,6 +30,7 @@ from morrow.readers.masks import Mask
 from morrow.spark.reading import expressions
 from morrow.spark.reading.choice import read_fields
 from morrow.spark.reading.folders import Folders, base_of
+from morrow.spark.reading.masks import packed
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: Spar
 
 def mask_words(each: MaskedFile) -> Words:
     """Returns a file's mask as BIGINTs of 64 rows each, the first row in the lowest bit."""
-    if each.mask is None:
+    bits = packed(each.mask)
+    if bits is None:
         return np.full(-(-each.file.row_count // WORD_BITS), -1, np.int64)
-    bits = np.packbits(each.mask.to_numpy(), bitorder="little")
-    return np.pad(bits, (0, -len(bits) % 8)).view(np.int64)
+    return np.pad(np.frombuffer(bits, np.uint8), (0, -len(bits) % 8)).view(np.int64)

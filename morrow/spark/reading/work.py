@@ -17,7 +17,7 @@ from morrow.readers.merges.version_masks import scan_masks
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.sections import ScanJob
 from morrow.spark.job.wire import units_in
-from morrow.spark.reading.mask_bits import MASK_SCHEMA, packed
+from morrow.spark.reading.masks import MASK_SCHEMA, packed
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
 
 

@@ -1,4 +1,4 @@
-"""Plans of batch reads."""
+"""Plans of batch reads, and the columns of a read of which it is not known yet whether it is a stream."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ from morrow.scan import Scan
 from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import pieces
 from morrow.spark.source.plain import Piece
-from morrow.spark.source.schemas import check_schema, scan_of
+from morrow.spark.source.schemas import as_spark_schema, check_schema, scan_of
+from morrow.spark.source.stream import StreamPlanner
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
+
+
+def schema_of(given: Mapping[str, str]) -> StructType:
+    """Returns the schema of a read by these options. Without options of a stream it is that of a batch.
+
+    Raises:
+        TableNotFound, SnapshotNotFound, TagNotFound, BranchNotFound: no such table or state.
+        ColumnNotFound, InvalidArgument: an option is wrong. Unsupported: a type that Spark does not have.
+    """
+    options = Options(given)
+    return as_spark_schema(StreamPlanner(options).fields if options.is_stream else scan_of(options).fields)
 
 
 @dataclass
@@ -27,7 +39,7 @@ class BatchPlanner:
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> BatchPlanner:
-        """Plans a read by options. Raises as `inferring.schema_of`, and `InvalidArgument` for another schema than the
+        """Plans a read by options. Raises as `schema_of`, and `InvalidArgument` for another schema than the
         table's.
         """
         scan = scan_of(Options(given))

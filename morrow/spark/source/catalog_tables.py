@@ -12,9 +12,8 @@ from typing import Any
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.sessions import is_connect
-from morrow.spark.source.refusals import refused
 from morrow.spark.source.statements import names_table_of_ours
-from morrow.spark.source.takeover import Method, Replacement, is_ours, is_ours_or_default, is_registered
+from morrow.spark.source.takeover import Method, Replacement, is_ours, is_ours_or_default, is_registered, refused
 
 
 def _check_name(name: object, call: str, spark: Any) -> None:

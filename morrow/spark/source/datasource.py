@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.job.tasks import use_cores_of_task
-from morrow.spark.source.plain import Piece, Written
+from morrow.spark.source.plain import NAME, Piece, Written
 from morrow.spark.source.versions import (
     LIMITS_STREAMS,
     WRITES_STREAMS,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from morrow.spark.source.batch import BatchPlanner
     from morrow.spark.source.stream import StreamPlanner
 
-NAME = "morrow"
 RUN_BYTES = 8
 """The random bytes in the name of a run."""
 
@@ -48,7 +47,7 @@ class MorrowDataSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        from morrow.spark.source.inferring import schema_of
+        from morrow.spark.source.batch import schema_of
 
         return schema_of(self.options)
 
@@ -235,7 +234,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options without secrets, since Spark pickles them with the objects that hold them."""
     from morrow.engine.io.secrets import StorageOptions
-    from morrow.spark.source.options import STORAGE_PREFIX
+    from morrow.spark.source.option_names import STORAGE_PREFIX
 
     return StorageOptions(options, options.get("path") or "", prefix=STORAGE_PREFIX, lent=True)
 

@@ -1,7 +1,7 @@
 """The options of ``format("morrow")``, parsed and checked; unknown options are errors.
 
 Reading    columns, filter, push-filters, branch, one of as-of, snapshot, tag, timestamp, watermark, version
-Streams    starting-snapshot, starting-timestamp, scan.mode (`MODES`), read.changelog, consumer-id,
+Streams    starting-snapshot, starting-timestamp, scan.mode (`option_names.MODES`), read.changelog, consumer-id,
            max-snapshots-per-trigger, one of read.stream.maxFilesPerTrigger, ...maxBytesPerTrigger and
            ...maxRowsPerTrigger, read.stream.minRowsPerTrigger together with read.stream.maxTriggerDelayMs
 Writing    kinds, commit-user, commit-identifier, partitionOverwriteMode (``static`` or ``dynamic``)
@@ -11,7 +11,7 @@ Stores     ``storage.<name>``, as `storage_options` of `morrow.open`; verify, as
 ``push-filters`` is for the data source alone (`datasource.PushingReader`): in a registered session Spark's own scan has
 the filters anyway.
 
-Names ignore case, as in Spark. Other tools' names of the same options are accepted too (`ALIASES`).
+Names ignore case, as in Spark. Other tools' names of the same options are accepted too (`option_names.ALIASES`).
 """
 
 from __future__ import annotations
@@ -23,72 +23,31 @@ from typing import TypeVar, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import VERIFY_PAGES
-from morrow.engine.options.declared import scans
-from morrow.engine.options.declared import spark as connector
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.session import Verify
 from morrow.spark.source.limits import Limit
-
-T = TypeVar("T")
-
-NAME = "morrow"
-"""The name of the format."""
-
-STORAGE_PREFIX = "storage."
-"""The prefix of `storage_options`. Spark redacts options named secret, token, password or access key in plans."""
-
-ALIASES = {
-    scans.SCAN_SNAPSHOT_ID.key: "snapshot",
-    scans.SCAN_TAG_NAME.key: "tag",
-    scans.SCAN_TIMESTAMP.key: "timestamp",
-    scans.SCAN_TIMESTAMP_MILLIS.key: "timestamp",
-    "timestampasof": "timestamp",
-    scans.SCAN_WATERMARK.key: "watermark",
-    scans.SCAN_VERSION.key: "as-of",
-    "versionasof": "as-of",
-    "scan.from-snapshot-id": "starting-snapshot",
-    "partition-overwrite": "partitionoverwritemode",
-}
-"""Names in Paimon and Spark -> the option's name here."""
-
-LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
-LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
-SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
-"""Options for the start of a stream; the second names are those of batches, which Paimon also uses for streams."""
-MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
-OF_STREAMS = (
-    SNAPSHOTS[0],
-    TIMESTAMPS[0],
-    MODE,
+from morrow.spark.source.option_names import (
+    ALIASES,
+    CHANGES,
     CONSUMER_ID,
+    FULL,
     KINDS,
-    "max-snapshots-per-trigger",
-    *LIMITS.values(),
     LEAST_ROWS,
+    LIMITS,
+    MODE,
+    MODES,
     MOST_DELAY,
+    OF_PAIMONS_WRITES,
+    OF_SPARK,
+    OF_STREAMS,
+    OVERWRITE_MODE,
+    PUSH_FILTERS,
+    SNAPSHOTS,
+    STORAGE_PREFIX,
+    TIMESTAMPS,
 )
 
-FULL, CHANGES = "full", "changes"
-MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "full": (FULL, ()),
-    "latest-full": (FULL, ()),
-    "latest": (CHANGES, ()),
-    "from-snapshot": (CHANGES, SNAPSHOTS),
-    "from-snapshot-full": (FULL, SNAPSHOTS),
-    "from-timestamp": (CHANGES, TIMESTAMPS),
-}
-"""``scan.mode`` -> the start of a stream, and the options of which it then needs one.
-
-Without a mode (``default``) these options decide, and without them a stream begins with all rows.
-"""
-
-OF_PAIMONS_WRITES = (connector.WRITE_MERGE_SCHEMA.key, connector.WRITE_USE_V2_WRITE.key)
-"""Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
-
-PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
-
-OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
-"""Further options that Spark passes."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)

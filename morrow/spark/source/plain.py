@@ -1,4 +1,4 @@
-"""Values that Spark carries between its processes: partitions to executors, messages back to the driver.
+"""Values that Spark carries between its processes: partitions to executors, messages back to the driver; names.
 
 This module imports next to nothing: an executor's process unpickles these before its number of threads is set.
 """
@@ -15,6 +15,9 @@ from morrow.spark.job.tasks import Tasks, use_cores_of_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+NAME = "morrow"
+"""The name of the format."""
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 """Spark's properties of the streaming query and the batch number, for tasks and for the thread that runs a batch."""

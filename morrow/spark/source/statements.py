@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.names import VIEW
 from morrow.spark.sessions import is_connect
-from morrow.spark.source.options import NAME
-from morrow.spark.source.refusals import refused
-from morrow.spark.source.takeover import DEFAULT_SOURCE, Method, Replacement, is_registered
+from morrow.spark.source.plain import NAME
+from morrow.spark.source.takeover import DEFAULT_SOURCE, Method, Replacement, is_registered, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

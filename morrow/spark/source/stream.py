@@ -29,7 +29,8 @@ from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.spark.source.limits import NO_END, Limit
-from morrow.spark.source.options import FULL, Options
+from morrow.spark.source.option_names import FULL
+from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import change_pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import check_schema, metadata_of
@@ -48,7 +49,7 @@ AHEAD = "ahead"
 
 
 class StreamPlanner:
-    """The planner of a stream of one table. Raises as `inferring.schema_of`."""
+    """The planner of a stream of one table. Raises as `batch.schema_of`."""
 
     def __init__(self, options: Options) -> None:
         self._asked = options.stream()
@@ -68,7 +69,7 @@ class StreamPlanner:
         except InvalidArgument as error:
             if options.is_stream:
                 raise
-            # `inferring.schema_of` could not know that this is a stream, and took the columns of the snapshot.
+            # `batch.schema_of` could not know that this is a stream, and took the columns of the snapshot.
             raise InvalidArgument(f"{error}; if you gave none, add .option('scan.mode', 'from-snapshot')") from error
         return planner
 

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from morrow.spark.source.options import NAME
+from morrow.engine.errors import Unsupported
+from morrow.spark.source.plain import NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,3 +69,13 @@ def is_ours(source: str | None, spark: SparkSession) -> bool:
 def is_ours_or_default(source: str | None, spark: SparkSession) -> bool:
     """Returns as `is_ours`; without a name, for the session's default format."""
     return is_ours(source or spark.conf.get(DEFAULT_SOURCE, None), spark)
+
+
+def refused(call: str, name: str = "orders") -> Unsupported:
+    """Returns the error for a call that would make a table."""
+    return Unsupported(
+        f"{call} with format('morrow')",
+        hint="Spark's catalog does not tell the format where its tables are: write by "
+        ".write.format('morrow').save(path), and for SQL use morrow.spark.attach or "
+        f"CREATE TEMPORARY VIEW {name} USING morrow OPTIONS (path '...')",
+    )

@@ -1,32 +1,23 @@
-"""`morrow.spark.write`, `upsert` and `delete`: writes of Spark DataFrames to tables, by the executors."""
+"""`morrow.spark.write` and `upsert`: Spark DataFrames written to tables, by the executors."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound, Unsupported
-from morrow.engine.format import types as t
+from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots, given_roots, resolve
-from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
-from morrow.spark.reading.distributed import to_dataframe
-from morrow.spark.reading.expressions import quoted
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.types.to_spark import spark_type, without_not_null
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
-from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
 from morrow.writers.operations.partitions import PartitionSpec, partition_spec
-from morrow.writers.operations.rules import check_deletable
-from morrow.writers.operations.scanning import plan_where
-from morrow.writers.operations.serial import check_alone, serially
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -37,8 +28,6 @@ MODES = get_args(Mode)
 NEW_ONLY = ("error", "errorifexists")
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
-SPARK_PRECISION = 6
-"""Fractional digits of Spark's timestamps."""
 
 
 class Create(TypedDict, total=False):
@@ -103,8 +92,8 @@ def write(
         raise InvalidArgument(f"mode={mode!r}; it is one of {', '.join(MODES)}")
     if mode != "overwrite" and (partition is not None or dynamic is not None):
         raise InvalidArgument(f"partition and dynamic belong to mode='overwrite', not to {mode!r}")
-    _check_numbered(commit_user, commit_identifier)
-    metadata = _metadata(path, branch, storage_options, allowed_roots)
+    check_numbered(commit_user, commit_identifier)
+    metadata = metadata_at(path, branch, storage_options, allowed_roots)
     made = _make(metadata, rows, create, kinds, must_be_new=mode in NEW_ONLY)
     if mode == "ignore" and not made:
         return None
@@ -124,7 +113,7 @@ def upsert(rows: DataFrame, path: str | os.PathLike[str], **arguments: Any) -> S
     Raises:
         InvalidArgument: the table has no primary key. Others as `write`.
     """
-    metadata = _metadata(
+    metadata = metadata_at(
         path, arguments.get("branch"), arguments.get("storage_options"), arguments.get("allowed_roots")
     )
     there = metadata.schema_ids()
@@ -138,113 +127,19 @@ def upsert(rows: DataFrame, path: str | os.PathLike[str], **arguments: Any) -> S
     return write(rows, path, "append", **arguments)
 
 
-def delete(
-    keys_or_condition: DataFrame | FilterLike,
-    path: str | os.PathLike[str],
-    *,
-    spark: SparkSession | None = None,
-    commit_user: str | None = None,
-    commit_identifier: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    branch: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    allowed_roots: Roots = (),
-) -> Snapshot | None:
-    """Deletes rows, in one commit, as `Table.delete`.
-
-    Args:
-        keys_or_condition: a DataFrame with (at least) the columns of the primary key, or a condition, as the filter of
-            `read`. The driver deletes from tables without a primary key, and by conditions on partition columns alone.
-        spark: the session that reads the rows of a condition; None: the active one.
-        Others: as for `write`; where the driver deletes, there are neither identifiers nor properties.
-
-    Returns: the last snapshot created, None when there was nothing to delete, or it was committed before.
-
-    Raises:
-        InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
-    """
-    _check_numbered(commit_user, commit_identifier)
-    metadata = _metadata(path, branch, storage_options, allowed_roots)
-    target = WriteTarget.of(metadata, commit_user)
-    if is_condition(keys_or_condition):
-        if not target.keyed or of_partitions(target, parse_filter(keys_or_condition, target.schema.fields)):
-            if commit_identifier is not None or properties:
-                raise Unsupported(
-                    "commit_identifier and properties where the driver deletes by itself",
-                    where=target.where,
-                    hint="leave them out: to delete by partitions, or rows of a table without a primary key, again "
-                    "finds nothing to delete",
-                )
-            return delete_matching(target, keys_or_condition)
-    elif not target.keyed:
-        raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
-    check_deletable(target)
-
-    def attempt(premise: Premise | None) -> Snapshot | None:
-        rows = _deleted(keys_or_condition, target, spark, premise)
-        commit = Commit(commit_identifier, None, dict(properties or {}), premise=premise)
-        return write_job(rows, target, "-D", commit)
-
-    if is_condition(keys_or_condition):
-        return serially(target, parse_filter(keys_or_condition, target.schema.fields), attempt)
-    if not needs_key_alone(target):
-        return serially(target, NO_FILTER, attempt)
-    check_alone(target, target.metadata.latest_snapshot(), NO_FILTER)
-    return attempt(None)
-
-
 def session_overwrites_dynamically(spark: SparkSession) -> bool | None:
     """Returns whether the session's ``spark.sql.sources.partitionOverwriteMode`` is dynamic; None if it is not set."""
     mode = spark.conf.get(OVERWRITE_MODE, None)
     return None if mode is None else mode.lower() == "dynamic"
 
 
-def _deleted(
-    given: DataFrame | FilterLike, target: WriteTarget, spark: SparkSession | None, premise: Premise | None
-) -> DataFrame:
-    """Returns the rows to delete: their keys, or whole rows where the merge engine needs the deleted values.
-
-    Rows are read from the snapshot of the premise. Without a premise the keys are given, and nothing is read.
-    """
-    from pyspark.sql import SparkSession, functions
-
-    names = list(target.schema.primary_keys)
-    columns = names if needs_key_alone(target) else None
-    _check_exact(target, columns or list(target.schema.by_name))
-    if is_condition(given):
-        session = spark or SparkSession.getActiveSession()
-        if session is None:
-            raise InvalidArgument("there is no active SparkSession to read the rows by; give one: spark=...")
-        assert premise is not None  # a condition needs rows
-        rows = to_dataframe(plan_where(target, premise.read, premise.filter, columns), target.store, session)
-    else:
-        keys = cast("DataFrame", given).select(*(functions.col(quoted(name)) for name in names)).distinct()
-        if premise is None:
-            rows = keys
-        else:
-            plan = plan_where(target, premise.read, NO_FILTER)
-            rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, on=names, how="left_semi")
-    kind = target.write.rowkind_field
-    return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
-
-
-def _check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
-    """Refuses columns with nanoseconds, which Spark lacks: keys would not be those of the table, and by a sequence
-    field a deletion would be older than its row."""
-    for name in columns:
-        kind = target.schema.by_name[name].type
-        if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > SPARK_PRECISION:
-            raise Unsupported(
-                f"deleting by Spark when the column {name!r} is {kind}", where=target.where, hint="use Table.delete"
-            )
-
-
-def _check_numbered(commit_user: str | None, commit_identifier: int | None) -> None:
+def check_numbered(commit_user: str | None, commit_identifier: int | None) -> None:
+    """Raises `InvalidArgument` for an identifier without a user."""
     if commit_identifier is not None and commit_user is None:
         raise InvalidArgument("commit_identifier numbers the commits of a commit_user; give one")
 
 
-def _metadata(
+def metadata_at(
     path: str | os.PathLike[str],
     branch: str | None,
     storage_options: Mapping[str, str] | None,

@@ -1,0 +1,64 @@
+"""The names of the options of ``format("morrow")``, in lower case; `options` parses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from morrow.engine.options.declared import scans
+from morrow.engine.options.declared import spark as connector
+
+STORAGE_PREFIX = "storage."
+"""The prefix of `storage_options`. Spark redacts options named secret, token, password or access key in plans."""
+
+ALIASES = {
+    scans.SCAN_SNAPSHOT_ID.key: "snapshot",
+    scans.SCAN_TAG_NAME.key: "tag",
+    scans.SCAN_TIMESTAMP.key: "timestamp",
+    scans.SCAN_TIMESTAMP_MILLIS.key: "timestamp",
+    "timestampasof": "timestamp",
+    scans.SCAN_WATERMARK.key: "watermark",
+    scans.SCAN_VERSION.key: "as-of",
+    "versionasof": "as-of",
+    "scan.from-snapshot-id": "starting-snapshot",
+    "partition-overwrite": "partitionoverwritemode",
+}
+"""Names in Paimon and Spark -> the option's name here."""
+
+LIMITS = {what: f"read.stream.max{what}pertrigger" for what in ("files", "bytes", "rows")}
+LEAST_ROWS, MOST_DELAY = "read.stream.minrowspertrigger", "read.stream.maxtriggerdelayms"
+SNAPSHOTS, TIMESTAMPS = ("starting-snapshot", "snapshot"), ("starting-timestamp", "timestamp")
+"""Options for the start of a stream; the second names are those of batches, which Paimon also uses for streams."""
+MODE, CONSUMER_ID, KINDS = scans.SCAN_MODE.key, scans.CONSUMER_ID.key, connector.READ_CHANGELOG.key
+OF_STREAMS = (
+    SNAPSHOTS[0],
+    TIMESTAMPS[0],
+    MODE,
+    CONSUMER_ID,
+    KINDS,
+    "max-snapshots-per-trigger",
+    *LIMITS.values(),
+    LEAST_ROWS,
+    MOST_DELAY,
+)
+
+FULL, CHANGES = "full", "changes"
+MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "full": (FULL, ()),
+    "latest-full": (FULL, ()),
+    "latest": (CHANGES, ()),
+    "from-snapshot": (CHANGES, SNAPSHOTS),
+    "from-snapshot-full": (FULL, SNAPSHOTS),
+    "from-timestamp": (CHANGES, TIMESTAMPS),
+}
+"""``scan.mode`` -> the start of a stream, and the options of which it then needs one.
+
+Without a mode (``default``) these options decide, and without them a stream begins with all rows.
+"""
+
+OF_PAIMONS_WRITES = (connector.WRITE_MERGE_SCHEMA.key, connector.WRITE_USE_V2_WRITE.key)
+"""Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
+
+PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
+
+OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
+"""Further options that Spark passes."""

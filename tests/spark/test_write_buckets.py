@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from morrow.spark.job.run import tokens
 from morrow.spark.writing.bucket_sql import bucket_sql
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.rows import incoming
@@ -82,10 +80,3 @@ def test_what_spark_cannot_work_out(
     """Decimals, columns with default values, and other bucket functions."""
     schema = spark.range(0).selectExpr("id AS i8", "CAST(id AS INT) AS o", "CAST(id AS DECIMAL(9,2)) AS m").schema
     assert bucket_sql(router_of(tmp_path, keys, **options), {name: name for name in schema.names}, schema) is None
-
-
-@pytest.mark.parametrize("tasks", [2, 7, 64])
-def test_spark_sends_each_token_to_the_partition_of_its_number(spark: SparkSession, tasks: int) -> None:
-    numbered = spark.createDataFrame(list(enumerate(tokens(tasks))), "number INT, token INT")
-    places = numbered.repartition(tasks, "token").selectExpr("number", "spark_partition_id() AS place").collect()
-    assert Counter(place == number for number, place in places) == {True: tasks}

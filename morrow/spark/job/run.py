@@ -36,7 +36,7 @@ def run_tasks(
     spark: SparkSession, work: Work, shared: object, groups: Sequence[Sequence[bytes]], columns: StructType | str
 ) -> DataFrame:
     """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's."""
-    return _units(spark, groups).mapInArrow(Tasks.of(work, shared), columns)
+    return units_frame(spark, groups).mapInArrow(Tasks.of(work, shared), columns)
 
 
 def by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:
@@ -61,7 +61,7 @@ def tokens(tasks: int) -> list[int]:
     return [found.get(number, number) for number in range(tasks)]
 
 
-def _units(spark: SparkSession, groups: Sequence[Sequence[bytes]]) -> DataFrame:
+def units_frame(spark: SparkSession, groups: Sequence[Sequence[bytes]]) -> DataFrame:
     """Returns units of work as a DataFrame with one partition for each group."""
     units = pa.Table.from_batches(map(unit_batch, groups), UNITS)
     if is_connect(spark):

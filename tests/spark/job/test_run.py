@@ -1,0 +1,74 @@
+"""How units of work reach tasks: each is sent its own, and the caller's session stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.spark.job.registry import Work
+from morrow.spark.job.run import INLINED, by_task, tokens, units_frame
+from morrow.spark.job.sections import ScanJob
+from morrow.spark.job.tasks import Tasks
+from tests.support.table_factory import TableFactory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_each_group_of_units_is_one_tasks(spark: SparkSession) -> None:
+    def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        units = [unit for batch in batches for unit in batch.column("unit").to_pylist()]
+        yield pa.RecordBatch.from_pydict({"task": [context.partitionId()], "units": [b" ".join(units)]})
+
+    groups = [[b"a", b"b"], [b"c"], [b"d", b"e", b"f"]]
+    rows = units_frame(spark, groups).mapInArrow(seen, "task bigint, units binary").collect()
+    assert sorted((row.task, bytes(row.units)) for row in rows) == [(0, b"a b"), (1, b"c"), (2, b"d e f")]
+
+
+def test_sessions_stay_as_they_are(spark: SparkSession) -> None:
+    from pyspark.sql import SparkSession
+
+    other = spark.newSession()
+    other.conf.set(INLINED, "7b")
+    before = SparkSession.getActiveSession()
+    assert units_frame(other, [[b"a"]]).count() == units_frame(spark, [[b"a"]]).count() == 1
+    assert (spark.conf.get(INLINED, None), other.conf.get(INLINED)) == (None, "7b")
+    after = SparkSession.getActiveSession()
+    assert before is after or (
+        before is not None and after is not None and before._jsparkSession == after._jsparkSession
+    )
+
+
+def test_what_tasks_share_does_not_grow_with_the_files(tmp_path: Path) -> None:
+    def shared(files: int) -> Tasks:
+        table = TableFactory(tmp_path / f"t{files}", [("id", "INT")])
+        for number in range(files):
+            table.write_file(pa.table({"id": [number]}))
+        table.commit()
+        scan = morrow.open(table.path).scan()
+        job = ScanJob.of(scan.plan, scan.store)
+        assert len(b"".join(job.units(scan.plan.sections))) > 100 * files
+        return Tasks.of(Work.SCAN, job)
+
+    assert len(shared(9).shared) == len(shared(1).shared)
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7, 200])
+def test_rows_go_to_the_task_of_their_number(spark: SparkSession, tasks: int) -> None:
+    numbered = spark.range(3 * tasks)
+    places = by_task(numbered, "id", tasks).selectExpr("id", "spark_partition_id() AS place").collect()
+    assert Counter(place == number % tasks for number, place in places) == {True: 3 * tasks}
+
+
+def test_tokens_of_no_task_are_missing() -> None:
+    assert all(len(set(tokens(tasks))) == tasks for tasks in (1, 2, 3, 64, 1000))

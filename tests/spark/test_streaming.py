@@ -77,6 +77,38 @@ def test_retractions_are_left_out_where_kinds_are(table: morrow.Table) -> None:
     assert rows(stream, stream.initial(), stream.latest(stream.initial(), ALL)) == []
 
 
+@pytest.mark.parametrize(
+    ("stored", "begin"),
+    [
+        ({"scan.mode": "latest"}, {"snapshot": 4, "begin": "changes"}),
+        ({"scan.snapshot-id": "2"}, {"snapshot": 1, "begin": "changes"}),
+        ({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "2"}, {"snapshot": 2, "begin": "full"}),
+        ({"scan.timestamp-millis": "0"}, {"snapshot": 0, "begin": "changes"}),
+        ({"consumer-id": "me"}, {"snapshot": 2, "begin": "changes"}),
+        ({"consumer-id": "me", "consumer.ignore-progress": "true"}, {"snapshot": 4, "begin": "full"}),
+    ],
+)
+def test_options_that_are_stored_with_the_table(table: morrow.Table, stored: dict[str, str], begin: Offset) -> None:
+    """As of `Table.stream`; what the query says comes first."""
+    table.consumers.record("me", 3)
+    table.alter.set_options(stored)
+    stream = planner(table)
+    assert stream.initial() == begin
+    stream.processed(stream.latest(begin, ALL))
+    assert table.consumers.all() == {"me": 5 if "consumer-id" in stored else 3}
+    assert planner(table, **{"scan.mode": "latest", "consumer-id": "you"}).initial() == {
+        "snapshot": 4,
+        "begin": "changes",
+    }
+
+
+@pytest.mark.parametrize("stored", [{"scan.bounded.watermark": "7"}, {"streaming.read.snapshot.delay": "1 d"}])
+def test_stored_options_that_queries_of_spark_do_not_have(table: morrow.Table, stored: dict[str, str]) -> None:
+    table.alter.set_options(stored)
+    with pytest.raises(Unsupported, match="a stream of Spark over a table with the option"):
+        planner(table)
+
+
 def test_the_first_batch_records_where_the_query_began(table: morrow.Table) -> None:
     """Spark asks again where to begin when that batch is repeated; by then the table has gone on."""
     stream = planner(table, **{"scan.mode": "latest"})

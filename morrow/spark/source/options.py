@@ -77,6 +77,8 @@ class StreamOptions:
     starting_timestamp: int | str | None
     start: str
     """`FULL`: all rows, of the starting snapshot if there is one, before changes; otherwise `CHANGES`."""
+    begins: bool
+    """Whether the query says where the stream begins; otherwise the table's options do."""
     kinds: bool
     consumer_id: str | None
     most_snapshots: int | None
@@ -169,6 +171,7 @@ class Options:
             starting_snapshot=next((self._get(name, _positive) for name in begin if name in SNAPSHOTS), None),
             starting_timestamp=next((self._get(name, _id_or_text) for name in begin if name in TIMESTAMPS), None),
             start=self._start(begin),
+            begins=bool(begin) or MODE in self._given,
             kinds=self._get(KINDS, _boolean) or False,
             consumer_id=self._given.get(CONSUMER_ID),
             most_snapshots=self._get("max-snapshots-per-trigger", _positive),

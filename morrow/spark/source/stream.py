@@ -18,19 +18,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from morrow.changes import make_request, start_of
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
 from morrow.engine.format.types import DataField
+from morrow.engine.options.declared import scans
+from morrow.engine.options.streaming import StreamOptions as StoredOptions
+from morrow.engine.options.streaming import parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.spark.source.limits import NO_END, Limit
-from morrow.spark.source.option_names import FULL
-from morrow.spark.source.options import Options
+from morrow.spark.source.option_names import CHANGES, FULL
+from morrow.spark.source.options import Options, StreamOptions
 from morrow.spark.source.pieces import change_pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import check_schema, metadata_of
@@ -52,9 +56,13 @@ class StreamPlanner:
     """The planner of a stream of one table. Raises as `batch.schema_of`."""
 
     def __init__(self, options: Options) -> None:
-        self._asked = options.stream()
+        asked = options.stream()
         self._metadata = metadata_of(options.place())
-        self._request = make_request(self._metadata, self._asked.columns, self._asked.filter)
+        self._request = make_request(self._metadata, asked.columns, asked.filter)
+        said = parse_stream_options(self._request.options.given, begins=not asked.begins)
+        _refuse_ends(said, self._metadata.where)
+        self._begins_anew = said.begins_anew and asked.consumer_id is None
+        self._asked = _with_stored(asked, said)
         self._consumers = Consumers(self._metadata)
         self._last: int | None = None
         self._ended_at: float | None = None
@@ -83,7 +91,9 @@ class StreamPlanner:
     def initial(self) -> Offset:
         """Returns the offset at which a new query begins."""
         asked = self._asked
-        recorded = None if asked.consumer_id is None else self._consumers.next_snapshot(asked.consumer_id)
+        recorded = None
+        if asked.consumer_id is not None and not self._begins_anew:
+            recorded = self._consumers.next_snapshot(asked.consumer_id)
         if recorded is not None:
             return {"snapshot": recorded - 1, "begin": "changes"}
         if asked.start == FULL:
@@ -238,6 +248,26 @@ class StreamPlanner:
                 "(snapshot.time-retained, or a consumer)"
             )
             raise SnapshotExpired(f"{error}; the stream has not read its changes yet: {hint}") from error
+
+
+def _refuse_ends(said: StoredOptions, where: str) -> None:
+    """Refuses stored options of a stream that queries of Spark do not have."""
+    for option, value in (
+        (scans.SCAN_BOUNDED_WATERMARK, said.bound),
+        (scans.STREAMING_READ_SNAPSHOT_DELAY, said.delay),
+    ):
+        if value is not None:
+            hint = "reset the option, or read by Table.stream"
+            raise Unsupported(f"a stream of Spark over a table with the option {option}", where=where, hint=hint)
+
+
+def _with_stored(asked: StreamOptions, said: StoredOptions) -> StreamOptions:
+    """Returns the options of a query, completed by those that are stored with the table."""
+    completed = replace(asked, consumer_id=asked.consumer_id or said.consumer_id)
+    if asked.begins:
+        return completed
+    start = FULL if said.start == FULL else CHANGES
+    return replace(completed, start=start, starting_snapshot=said.snapshot, starting_timestamp=said.timestamp)
 
 
 def _files(part: Changes | None) -> Iterator[DataFile]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import morrow
+from morrow.spark.job import run
 from morrow.spark.job.registry import Work
 from morrow.spark.job.run import INLINED, by_task, tokens, units_frame
 from morrow.spark.job.sections import ScanJob
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_each_group_of_units_is_one_tasks(spark: SparkSession) -> None:
+@pytest.mark.parametrize("connect", [False, True])
+def test_each_group_of_units_is_one_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, connect: bool) -> None:
+    """A server of Spark Connect divides rows by itself, so that they are shuffled there."""
+    monkeypatch.setattr(run, "is_connect", lambda _: connect)
+
     def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        units = [unit for batch in batches for unit in batch.column("unit").to_pylist()]
-        yield pa.RecordBatch.from_pydict({"task": [context.partitionId()], "units": [b" ".join(units)]})
+        units = [unit.decode() for batch in batches for unit in batch.column("unit").to_pylist()]
+        yield pa.RecordBatch.from_pydict({"task": [context.partitionId()], "units": [" ".join(units)]})
 
     groups = [[b"a", b"b"], [b"c"], [b"d", b"e", b"f"]]
-    rows = units_frame(spark, groups).mapInArrow(seen, "task bigint, units binary").collect()
-    assert sorted((row.task, bytes(row.units)) for row in rows) == [(0, b"a b"), (1, b"c"), (2, b"d e f")]
+    rows = units_frame(spark, groups).mapInArrow(seen, "task bigint, units string").collect()
+    assert sorted((row.task, row.units) for row in rows) == [(0, "a b"), (1, "c"), (2, "d e f")]
 
 
 def test_sessions_stay_as_they_are(spark: SparkSession) -> None:

@@ -364,7 +364,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(spark: SparkSession, t
         source.append({"id": [number, number]})
     arguments = (source.path, str(tmp_path / "copy"), str(tmp_path / "checkpoint"))
     command = [sys.executable, "-m", "tests.spark.stream_driver", *arguments]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     killed = subprocess.run(command, cwd=root, timeout=400, capture_output=True, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert ids(arguments[1]) == [0, 0]

@@ -1,56 +1,30 @@
-"""Modules import each other in one direction: no module leads back to itself, imports within functions included."""
+"""Modules, and rooms of modules, import each other in one direction, imports within functions included."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = ("engine", "readers", "writers")
+from tests.support.rooms import HOUSES, imports, modules, rooms, tangles
 
 
-def modules() -> dict[str, Path]:
-    """The files of all modules by their names; each package once, not through the links below `morrow/`."""
-    found = {}
-    for folder in (*PACKAGES, "morrow"):
-        for path in (ROOT / folder).rglob("*.py"):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            if parts[0] == "morrow" and parts[1] in PACKAGES:
-                continue
-            parts = parts if parts[0] == "morrow" else ("morrow", *parts)
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    return imports(modules())
 
 
-def imported(tree: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
-    """The modules that code imports when it runs, wherever the import stands; not those for type checkers alone."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            for other in node.orelse:
-                yield from imported(ast.Module([other], []), known)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name if name in known else node.module for name in names)
-        else:
-            yield from imported(node, known)
-
-
-def test_no_module_leads_back_to_itself() -> None:
-    known = modules()
-    graph = {
-        name: {other for other in imported(ast.parse(path.read_text()), known) if other in known and other != name}
-        for name, path in known.items()
-    }
-
+def test_no_module_leads_back_to_itself(graph: dict[str, set[str]]) -> None:
     assert len(graph) > 300
     assert sum(map(len, graph.values())) > len(graph)
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+    assert tangles(graph) == []
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_no_room_leads_back_to_itself(graph: dict[str, set[str]], house: str) -> None:
+    found = rooms(graph, house)
+
+    assert len(found) > 5
+    assert tangles(found) == []
+
+
+def test_tangles_are_the_groups_that_lead_back_to_themselves() -> None:
+    assert tangles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [{"b", "c"}]

@@ -273,7 +273,7 @@ class Scan(Rows):
 
     def explain(self) -> str:
         """Explains the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
-        from morrow.readers.merges.explain import merge_text
+        from morrow.readers.merges.sql import merge_text
 
         texts = [explain(self.plan), *map(merge_text, self.plan.parts)]
         return shown_lines("\n\n".join(text for text in texts if text))

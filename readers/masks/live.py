@@ -8,13 +8,19 @@ from typing import TypeAlias
 import polars as pl
 
 from morrow.engine.format.deletion_vector import entry_span, read_entry
+from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.masks.cache import MASK_CACHE, mask_bytes
 from morrow.readers.masks.superseded import Live, as_masks, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
+
+MASK_CACHE: ByteCache[tuple[pl.Series | None, ...]] = ByteCache(256 << 20)
+"""Masks by the file set of a section, one bit per row; `capacity` may be set, in bytes.
+
+Files are immutable, so a mask is never stale.
+"""
 
 
 def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...]:
@@ -78,3 +84,13 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
         base=reference.offset,
     )
     return pl.Series(vector.live(file.row_count))
+
+
+def clear_mask_cache() -> None:
+    """Drops all masks; the next read computes them anew."""
+    MASK_CACHE.clear()
+
+
+def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:
+    """Returns the memory of these masks: one bit a row."""
+    return sum(64 + len(mask) // 8 for mask in masks if mask is not None) + 64

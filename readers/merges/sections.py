@@ -17,6 +17,7 @@ import polars as pl
 from morrow.engine.format.row_kinds import INSERT, kind_name
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
+from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols
@@ -30,11 +31,13 @@ from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks import Mask
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
-from morrow.readers.merges.cache import MERGED_CACHE
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.partial_update import groups_in_play
 from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
+
+MERGED_CACHE: ByteCache[pl.DataFrame] = ByteCache(256 << 20)
+"""Merged rows by the file set of a section, of those read recently; `capacity` may be set, in bytes."""
 
 MERGED_RANGE_ROWS = 1 << 19
 """About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""

@@ -17,8 +17,8 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
-from morrow.readers.masks.cache import mask_bytes
 from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.live import mask_bytes
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -126,3 +127,10 @@ def columns_of(**types: str | DataType) -> Fields:
 def frame_of(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
     """Returns a frame of rows given as Python values, for metadata that is files itself (snapshots, schemas, tags)."""
     return pl.DataFrame(list(rows), schema=polars_schema(columns), orient="row")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Returns a hint that lists all existing names and suggests the most similar one."""
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}there are {', '.join(known)}"

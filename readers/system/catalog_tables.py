@@ -23,8 +23,7 @@ from morrow.engine.options import Options
 from morrow.engine.options.declared.table import CREATED_AT, CREATED_BY, OWNER, PATH, TYPE, UPDATED_AT, UPDATED_BY
 from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.readers.system.base import Fields, TableState, columns_of, frame_of
-from morrow.readers.system.nearest import nearest
+from morrow.readers.system.base import Fields, TableState, columns_of, frame_of, nearest
 from morrow.readers.system.partitions import partition_sums, real_buckets
 
 TABLES_COLUMNS = columns_of(

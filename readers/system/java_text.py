@@ -16,6 +16,7 @@ Nested values are in no statistics. Casts to STRING, with which partitions are s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from morrow.readers.casts.dtypes import to_arrow_array, to_series
 from morrow.readers.system.real_text import real_texts
 
 NULL = "null"
+MILLIS = 1000
 NANOS_PER_MILLI = 1_000_000
 NANOS_PER_MICRO = 1_000
 NANOS_PER_UNIT = {"ms": NANOS_PER_MILLI, "us": NANOS_PER_MICRO, "ns": 1}
@@ -150,3 +152,22 @@ _TEXTS: dict[type[t.DataType], Callable[[pl.Series, Any], pl.Series]] = {
 
 def _no_text(values: pl.Series, _kind: t.DataType) -> pl.Series:
     return pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
+
+
+def wall_clock(millis: Sequence[int | None]) -> pl.Series:
+    """Converts epoch milliseconds to times without zone, in this process's zone: Datetime("ms"), null stays null.
+
+    Creation times of files and tags are stored in the writer's zone, so that all times of a table agree where its
+    readers and writers share one. The offset is that of each instant, summer time or not.
+    """
+    offsets = {instant: _offset(instant // MILLIS) for instant in set(millis) if instant is not None}
+    local = [None if instant is None else instant + offsets[instant] * MILLIS for instant in millis]
+    return pl.Series(local, dtype=pl.Int64).cast(pl.Datetime("ms"))
+
+
+def _offset(seconds: int) -> int:
+    """Returns seconds east of UTC at this instant."""
+    try:
+        return time.localtime(seconds).tm_gmtoff
+    except (OverflowError, OSError):  # a time outside of this machine's calendar
+        return 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from morrow.engine.errors import InvalidArgument, TableNotFound
-from morrow.readers.system.base import SystemTable
+from morrow.readers.system.base import SystemTable, nearest
 from morrow.readers.system.files import FILE_KEY_RANGES, FILES
 from morrow.readers.system.indexes import TABLE_INDEXES
 from morrow.readers.system.manifests import MANIFESTS
-from morrow.readers.system.nearest import nearest
 from morrow.readers.system.partitions import BUCKETS, PARTITIONS
 from morrow.readers.system.references import BRANCHES, CONSUMERS, TAGS
 from morrow.readers.system.row_tables import ROW_TABLES

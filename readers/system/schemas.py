@@ -11,7 +11,7 @@ import polars as pl
 
 from morrow.engine.format.types import field_to_json
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
-from morrow.readers.system.wall_clock import wall_clock
+from morrow.readers.system.java_text import wall_clock
 
 SCHEMA_COLUMNS = columns_of(
     schema_id="BIGINT NOT NULL",

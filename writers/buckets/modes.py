@@ -9,10 +9,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets.cross_partition import CrossPartitionRouter
 from morrow.writers.buckets.dynamic import DynamicRouter
-from morrow.writers.buckets.fixed import FixedRouter
+from morrow.writers.buckets.fixed import FixedRouter, SingleRouter
 from morrow.writers.buckets.postponed import PartitionBucketsRouter
 from morrow.writers.buckets.router import Router
-from morrow.writers.buckets.single import SingleRouter
 from morrow.writers.target import WriteTarget
 
 DYNAMIC_BUCKET = -1

@@ -17,6 +17,7 @@ from morrow.engine.errors import FileMissing, SnapshotExpired
 from morrow.engine.format.manifest import DELETE
 from morrow.engine.format.paths import check_segments, in_store
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.store import FileStore
 from morrow.engine.options import Options, TableOptions
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.expiring import parse_expire_options
@@ -42,7 +43,6 @@ from morrow.engine.plan.references import (
     read_lists,
 )
 from morrow.engine.telling import logger
-from morrow.writers.history.empty_folders import remove_empty_folders
 
 MOST_TRIES = 5
 """How often the roots that stay are read when one of them expires meanwhile."""
@@ -231,7 +231,7 @@ def _remove(
     store.delete_many([*data, *added])
     store.delete_many(_index_paths(metadata, schema, options, indexes))
     if parse_expire_options(schema.options, where=metadata.where).clean_empty_directories:
-        remove_empty_folders(store, metadata.root, [*data, *added])
+        _remove_empty_folders(store, metadata.root, [*data, *added])
     return removed + _remove_metadata(metadata, needed, kept)
 
 
@@ -296,3 +296,17 @@ def _index_paths(
         metadata.paths.index(name) if path is None else external(metadata, options, path)
         for name, path in reachable.select("_FILE_NAME", "_EXTERNAL_PATH").iter_rows()
     ]
+
+
+def _remove_empty_folders(store: FileStore, root: str, removed: Iterable[str]) -> None:
+    """Removes the folders of removed files, and those above them, if they are empty; never the table's own.
+
+    A writer that has just created such a folder creates it again when it writes a file there.
+
+    Args:
+        removed: paths of the removed files.
+    """
+    folders = {path.rpartition("/")[0] for path in removed}
+    while folders:
+        empty = {folder for folder in folders if folder.startswith(f"{root}/") and store.remove_empty_folder(folder)}
+        folders = {folder.rpartition("/")[0] for folder in empty}

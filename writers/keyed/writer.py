@@ -19,9 +19,8 @@ from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer, IndexChanges
 from morrow.writers.keyed.buffer import SortBuffer
 from morrow.writers.keyed.compaction import Compactor
-from morrow.writers.keyed.lookup import LookupStrategy
+from morrow.writers.keyed.lookup import LookupStrategy, rewriter_for
 from morrow.writers.keyed.rewriter import CompactResult
-from morrow.writers.keyed.rewriters import rewriter_for
 from morrow.writers.keyed.strategy import strategy_of
 from morrow.writers.target import WriteTarget
 

@@ -19,10 +19,9 @@ from morrow.writers.append.row_level import delete_where
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.new_versions import check_deletions
+from morrow.writers.operations.new_versions import check_deletable, check_deletions
 from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.retrying import retried
-from morrow.writers.operations.rules import check_deletable
 from morrow.writers.operations.scanning import checked, of_kind, rows_where
 from morrow.writers.operations.serial import check_alone, serially
 from morrow.writers.operations.session import WriteSession, commit_once

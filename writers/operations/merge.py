@@ -25,8 +25,7 @@ from morrow.writers.operations.delete import bounds_of
 from morrow.writers.operations.expressions import JOIN, Expression, Value, checked, condition, values
 from morrow.writers.operations.joining import matches
 from morrow.writers.operations.merge_sink import MergeSink, sink_for
-from morrow.writers.operations.new_versions import check_deletions, new_versions
-from morrow.writers.operations.rules import check_deletable, check_updatable
+from morrow.writers.operations.new_versions import check_deletable, check_deletions, check_updatable, new_versions
 from morrow.writers.operations.serial import serially
 from morrow.writers.rows.sources import source_of
 from morrow.writers.target import WriteTarget

@@ -14,8 +14,7 @@ from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.writers.append import together
-from morrow.writers.append.writer import AppendWriter
+from morrow.writers.append.writer import MOST_WRITERS, AppendWriter, describe_together, grouped
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
 from morrow.writers.buckets.bucket_writer import BucketWriter
 from morrow.writers.buckets.postponed import PartitionBucketsRouter, with_buckets
@@ -31,7 +30,7 @@ from morrow.writers.target import WriteTarget
 
 MANY, FLUSHES = 8, 8
 """The least number of append buckets whose files are finished in parallel, and how many are finished at once."""
-MOST_AHEAD = together.MOST_WRITERS
+MOST_AHEAD = MOST_WRITERS
 """The most buckets that wait to be finished in parallel with their rows prepared."""
 
 
@@ -127,11 +126,11 @@ class TableWriter:
             # Small files cost little besides the wait until they are durable.
             with ThreadPoolExecutor(FLUSHES) as pool:
                 try:
-                    for group in together.groups(appending):
+                    for group in grouped(appending):
                         wait(done[:-MOST_AHEAD], return_when=FIRST_EXCEPTION)
                         if any(future.done() and future.exception() for future in done):
                             break
-                        together.describe(self.target, group)
+                        describe_together(self.target, group)
                         done += [pool.submit(each.prepare_commit, wait_compaction=wait_compaction) for each in group]
                     wait(done, return_when=FIRST_EXCEPTION)
                 finally:

@@ -17,8 +17,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, Value, checked, values
-from morrow.writers.operations.new_versions import new_versions
-from morrow.writers.operations.rules import check_updatable
+from morrow.writers.operations.new_versions import check_updatable, new_versions
 from morrow.writers.operations.scanning import checked as checked_rows
 from morrow.writers.operations.scanning import of_kind, rows_where
 from morrow.writers.operations.serial import serially

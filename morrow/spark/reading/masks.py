@@ -14,8 +14,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.masks import MASK_CACHE, Mask
-from morrow.readers.masks.cache import mask_bytes
-from morrow.readers.masks.live import known_merged
+from morrow.readers.masks.live import known_merged, mask_bytes
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections

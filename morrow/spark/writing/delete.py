@@ -18,7 +18,7 @@ from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.write import check_numbered, metadata_at
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
-from morrow.writers.operations.rules import check_deletable
+from morrow.writers.operations.new_versions import check_deletable
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import check_alone, serially
 from morrow.writers.target import WriteTarget

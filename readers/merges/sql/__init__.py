@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec, Rule
+from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.merges.sql.choosing import deduplicate, first_row
 from morrow.readers.merges.sql.folding import aggregation, partial_update
 from morrow.readers.merges.sql.table import MergeQuery, Table
+from morrow.readers.merges.version_masks import is_folded
 
-__all__ = ["RULES", "MergeQuery", "merge_query", "merge_sql", "runnable"]
+__all__ = ["RULES", "MergeQuery", "merge_query", "merge_sql", "merge_text", "runnable"]
+
+HEADING = """Merge of the keys that have several versions, as SQL for DuckDB over a table `versions` of their rows.
+Morrow runs the same merge as Polars expressions, one round for each version of a key."""
 
 RULES: Mapping[Rule, Callable[[MergeSpec, Table], MergeQuery]] = {
     Rule.NEWEST: deduplicate,
@@ -66,3 +72,17 @@ def merge_sql(
 def runnable(spec: MergeSpec, fields: Sequence[DataField], *, retractions: bool = True) -> bool:
     """Returns whether DuckDB can run the SQL of this merge."""
     return merge_query(spec, fields, retractions=retractions).runnable
+
+
+def merge_text(plan: ScanPlan) -> str:
+    """Returns the SQL under a heading; nothing where versions are not combined."""
+    merged = [section for section in plan.sections if is_folded(plan, section)]
+    if not merged:
+        return ""
+    assert plan.merge is not None
+    retractions = any(file.may_hold_retractions for section in merged for file in section.files)
+    try:
+        sql = merge_sql(plan.merge, plan.schema.fields, retractions=retractions)
+    except Unsupported as error:  # an engine of another package, or names that SQL cannot distinguish
+        sql = f"-- {error}"
+    return f"{HEADING}\n\n{sql}"

@@ -11,7 +11,7 @@ import pytest
 import morrow
 from morrow.readers.execution import execute
 from morrow.readers.masks import MASK_CACHE, clear_mask_cache
-from morrow.readers.masks.cache import mask_bytes
+from morrow.readers.masks.live import mask_bytes
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory
 

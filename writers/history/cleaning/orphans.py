@@ -15,7 +15,7 @@ Metadata that cannot be read ends the run with nothing removed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import dirname
 from typing import TypeAlias
@@ -24,10 +24,11 @@ import polars as pl
 
 from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument
 from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.io.confined import is_link
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line
-from morrow.writers.history.cleaning.attempt_logs import abandoned_attempt_logs
+from morrow.writers.commit.attempt_log import PREFIX
 from morrow.writers.history.cleaning.listing import FOUND, FolderListing, Listing
 from morrow.writers.history.cleaning.places import NAME, PATH, SIZE, Place, places
 from morrow.writers.history.cleaning.roots import RootFile, branches, roots_of
@@ -124,7 +125,7 @@ class _Cleaning:
 
     def run(self) -> OrphanFiles:
         there = self.listing.listed()
-        attempt_logs = dict(abandoned_attempt_logs(self.table, self.before_millis))
+        attempt_logs = dict(_abandoned_attempt_logs(self.table, self.before_millis))
         strays = pl.concat([there.strays, _entries(attempt_logs)])
         left = self._unused(there.hashes.to_frame(HASH))[HASH]
         orphans = pl.concat([strays, self.listing.paths(left)]) if len(left) else strays
@@ -178,3 +179,20 @@ def _entries(attempt_logs: Mapping[str, Sequence[FileStatus]]) -> pl.DataFrame:
         (f"{folder}/{entry.name}", entry.name, entry.size) for folder, files in attempt_logs.items() for entry in files
     ]
     return pl.DataFrame(rows, schema=FOUND, orient="row")
+
+
+def _abandoned_attempt_logs(table: TableMetadata, before_millis: int) -> Iterator[tuple[str, list[FileStatus]]]:
+    """Yields the folders of attempt logs last added to before this moment (epoch milliseconds), with their files.
+
+    A running job adds to its log with every file that it writes, and stops when the log is gone: a log is kept as long
+    as one of its entries is young. Files that it names and no commit does are orphans like others.
+    """
+    for folder in table.store.list(table.root):
+        if not folder.is_dir or not folder.name.startswith(PREFIX):
+            continue
+        path = f"{table.root}/{folder.name}"
+        if is_link(table.store, path):
+            continue
+        entries = table.store.list(path)
+        if all(entry.modified_millis < before_millis for entry in entries or [folder]):
+            yield path, entries

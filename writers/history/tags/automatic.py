@@ -24,10 +24,9 @@ from morrow.engine.telling import logger
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.history.tags.changing import replace_tag
-from morrow.writers.history.tags.creation import Clock, put_tag, tag_options, utc_now
+from morrow.writers.history.tags.creation import Clock, check_new_name, put_tag, tag_options, utc_now
 from morrow.writers.history.tags.deletion import delete_tags
 from morrow.writers.history.tags.listing import TagFile, tag_files
-from morrow.writers.history.tags.names import check_new_name
 from morrow.writers.history.tags.periods import DASHED_DAY, MICRO, TagPeriod, WallTime, wall_time
 from morrow.writers.history.tags.retention import expire_tags
 from morrow.writers.history.tags.success import write_success

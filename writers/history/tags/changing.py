@@ -12,6 +12,7 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import to_millis
 from morrow.writers.history.tags.creation import (
     Clock,
+    check_new_name,
     check_single_automatic,
     create_file,
     expired,
@@ -23,7 +24,6 @@ from morrow.writers.history.tags.creation import (
     taggable,
     utc_now,
 )
-from morrow.writers.history.tags.names import check_new_name
 from morrow.writers.history.tags.success import remove_success, write_success
 from morrow.writers.history.tombstones import finish_removals, retire, tombstone_path
 

@@ -26,13 +26,15 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve, to_millis
 from morrow.writers.history.tags.listing import tag_files
-from morrow.writers.history.tags.names import check_new_name
 from morrow.writers.history.tags.periods import TagPeriod
-from morrow.writers.history.tags.success import write_success
+from morrow.writers.history.tags.success import SUCCESS_FOLDER, write_success
 from morrow.writers.history.tombstones import retire
 
 Clock: TypeAlias = Callable[[], dt.datetime]
 """Returns the current time, with its zone."""
+
+SEPARATORS = "/\\\0"
+"""Characters that would make a tag's name a path."""
 
 
 def utc_now() -> dt.datetime:
@@ -259,3 +261,22 @@ def _there_already(metadata: TableMetadata, name: str, ignore: bool) -> Tag:
     if ignore:
         return metadata.tag(name)
     raise AlreadyExists(f"{metadata.where}: there is a tag {name!r} already; replace it, or choose another name")
+
+
+def check_new_name(name: str, where: str) -> None:
+    """Raises `InvalidArgument` for an invalid name of a new tag of the table at `where`."""
+    problem = _problem(name)
+    if problem is not None:
+        raise InvalidArgument(f"{where}: a tag cannot be called {name!r}: {problem}")
+
+
+def _problem(name: str) -> str | None:
+    if not isinstance(name, str) or not name.strip():
+        return "give it a name"
+    if name.strip().removeprefix("-").isdecimal():
+        return "a number means a snapshot; put letters into the name"
+    if any(character in name for character in SEPARATORS) or name.strip() in (".", ".."):
+        return "it would be a path; leave out / and \\"
+    if name == SUCCESS_FOLDER:
+        return "its file would stand where success files are kept; choose another name"
+    return None

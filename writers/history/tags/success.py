@@ -12,8 +12,9 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.paths import segment
 from morrow.engine.plan.metadata import TAG_PREFIX, TableMetadata
-from morrow.writers.history.tags.names import SUCCESS_FOLDER
 
+SUCCESS_FOLDER = "success-file"
+"""The folder of success files, which lies beside the tags under the file name of a tag of this name."""
 SUFFIX = "_SUCCESS"
 CREATED = "creationTime"
 MODIFIED = "modificationTime"

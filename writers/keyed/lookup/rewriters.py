@@ -7,7 +7,7 @@ do, so that both write the same files from the same history.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 import numpy as np
@@ -17,11 +17,12 @@ from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import FILE, POSITION, cols
+from morrow.engine.options.words import ChangelogProducer
+from morrow.readers.execution.changelog import Comparison
 from morrow.writers.files import Placement, delete_files, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.files.stored import StoredFiles
 from morrow.writers.keyed.levels import Levels, Section, files_of
-from morrow.writers.keyed.lookup.changes import comparison_of
 from morrow.writers.keyed.lookup.keys import looked_up
 from morrow.writers.keyed.lookup.merges import (
     Merged,
@@ -137,7 +138,7 @@ class LookupRewriter(ChangelogRewriter):
         super().__init__(target, place, vectors)
         self.strategy = LookupStrategy.of(target)
         self.produces_changelog = self.strategy.changelog
-        self.comparison = comparison_of(target)
+        self.comparison = _comparison_of(target)
         names = (*(field.name for field in target.schema.fields), SEQUENCE_NUMBER, VALUE_KIND)
         self.columns = names if self.strategy.reads_values(target) else ()
 
@@ -218,7 +219,7 @@ class FullCompactionRewriter(ChangelogRewriter):
 
     def __init__(self, target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None = None) -> None:
         super().__init__(target, place, vectors)
-        self.comparison = comparison_of(target)
+        self.comparison = _comparison_of(target)
 
     def tells(self, output_level: int, sections: Sequence[Section]) -> bool:  # noqa: ARG002
         return output_level == self.tree.max_level
@@ -228,3 +229,29 @@ class FullCompactionRewriter(ChangelogRewriter):
 
     def merged(self, rows: pl.DataFrame, output_level: int) -> Merged:
         return merged_fully(self.target, rows, output_level, comparison=self.comparison)
+
+
+def _comparison_of(target: WriteTarget) -> Comparison | None:
+    """Returns the comparison by which a changelog leaves out updates that change nothing; None where all are reported.
+
+    It is ``changelog-producer.row-deduplicate`` with its ignored fields.
+    """
+    if not target.write.changelog_row_deduplicate:
+        return None
+    ignored = target.write.changelog_ignored_fields
+    return Comparison(tuple(field for field in target.schema.fields if field.name not in ignored))
+
+
+REWRITERS: tuple[tuple[Callable[[WriteTarget], bool], type[Rewriter]], ...] = (
+    (lambda target: target.write.changelog_producer is ChangelogProducer.FULL_COMPACTION, FullCompactionRewriter),
+    (lambda target: LookupStrategy.of(target).first_row, FirstRowRewriter),
+    (lambda target: LookupStrategy.of(target).needed, LookupRewriter),
+    (lambda _: True, Rewriter),
+)
+"""Conditions and rewriters: the first whose condition a table fulfils compacts its buckets."""
+
+
+def rewriter_for(target: WriteTarget, place: Placement, vectors: DeletionMaintainer | None) -> Rewriter:
+    """Returns the rewriter of the files of a bucket."""
+    kind = next(kind for applies, kind in REWRITERS if applies(target))
+    return kind(target, place, vectors)

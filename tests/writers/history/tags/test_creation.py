@@ -20,7 +20,7 @@ from morrow.engine.errors import (
 from morrow.engine.format.snapshot import Tag
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.history.tags.creation import create_tag, first_since
+from morrow.writers.history.tags.creation import check_new_name, create_tag, first_since
 from tests.support.tags import expire, millis, moment, table, tags
 
 TIMES = ("2024-05-14T09:00", "2024-05-14T10:00", "2024-05-14T11:00")
@@ -242,3 +242,32 @@ def test_a_success_file_tells_that_a_tag_is_there(tmp_path: Path) -> None:
     success = Path(metadata.paths.tag_dir) / "tag-success-file" / "v1_SUCCESS"
     assert success.read_text() == '{\n  "creationTime" : 1715689815500,\n  "modificationTime" : 1715689815500\n}'
     assert metadata.tag_names() == ["v1"]
+
+
+@pytest.mark.parametrize(
+    "name", ["v1", "a b", "tag-tag", "x.y_z-1", "ünï", "日本", "2024-05-14", "dt=2024-05-14", "1.0", "..."]
+)
+def test_names_of_tags_are_free(name: str) -> None:
+    check_new_name(name, "/t")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "give it a name"),
+        (" \t", "give it a name"),
+        (None, "give it a name"),
+        ("123", "a number means a snapshot"),
+        (" 123 ", "a number means a snapshot"),
+        ("-1", "a number means a snapshot"),
+        ("\uff11\uff12", "a number means a snapshot"),
+        ("a/b", "it would be a path"),
+        ("a\\b", "it would be a path"),
+        ("a\0", "it would be a path"),
+        ("..", "it would be a path"),
+        ("success-file", "where success files are kept"),
+    ],
+)
+def test_some_names_are_refused(name: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"^/t: a tag cannot be called .*{why}"):
+        check_new_name(name, "/t")

@@ -163,6 +163,24 @@ def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
     take_down(benchmark, "bytes to mask", rows, rate, deserialize, len(data))
 
 
+@pytest.mark.parametrize("rows", [400_000, 4_000_000])
+@pytest.mark.parametrize("rate", [0.001, 0.01])
+def test_bytes_of_sparse_vectors_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
+    """Few dead rows, in array containers; pyroaring checks nothing here (docs/decisions/0020)."""
+    mask = np.random.default_rng(rows).random(rows) < rate
+    data = to_bytes(mask)
+    bitmap = data[9:-4]
+    compare(
+        benchmark,
+        SECTION,
+        f"bytes to mask, {rows / 10**6:g}M rows, {rate:.1%} dead",
+        lambda: to_mask(data, rows),
+        baseline=("pyroaring", timed(lambda: peer_to_mask(bitmap, rows))),
+        bound=Limit(5, "ms"),
+        rounds=20,
+    )
+
+
 def take_down(benchmark: BenchmarkFixture, case: str, rows: int, rate: float, java: int, size: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     info = {"case": case, "positions": rows, "rate": rate, "bytes": size, "java_published_ms": java}

@@ -40,7 +40,6 @@ from morrow.engine.format.roaring import (
     read32,
     read64,
     set_positions,
-    unpack,
     write32,
     write64,
 )
@@ -138,12 +137,12 @@ class DeletionVector:
             CorruptFile: a dead position is not below `row_count`: the vector belongs to another file.
         """
         self._check_rows(row_count)
-        return unpack(self.blocks.packed(row_count), row_count)
+        return self.blocks.mask(row_count, value=True)
 
     def live(self, row_count: int) -> Mask:
         """Returns a boolean per row of the file, true where it is not dead. See `dead` for the error."""
         self._check_rows(row_count)
-        return unpack(~self.blocks.packed(row_count), row_count)
+        return self.blocks.mask(row_count, value=False)
 
     def positions(self) -> Positions:
         """Returns the dead positions, ascending, as uint64."""

@@ -51,6 +51,8 @@ MAX_KEYS_32 = 1 << 16
 KEY_WIDTH, COUNT_WIDTH = 4, 8
 BATCH = 256
 """Blocks handled at once where temporary arrays are larger than the blocks: 2 MiB of bits stay in the cache."""
+FEW_POSITIONS = 1 << 18
+"""Up to so many positions of array containers are read all at once; temporary arrays are larger than the blocks."""
 DENSE_PER_BLOCK = BLOCK_BYTES // 8
 """From this many positions per block on, scattering bytes and packing them beats setting single bits (measured)."""
 
@@ -63,11 +65,13 @@ class Blocks:
         keys: int64, ascending: the block holds positions ``key * 65536 .. key * 65536 + 65535``.
         bits: uint8 of shape (number of blocks, 8192): position ``i`` of a block is bit ``i & 7`` of byte ``i >> 3``.
         counts: int64: bits set in each block, never 0.
+        positions: int64, ascending: the positions of all bits, if they are few and known.
     """
 
     keys: I64
     bits: U8
     counts: I64
+    positions: I64 | None = None
 
     def __post_init__(self) -> None:
         for array in (self.keys, self.bits, self.counts):
@@ -78,8 +82,19 @@ class Blocks:
         """The greatest position plus one; 0 when there is none."""
         if not self.keys.size:
             return 0
+        if self.positions is not None:
+            return int(self.positions[-1]) + 1
         last = int(np.flatnonzero(self.bits[-1])[-1])
         return int(self.keys[-1]) * BLOCK_BITS + last * 8 + int(self.bits[-1, last]).bit_length()
+
+    def mask(self, length: int, *, value: bool) -> Bools:
+        """Returns a boolean for each of the positions 0 .. length - 1: `value` where the bit is set."""
+        if self.positions is None:
+            packed = self.packed(length)
+            return unpack(packed if value else ~packed, length)
+        found = np.full(length, not value)
+        found[self.positions] = value
+        return found
 
     def packed(self, length: int) -> U8:
         """Returns the bits of positions 0 .. length - 1, as `packbits(bitorder="little")` does; may share memory."""
@@ -195,7 +210,8 @@ def read64(data: U8, *, where: str, max_end: int) -> Blocks:
         if upper <= last or base >= max_end:
             raise reader.corrupt(f"key {upper} is not above {last}, or not below {max_end} positions")
         part = _read_containers(reader, max_end - base)
-        parts.append(Blocks(part.keys + upper * MAX_KEYS_32, part.bits, part.counts))
+        positions = None if part.positions is None else part.positions + base
+        parts.append(Blocks(part.keys + upper * MAX_KEYS_32, part.bits, part.counts, positions))
         last, count = upper, count - 1
     if reader.at != data.size:
         raise reader.corrupt(f"{data.size - reader.at} bytes follow its end")
@@ -219,12 +235,14 @@ def _read_containers(reader: _Reader, max_end: int) -> Blocks:
     offsets = None
     if not is_run.any() or keys.size >= MIN_CONTAINERS_FOR_OFFSETS:
         offsets = start + reader.take(4 * keys.size, "the container offsets").view("<u4").astype(np.int64)
+    if offsets is not None and _is_sparse(counts, is_run):
+        return _read_arrays(reader, keys, counts, offsets)
     is_bitmap = ~is_run & (counts > ARRAY_MAX_CARDINALITY)
     sizes = np.where(is_bitmap, BLOCK_BYTES, 2 * counts)
     _measure_runs(reader, is_run, sizes, offsets)
     ends = reader.at + np.cumsum(sizes)
-    if offsets is not None and (offsets != ends - sizes).any():
-        raise reader.corrupt("the container offsets contradict the container sizes")
+    if offsets is not None:
+        _check_offsets(reader, offsets, ends - sizes)
     reader.take(int(sizes.sum()), "the containers")
     bits = np.empty((keys.size, BLOCK_BYTES), np.uint8)
     for fill, chosen in ((_fill_bitmaps, is_bitmap), (_fill_runs, is_run), (_fill_arrays, ~is_bitmap & ~is_run)):
@@ -233,6 +251,34 @@ def _read_containers(reader: _Reader, max_end: int) -> Blocks:
     if (bit_counts(bits) != counts).any():
         raise reader.corrupt("a container does not hold as many positions as its header says")
     return Blocks(keys, bits, counts)
+
+
+def _is_sparse(counts: I64, is_run: Bools) -> bool:
+    """Returns whether there are array containers only, with few positions in all."""
+    return (
+        counts.size > 0
+        and int(counts.max()) <= ARRAY_MAX_CARDINALITY
+        and int(counts.sum()) <= FEW_POSITIONS
+        and not is_run.any()
+    )
+
+
+def _read_arrays(reader: _Reader, keys: I64, counts: I64, offsets: I64) -> Blocks:
+    """Reads array containers all at once, a third of the time that the general way takes for few positions."""
+    sizes = 2 * counts
+    _check_offsets(reader, offsets, reader.at + np.cumsum(sizes) - sizes)
+    positions = reader.u16s(int(counts.sum()), "the containers")
+    positions += np.repeat(np.arange(keys.size) * BLOCK_BITS, counts)
+    if (positions[1:] <= positions[:-1]).any():
+        raise reader.corrupt("a container does not hold as many positions as its header says, in ascending order")
+    bits = np.zeros((keys.size, BLOCK_BYTES), np.uint8)
+    put_positions(bits.reshape(-1), positions)
+    return Blocks(keys, bits, counts, positions + np.repeat((keys - np.arange(keys.size)) * BLOCK_BITS, counts))
+
+
+def _check_offsets(reader: _Reader, offsets: I64, found: I64) -> None:
+    if (offsets != found).any():
+        raise reader.corrupt("the container offsets contradict the container sizes")
 
 
 def _read_header(reader: _Reader) -> tuple[I64, I64, Bools]:

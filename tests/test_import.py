@@ -41,7 +41,7 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
     table.commit()
     loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
     idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset"}
-    idle |= {f"morrow.readers.files.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}
+    idle |= {f"morrow.readers.files.formats.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}
     assert not loaded.intersection({*idle, "morrow.engine.format.file_index", "morrow.engine.format.bucket"})
 
 

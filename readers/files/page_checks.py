@@ -19,7 +19,7 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.io.cache import ByteCache
-from morrow.readers.files.parquet_pages import ColumnChunk, Pages, ReadRange, check_chunk, column_chunks
+from morrow.readers.files.formats.parquet_pages import ColumnChunk, Pages, ReadRange, check_chunk, column_chunks
 from morrow.readers.files.source import FileSource, reading
 
 PARQUET = "parquet"

@@ -1,7 +1,8 @@
 """The readers of file formats: built in, or registered by other packages.
 
-To add a format: declare it in `morrow.engine.format.file_formats`, put a module here that has a `FileReader` as its
-`READER`, and its name in `BUILT_IN`. In another package, register both by entry points (`morrow.engine.plugins`).
+To add a format: declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
+`FileReader` as its `READER`, and its name in `BUILT_IN`. In another package, register both by entry points
+(`morrow.engine.plugins`).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class FileReader:
 
 
 BUILT_IN = ("parquet", "orc", "avro", "json", "csv", "text", "blob")
-"""Formats with a module of their name in this folder, imported with the first file of the format."""
+"""Formats with a module of their name in `formats`, imported with the first file of the format."""
 
 
 def file_reader(format_: str, where: str) -> FileReader:
@@ -87,5 +88,5 @@ def is_scanned(format_: str, where: str) -> bool:
 
 @cache
 def _built_in(format_: str) -> FileReader:
-    found: FileReader = import_module(f"{__package__}.{format_}").READER
+    found: FileReader = import_module(f"{__package__}.formats.{format_}").READER
     return found

@@ -3,8 +3,9 @@
 Blocks (row groups, stripes, Avro's blocks) are independent, so several threads encode them, and rolling decides after
 which block a file ends.
 
-To add a format: declare it in `morrow.engine.format.file_formats`, put a module here that has a `FileWriter` as its
-`WRITER`, and its name in `BUILT_IN`. In another package, register both by entry points (`morrow.engine.plugins`).
+To add a format: declare it in `morrow.engine.format.file_formats`, put a module in `formats` that has a
+`FileWriter` as its `WRITER`, and its name in `BUILT_IN`. In another package, register both by entry points
+(`morrow.engine.plugins`).
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class FileWriter:
 
 
 BUILT_IN = ("parquet", "orc", "avro")
-"""Formats with a module of their name in this folder, which has a `FileWriter` as its `WRITER`."""
+"""Formats with a module of their name in `formats`, which has a `FileWriter` as its `WRITER`."""
 
 
 def file_writer(format_: str, where: str) -> FileWriter:
@@ -104,7 +105,7 @@ def file_writer(format_: str, where: str) -> FileWriter:
 
 @cache
 def _built_in(format_: str) -> FileWriter:
-    found: FileWriter = import_module(f"{__package__}.{format_}").WRITER
+    found: FileWriter = import_module(f"{__package__}.formats.{format_}").WRITER
     return found
 
 

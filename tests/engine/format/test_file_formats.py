@@ -50,13 +50,13 @@ def test_every_format_has_a_reader() -> None:
     for name in READERS:
         reader = file_reader(name, "/t")
         assert (reader.decode is None) != (reader.scan is None)
-        assert reader is import_module(f"morrow.readers.files.{name}").READER
+        assert reader is import_module(f"morrow.readers.files.formats.{name}").READER
 
 
 def test_every_format_that_says_its_types_has_a_writer() -> None:
     assert set(WRITERS) == {name for name, each in BUILT_IN.items() if each.lacks is not None}
     for name in WRITERS:
-        assert file_writer(name, "/t") is import_module(f"morrow.writers.files.{name}").WRITER
+        assert file_writer(name, "/t") is import_module(f"morrow.writers.files.formats.{name}").WRITER
 
 
 def test_formats_that_are_unknown() -> None:

@@ -17,9 +17,10 @@ import morrow
 import morrow.duckdb
 from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.io.local import LocalStore
-from morrow.readers.files import FileSource, page_checks, parquet_pages
+from morrow.readers.files import FileSource, page_checks
+from morrow.readers.files.formats import parquet_pages
+from morrow.readers.files.formats.parquet_pages import Pages
 from morrow.readers.files.page_checks import check_pages, count_pages
-from morrow.readers.files.parquet_pages import Pages
 from morrow.spark.job.sections import ScanJob
 from tests.support.s3_server import BUCKET, client_of, s3_server
 

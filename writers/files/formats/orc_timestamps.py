@@ -25,7 +25,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.arrow_buffers import Ints, fixed_values
 from morrow.engine.format.orc_layout import SECONDARY, OrcLayout
 from morrow.engine.format.protobuf import Field, fields, message, numbered
-from morrow.writers.files.orc_footer import STATISTICS, STRIPES, Tail, block_size, integer, split, stored
+from morrow.writers.files.formats.orc_footer import STATISTICS, STRIPES, Tail, block_size, integer, split, stored
 
 DATA, ROW_INDEX = 1, 6
 STREAM_KIND, STREAM_COLUMN, STREAM_LENGTH = 1, 2, 3

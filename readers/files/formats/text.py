@@ -12,10 +12,10 @@ import polars as pl
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared.formats import TEXT_LINE_DELIMITER
+from morrow.readers.files.formats.text_lines import lines
+from morrow.readers.files.formats.text_values import TEXT_TYPES
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
-from morrow.readers.files.text_lines import lines
-from morrow.readers.files.text_values import TEXT_TYPES
 
 
 def decode_text(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:

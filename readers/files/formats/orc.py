@@ -14,7 +14,7 @@ Java Paimon's encodings and how they are read here (the rows equal those that Ja
 * Arrow does not decode files directly, but each stripe's columns once `morrow.engine.format.orc_stripes` has checked
   them.
 * Arrow refuses timestamps before 1677 and after 2262, which do not fit its nanoseconds; those stripes are decoded by
-  `morrow.readers.files.orc_timestamps`.
+  `morrow.readers.files.formats.orc_timestamps`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from morrow.engine.format.types import (
     VectorType,
 )
 from morrow.engine.options.declared.formats import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
-from morrow.readers.files.orc_kinds import decoded, read_as
-from morrow.readers.files.orc_timestamps import ExactTimestamps
+from morrow.readers.files.formats.orc_kinds import decoded, read_as
+from morrow.readers.files.formats.orc_timestamps import ExactTimestamps
 from morrow.readers.files.registry import FileReader, Stripe
 from morrow.readers.files.source import Chunk, FileSource, check_rows, member_types
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
-from morrow.readers.files import FileSource, blob, scan, verify
+from morrow.readers.files import FileSource, scan, verify
+from morrow.readers.files.formats import blob
 
 PICTURE = t.DataField(2, "picture", t.BlobType())
 MAGIC = bytes.fromhex("cf114e58")

@@ -31,10 +31,10 @@ from morrow.engine.options.declared.formats import ORC_COMPRESS, ORC_DICTIONARY_
 from morrow.readers.casts.dtypes import conform
 from morrow.writers.files.blocks import MOST_BLOCK_ROWS
 from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
+from morrow.writers.files.formats.orc_footer import MAGIC, merge_tails, split
+from morrow.writers.files.formats.orc_timestamps import early_times, holds_timestamps, with_times
+from morrow.writers.files.formats.orc_types import type_tree
 from morrow.writers.files.layout import FileLayout
-from morrow.writers.files.orc_footer import MAGIC, merge_tails, split
-from morrow.writers.files.orc_timestamps import early_times, holds_timestamps, with_times
-from morrow.writers.files.orc_types import type_tree
 
 CODECS: Mapping[str, str] = {
     **{name: name for name in ("zstd", "snappy", "lz4", "zlib")},

@@ -18,7 +18,8 @@ from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
 from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.files import FileSource, scan, text_lines
+from morrow.readers.files import FileSource, scan
+from morrow.readers.files.formats import text_lines
 
 FIELDS = tuple(
     t.DataField(i, name, type_)

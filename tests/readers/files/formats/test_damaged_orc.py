@@ -39,7 +39,7 @@ from morrow.engine.format.orc_stripes import (
 from morrow.engine.format.protobuf import fields, message
 from morrow.engine.io.local import LocalStore
 from morrow.readers.files import FileSource, scan
-from morrow.readers.files.orc import decode_stripes
+from morrow.readers.files.formats.orc import decode_stripes
 from morrow.readers.files.source import reading
 from tests.campaigns.damage.changes import apply, random_change
 
@@ -124,7 +124,7 @@ def test_sound_files_of_every_codec(codec: str, tmp_path: Path) -> None:
 CHILD = """
 import json, resource, sys
 from pathlib import Path
-from tests.readers.files.test_damaged_orc import damaged_reads
+from tests.readers.files.formats.test_damaged_orc import damaged_reads
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps([damaged_reads(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])),
     resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10]))

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.names import col, series, unnamed
-from morrow.writers.files.parquet_types import is_int96
+from morrow.writers.files.formats.parquet_types import is_int96
 
 FEW_ROWS = 1000
 """Fewer rows are sampled whole; where no dictionary pays they are stored plainly, as Java does."""

@@ -18,10 +18,10 @@ from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options import Options
 from morrow.engine.options.declared import formats
+from morrow.readers.files.formats.text_lines import CHUNK_BYTES, decompressed
+from morrow.readers.files.formats.text_values import parsed
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
-from morrow.readers.files.text_lines import CHUNK_BYTES, decompressed
-from morrow.readers.files.text_values import parsed
 
 DISABLED = frozenset({"", "\0"})
 

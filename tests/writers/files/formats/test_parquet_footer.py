@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.format.thrift import decode, encode
-from morrow.writers.files.parquet_footer import merge_footers
+from morrow.writers.files.formats.parquet_footer import merge_footers
 
 
 def parquet(table: pa.Table, **options: Any) -> tuple[bytes, bytes]:

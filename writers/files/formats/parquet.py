@@ -26,10 +26,10 @@ from morrow.engine.options.declared.formats import (
     PARQUET_PAGE_SIZE,
 )
 from morrow.writers.files.encoders import Block, EncoderOptions, FileWriter, one_by_one
+from morrow.writers.files.formats.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
+from morrow.writers.files.formats.parquet_footer import merge_footers
+from morrow.writers.files.formats.parquet_types import has_nanos, stored_array, stored_field
 from morrow.writers.files.layout import FileLayout
-from morrow.writers.files.parquet_encodings import FEW_ROWS, Encodings, choose, choose_each, leaf_paths
-from morrow.writers.files.parquet_footer import merge_footers
-from morrow.writers.files.parquet_types import has_nanos, stored_array, stored_field
 
 MAGIC = b"PAR1"
 TAIL = struct.Struct("<I4s")

@@ -13,10 +13,10 @@ import polars as pl
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
+from morrow.readers.files.formats.text_lines import lines
+from morrow.readers.files.formats.text_values import parsed, text_dtype
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
-from morrow.readers.files.text_lines import lines
-from morrow.readers.files.text_values import parsed, text_dtype
 
 
 def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:

@@ -29,7 +29,7 @@ from morrow.engine.format.orc_rle import decode_unsigned
 from morrow.engine.format.orc_stripes import TIMES, StripeColumns
 from morrow.engine.format.orc_zones import UTC, offsets, orc_epoch_seconds
 from morrow.engine.format.types import DataType, LocalZonedTimestampType, TimestampType
-from morrow.readers.files.orc_kinds import decoded
+from morrow.readers.files.formats.orc_kinds import decoded
 
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 NANOS_PER_SECOND = 1_000_000_000

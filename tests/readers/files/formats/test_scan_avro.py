@@ -17,7 +17,7 @@ from morrow.engine.format import types as t
 from morrow.engine.io.local import LocalStore
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files import FileSource, scan, verify
-from morrow.readers.files import avro as avro_files
+from morrow.readers.files.formats import avro as avro_files
 
 ID = t.DataField(0, "id", t.IntType())
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}

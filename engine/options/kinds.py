@@ -160,6 +160,10 @@ INT: Kind[int] = _kind("int", "a whole number of 32 bits", _of_bits(32))
 LONG: Kind[int] = _kind("long", "a whole number of 64 bits", _of_bits(64))
 REAL: Kind[float] = _kind("number", "a number", _real, strict=False)
 TEXT: Kind[str] = Kind("text", "text", lambda text: text, strict=False)
+PREFIX: Kind[str] = _kind(
+    "prefix", "a text without / and \\", lambda text: None if {"/", "\\", "\0"} & set(text) else text, strict=False
+)
+"""The beginning of a file's name."""
 WORD: Kind[str] = Kind("word", "a word", lambda text: text.strip().lower(), strict=False)
 """A word of an open set: formats and codecs."""
 NAMES: Kind[tuple[str, ...]] = Kind("names", "names between commas", names, strict=False)

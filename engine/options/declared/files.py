@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from morrow.engine.options.declaring import TUNING, Stage, honoured, idle, refused, unless
-from morrow.engine.options.kinds import BOOL, INT, LEVELS, LONG, MEMORY, MOST_LONG, NO_LEVELS, TEXT, WORD, words
+from morrow.engine.options.kinds import BOOL, INT, LEVELS, LONG, MEMORY, MOST_LONG, NO_LEVELS, PREFIX, TEXT, WORD, words
 
 FILE_FORMAT = honoured("file.format", WORD, "parquet", "Format of data files", rows=True)
 FILE_FORMAT_PER_LEVEL = honoured(
@@ -31,11 +31,11 @@ TARGET_FILE_ROW_NUM = refused(
     None,
     "Rows at which a data file is closed",
 )
-DATA_FILE_PREFIX = honoured("data-file.prefix", TEXT, "data-", "Begins the names of data files")
+DATA_FILE_PREFIX = honoured("data-file.prefix", PREFIX, "data-", "Begins the names of data files")
 DATA_FILE_THIN_MODE = honoured(
     "data-file.thin-mode", BOOL, False, "Leaves the key columns out of data files that have them as values", rows=True
 )
-CHANGELOG_FILE_PREFIX = honoured("changelog-file.prefix", TEXT, "changelog-", "Begins the names of changelog files")
+CHANGELOG_FILE_PREFIX = honoured("changelog-file.prefix", PREFIX, "changelog-", "Begins the names of changelog files")
 CHANGELOG_FILE_FORMAT = honoured(
     "changelog-file.format", WORD, None, "Format of changelog files; that of data files if not set"
 )

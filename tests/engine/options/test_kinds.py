@@ -122,6 +122,8 @@ def test_words_and_numbers(kind: Kind[Any], text: str, expected: object) -> None
         (kinds.REAL, "many", "it must be a number"),
         (kinds.REAL, "1_0.5", "it must be a number"),
         (kinds.LEVELS, "top:avro", "it names the level 'top'"),
+        (kinds.PREFIX, "../../data-", "it must be a text without / and"),
+        (kinds.PREFIX, "data\\", "it must be a text without / and"),
     ],
 )
 def test_what_is_neither(kind: Kind[Any], text: str, problem: str) -> None:

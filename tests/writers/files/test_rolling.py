@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from morrow.engine.errors import StorageError, Unsupported
+from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.io.local import LocalStore
 from morrow.writers.files import delete_files, write_files
@@ -149,3 +149,11 @@ def test_other_formats_are_refused(format_: str, tmp_path: Path) -> None:
     table = target(tmp_path, "id INT", options={"file.format": format_})
     with pytest.raises(Unsupported, match=f"writing files of the format '{format_}'"):
         write(table, frame(table, (1,)))
+
+
+@pytest.mark.parametrize("option", ["data-file.prefix", "changelog-file.prefix"])
+def test_a_prefix_that_is_a_path_is_refused_before_anything_is_written(option: str, tmp_path: Path) -> None:
+    """Names of files are single segments of paths: readers would refuse the whole snapshot."""
+    with pytest.raises(InvalidArgument, match=f"{option}.*without / and"):
+        target(tmp_path, "id INT", options={option: "../../data-"})
+    assert not list(tmp_path.iterdir())

@@ -19,7 +19,7 @@ import pyarrow as pa
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
 from morrow.engine.plugins import FILE_READERS, plugin_of
-from morrow.readers.files.source import Decoder, FileSource
+from morrow.readers.files.source import Decoder, FileSource, reading
 
 
 class ScanFiles(Protocol):
@@ -84,6 +84,21 @@ def file_reader(format_: str, where: str) -> FileReader:
 def is_scanned(format_: str, where: str) -> bool:
     """Returns whether files of the format have a scan of their own, which reads rows without those before them."""
     return file_reader(format_, where).scan is not None
+
+
+def stored_names(source: FileSource) -> frozenset[str]:
+    """Returns the top-level columns; none for formats that do not store them.
+
+    Meant for files that were read before: little is checked.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError.
+    """
+    names = file_reader(source.format, source.path).stored_names
+    if names is None:
+        return frozenset()
+    with reading(source.path):
+        return frozenset(names(source))
 
 
 @cache

@@ -23,7 +23,7 @@ from morrow.readers.execution.verification.report import VerifiedFile
 from morrow.readers.files import FileSource, reading, scan, verify
 from morrow.readers.files.file_frames import constant_of, source_of, written_fields
 from morrow.readers.files.page_checks import count_pages
-from morrow.readers.files.stored_names import stored_names
+from morrow.readers.files.registry import stored_names
 from morrow.readers.files.streaming import batches
 from morrow.readers.masks.live import read_deletion
 

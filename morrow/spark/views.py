@@ -62,7 +62,11 @@ class Access:
     allowed_roots: tuple[str, ...] = ()
     verify: Verify | None = None
 
-    def catalog(self, warehouse: str | os.PathLike[str]) -> Catalog:
+    def catalog(self, warehouse: str | os.PathLike[str] | Catalog) -> Catalog:
+        if isinstance(warehouse, Catalog):
+            if self != Access():
+                raise InvalidArgument("a Catalog has its storage_options, allowed_roots and verify: give it alone")
+            return warehouse
         return Catalog(
             warehouse, storage_options=self.storage_options, allowed_roots=self.allowed_roots, verify=self.verify
         )
@@ -72,7 +76,7 @@ class Access:
 class AttachedCatalog:
     """The views that `attach` has made under one name in a session. A state is None if it does not determine rows."""
 
-    warehouse: str
+    catalog: Catalog | None
     views: Mapping[str, str]
     states: Mapping[str, State | None]
     access: Access = Access()
@@ -88,7 +92,7 @@ def attached_catalogs(spark: SparkSession) -> Mapping[str, AttachedCatalog]:
 
 def attach(
     spark: SparkSession,
-    warehouse: str | os.PathLike[str],
+    warehouse: str | os.PathLike[str] | Catalog,
     as_: str = "pm",
     databases: str | Sequence[str] | None = None,
     tables: str | Sequence[str] | None = None,
@@ -105,7 +109,7 @@ def attach(
 
     Args:
         spark: the session, to which the views belong.
-        warehouse: the folder or URL of the catalog.
+        warehouse: the folder or URL of the catalog, or a `morrow.Catalog`.
         as_: the prefix of the views' names, and the catalog's name in `morrow.spark.call`.
         databases: only the tables of these; None: of all.
         tables: only these, as ``database.table`` or ``database.table$branch_<name>``; None: all.
@@ -127,7 +131,7 @@ def attach(
     access = Access(storage_options, given_roots(allowed_roots), verify)
     catalog = access.catalog(warehouse)
     names = _named(tables) if tables is not None else _all_tables(catalog, databases)
-    before = attached_catalogs(spark).get(as_, AttachedCatalog("", {}, {}))
+    before = attached_catalogs(spark).get(as_, AttachedCatalog(None, {}, {}))
     views = _view_names(as_, names)
     own = _own_views(spark, views.values(), before.views.values())
     known = {name: state for name, state in before.states.items() if before.views[name].lower() in own}
@@ -146,7 +150,7 @@ def attach(
     names_of = Views({name: views[name] for name in made}, skipped)
     _drop(spark, set(before.views.values()) - set(names_of.values()))
     states = {name: one.state for name, one in made.items()}
-    _ATTACHED.setdefault(spark, {})[as_] = AttachedCatalog(catalog.warehouse, names_of, states, access)
+    _ATTACHED.setdefault(spark, {})[as_] = AttachedCatalog(catalog, names_of, states, access)
     return names_of
 
 

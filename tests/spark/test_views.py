@@ -19,10 +19,13 @@ from morrow.engine.errors import (
     UnsafePath,
     Unsupported,
 )
+from morrow.engine.io.local import LocalStore
 from morrow.scan import Scan
+from morrow.spark import call
 from morrow.spark.procedures.tables import table_argument
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.views import Access, attach, attached_catalogs, detach
+from tests.support.memory_catalog import MemoryCatalog
 from tests.support.written import new_table
 
 if TYPE_CHECKING:
@@ -112,6 +115,24 @@ def test_what_is_trusted_and_verified_is_so_in_views_and_procedures(spark: Spark
         (found,) = attached_catalogs(spark).values()
         assert found.access == Access(None, (str(outside),), "pages")
         assert table_argument(spark, "pm.db.t", None, None).allowed_roots == (str(outside),)
+    finally:
+        detach(spark)
+
+
+def test_a_catalog_that_is_no_folder(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = morrow.Catalog.over(MemoryCatalog(LocalStore(), str(tmp_path)))
+    table = catalog.create_table("db.t", schema="id BIGINT")
+    table.append({"id": [1, 2]})
+
+    view = attach(spark, catalog)["db.t"]
+    try:
+        assert spark.table(view).count() == 2
+        call(spark, "create_tag", table="pm.db.t", tag="v1")
+        assert table.tags.names == ("v1",)
+        with pytest.raises(Unsupported, match="a job of Spark that commits"):
+            call(spark, "compact", table="pm.db.t")
+        with pytest.raises(InvalidArgument, match="a Catalog has its storage_options"):
+            attach(spark, catalog, storage_options={"a": "b"})
     finally:
         detach(spark)
 

@@ -13,6 +13,7 @@ from morrow.engine.catalog.names import MARK, object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned
 from morrow.spark.views import attached_catalogs
 from morrow.table import Table
 
@@ -32,18 +33,36 @@ class TableArgument:
     branch: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     allowed_roots: tuple[str, ...] = ()
+    attached: Catalog | None = field(default=None, compare=False)
+    """The catalog, where `morrow.spark.attach` knows it."""
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The catalog in which the name stands; None for a folder."""
+        if self.warehouse is None or self.attached is not None:
+            return self.attached
+        return Catalog(self.warehouse, storage_options=self.storage_options)
 
     def metadata(self) -> TableMetadata:
         """Returns the table's metadata. Raises `TableNotFound`, `DatabaseNotFound`, `BranchNotFound`."""
-        metadata = TableMetadata(*resolve(self.path(), self.storage_options), allowed_roots=self.allowed_roots)
+        if self.catalog is None:
+            metadata = TableMetadata(*resolve(self.name, self.storage_options), allowed_roots=self.allowed_roots)
+        else:
+            metadata = replace(self.catalog.table(self.name)._metadata, allowed_roots=self.allowed_roots)
         metadata.latest_schema()  # a folder without a table is an error now
         return metadata if self.branch is None else metadata.on_branch(self.branch)
 
     def path(self) -> str:
-        """Returns the folder of the table. Raises `TableNotFound`, `DatabaseNotFound` for an unknown name."""
-        if self.warehouse is None:
+        """Returns the folder of the table, for jobs that work on folders.
+
+        Raises:
+            TableNotFound, DatabaseNotFound: an unknown name. Unsupported: a table whose catalog commits.
+        """
+        if self.catalog is None:
             return self.name
-        return Catalog(self.warehouse, storage_options=self.storage_options).table(self.name).path
+        table = self.catalog.table(self.name)
+        table._metadata.owner.refuse(~Owned.NOTHING, "a job of Spark that commits")
+        return table.path
 
     @property
     def of_database(self) -> str | None:
@@ -56,7 +75,8 @@ class TableArgument:
         database = self.of_database
         if database is None:
             return [self]
-        names = Catalog(str(self.warehouse), storage_options=self.storage_options).tables(database)
+        assert self.catalog is not None  # `of_database` stands in one
+        names = self.catalog.tables(database)
         return [replace(self, name=f"{database}.{name}", branch=None) for name in names]
 
 
@@ -93,8 +113,10 @@ def table_argument(
         )
     catalog = catalogs[parts[0]]
     access = catalog.access
+    warehouse = None if catalog.catalog is None else catalog.catalog.warehouse
+    name = ".".join(parts[1:])
     return TableArgument(
-        ".".join(parts[1:]), catalog.warehouse, named.branch, access.storage_options, access.allowed_roots
+        name, warehouse, named.branch, access.storage_options, access.allowed_roots, attached=catalog.catalog
     )
 
 

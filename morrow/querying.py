@@ -26,6 +26,7 @@ from sqlglot.errors import SqlglotError
 from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.time_travel import NOW, Travel, to_millis
+from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.hints import hints_in, travel_of_hints
 from morrow.readers.execution.duckdb_relation import handed
 
@@ -42,7 +43,6 @@ Node: TypeAlias = Any
 READING = (exp.Query, exp.Values, exp.Summarize, exp.Describe, exp.Pivot)
 """Statements that return rows and change nothing."""
 NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
-MILLIS_PER_SECOND = 1000
 
 RUN = compile("morrow_connection.sql(morrow_query)", "<query>", "eval")
 """DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""

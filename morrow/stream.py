@@ -11,6 +11,7 @@ from morrow.engine.options.streaming import FULL, LATEST, parse_stream_options
 from morrow.engine.plan import changes as planned
 from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.consumers import Consumers
+from morrow.engine.units import MILLIS_PER_SECOND
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 Start = Literal["full", "latest"]
 STARTS = get_args(Start)
 POLL_SECONDS = 1.0
-MILLIS = 1000
 
 
 def _seconds(interval: timedelta | None) -> float:
@@ -118,7 +118,9 @@ class ChangeStream:
         return self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound
 
     def _is_too_young(self, snapshot: Snapshot) -> bool:
-        return self._delay is not None and snapshot.time_millis > MILLIS * (time.time() - self._delay.total_seconds())
+        return self._delay is not None and snapshot.time_millis > MILLIS_PER_SECOND * (
+            time.time() - self._delay.total_seconds()
+        )
 
     def _snapshot(self) -> Snapshot | None:
         """Returns the next snapshot, None when it does not exist yet.

@@ -40,7 +40,7 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
         table.write_file(rows, partition={"p": "x"}, level=5 - number)
     table.commit()
     loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
-    idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset"}
+    idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset", "pyarrow.orc"}
     idle |= {f"morrow.readers.files.formats.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}
     assert not loaded.intersection({*idle, "morrow.engine.format.file_index", "morrow.engine.format.bucket"})
 

@@ -108,16 +108,6 @@ def read_container(data: bytes, *, where: str) -> AvroContainer:
     return AvroContainer(where, schema, codec, tuple(cursor.blocks(sync)), data)
 
 
-def rewrap_null(data: bytes, *, where: str) -> bytes:
-    """Returns a container of the same rows as one uncompressed block behind a schema that Polars reads.
-
-    Raises:
-        CorruptFile: truncated or damaged.
-        Unsupported: the codec, or a schema that has no Polars equivalent.
-    """
-    return rewrapped(read_container(data, where=where))
-
-
 def rewrapped(
     container: AvroContainer, blocks: Sequence[AvroBlock] | None = None, *, most: Most | None = None
 ) -> bytes:

@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import Any
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.types import MAX_DECIMAL_PRECISION
 
 PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 LOGICAL_TYPES = frozenset(
@@ -39,7 +40,6 @@ LOGICAL_TYPES = frozenset(
         ("long", "local-timestamp-micros"),
     }
 )
-MAX_DECIMAL_PRECISION = 38
 MAX_DEPTH = 64
 MAX_NODES = 100_000
 """Named types are written out at each use, which a hostile schema can make grow exponentially."""

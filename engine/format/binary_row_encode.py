@@ -34,7 +34,6 @@ from morrow.engine.format.binary_row_slots import (
     MAX_COMPACT_DECIMAL_PRECISION,
     MAX_COMPACT_TIMESTAMP_PRECISION,
     MAX_INLINE_LENGTH,
-    NANOS_PER_MILLI,
     SLOT_WIDTH,
 )
 from morrow.engine.format.murmur import hash_words, waves
@@ -57,6 +56,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
+from morrow.engine.units import NANOS_PER_MILLI
 
 HASH_BATCH = 1 << 16
 """The number of rows hashed at a time: their words and temporaries stay in the processor's cache."""

@@ -35,6 +35,7 @@ from morrow.engine.format.types import (
     VarCharType,
     arrow_time_unit,
 )
+from morrow.engine.units import MILLIS_PER_DAY, NANOS_PER_MILLI
 
 ARITY_WIDTH = 4
 SLOT_WIDTH = 8
@@ -43,8 +44,6 @@ INLINE_MARK = 0x80
 MAX_COMPACT_DECIMAL_PRECISION = 18
 MAX_COMPACT_TIMESTAMP_PRECISION = 3
 DECIMAL_WIDTH = 16
-NANOS_PER_MILLI = 1_000_000
-MILLIS_PER_DAY = 86_400_000
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,8 @@ from morrow.engine.format.date_parts import (
     Words,
     read_all,
 )
+from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
-NANOS_PER_SECOND = 1_000_000_000
-NANOS_PER_DAY = 86_400 * NANOS_PER_SECOND
 MOST_YEAR = 999_999_999
 SHORT_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format.avro import decode_frame, decode_together, read_container
 from morrow.engine.format.orc_columns import read_orc
 from morrow.engine.format.parquet_limits import check_size
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.slips import refuse_slips, slip_of
 from morrow.engine.names import col
 
@@ -34,8 +34,6 @@ INDEX_MANIFEST_VERSION = 1
 MOST_ROWS_PER_BYTE = 1 << 16
 """The most rows per byte of a file: run-length encoding does not make more."""
 
-POSTPONE_BUCKET = -2
-"""The bucket of postponed rows, which wait for their bucket; -1 stands for a number of buckets that is not fixed."""
 MOST_LEVELS = 1 << 10
 """The most levels of a table; a higher level is taken for damage."""
 
@@ -285,6 +283,8 @@ def _decode(data: bytes, path: str) -> pl.DataFrame:
         if data[:4] == b"PAR1":
             check_size(data, path, most_rows, most_bytes)
             # Not by Polars: a damaged file may end the process there, whereas Arrow is fuzzed for that.
+            import pyarrow.parquet as pq  # it brings all file systems of Arrow along
+
             return _from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
         if data[:3] == b"ORC":
             return _from_arrow(read_orc(data, path, most_bytes))

@@ -19,6 +19,7 @@ from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.orc_layout import SECONDARY, OrcLayout, OrcType, Stripe
 from morrow.engine.format.orc_rle import Bits, Signed, decode_bits, decode_bytes, decode_whole
 from morrow.engine.format.orc_zones import offsets, orc_epoch_seconds
+from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)
 """Stream.kind."""
@@ -27,8 +28,8 @@ DIRECT, DICTIONARY, DIRECT_V2, DICTIONARY_V2 = range(4)
 BYTE, SHORT, INT, LONG, STRING, BINARY, TIMESTAMP, LIST, STRUCT = 1, 2, 3, 4, 7, 8, 9, 10, 12
 """Type.kind."""
 MOST_DEPTH = 16
-NANOS_PER_MILLI, MILLIS_PER_SECOND = 1_000_000, 1_000
 ZEROS_BITS = 3
+"""Low bits of a nanosecond value: how many decimal zeros were cut off, less one (0 = none)."""
 
 
 def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:

@@ -18,6 +18,10 @@ from morrow.engine.io.store import FileStore
 
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
+"""The bucket of postponed rows, which wait for their bucket; -1 stands for a number of buckets that is not fixed."""
+LATEST, EARLIEST = "LATEST", "EARLIEST"
+"""Files that hint at the newest and the oldest snapshot or changelog of their folder."""
+CHANGELOG_PREFIX = "changelog-"
 INDEX_SUFFIX = ".index"
 MOST_ID = 2**63 - 1
 MOST_DIGITS = len(str(MOST_ID))

@@ -17,12 +17,12 @@ from typing import Any
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.slips import refuse_slips
+from morrow.engine.units import NANOS_PER_MICRO
 
 NEWEST_SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 COMMIT_KINDS = (APPEND, COMPACT, OVERWRITE, ANALYZE)
-NANOS_PER_MICRO = 1000
 SECOND_DIGITS = 9
 """Digits of ``tagTimeRetained`` after the point."""
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -16,10 +16,10 @@ from morrow.engine.errors import FileMissing, MorrowError, StorageError, Unclear
 from morrow.engine.io import durability
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
 from morrow.engine.io.system_errors import storage_error
+from morrow.engine.units import NANOS_PER_MILLI
 
 T = TypeVar("T")
 
-NANOS_PER_MILLI = 1_000_000
 
 NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
 """Error numbers of file systems without hard links (exFAT, and some that are mounted over a network)."""

@@ -12,12 +12,12 @@ from morrow.engine.io.conditional_put import ConditionalPut, first_line
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
 from morrow.engine.telling import harmless, redacted, remember
+from morrow.engine.units import MILLIS_PER_SECOND
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore as Bucket
 
-MILLIS = 1000
 MEMORY = "memory:"
 BUCKET_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "adl", "azure")
 STREAM_BUFFER = 1 << 20
@@ -259,7 +259,7 @@ def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool)
 
 def _file_status(found: ObjectMeta) -> FileStatus:
     name = found["path"].rsplit("/", 1)[-1]
-    return FileStatus(name, found["size"], int(found["last_modified"].timestamp() * MILLIS))
+    return FileStatus(name, found["size"], int(found["last_modified"].timestamp() * MILLIS_PER_SECOND))
 
 
 class _ObjectStream(io.RawIOBase):

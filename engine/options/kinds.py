@@ -13,7 +13,9 @@ from datetime import timedelta
 from enum import StrEnum
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from morrow.engine.units import NANOS_PER_MICRO
 
 T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=StrEnum)
@@ -38,7 +40,6 @@ DURATION_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 """Unit -> nanoseconds. Without a unit a number is milliseconds."""
-NANOS_PER_MICRO = 1_000
 REAL_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
 QUOTES = ("'", '"')
 """Paimon allows parts of pairs to be quoted; no option that has pairs needs it."""
@@ -211,4 +212,3 @@ def _merge_engine(text: str) -> str:
 MERGE_ENGINE_NAME: Kind[str] = Kind(
     " \\| ".join(MERGE_ENGINES), f"one of {', '.join(MERGE_ENGINES)}", _merge_engine, is_open=True
 )
-AnyKind = Kind[Any]

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from morrow.engine.errors import FileMissing
-from morrow.engine.format.paths import numbered
+from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
 from morrow.engine.plan.metadata import TableMetadata, read_hint
-
-CHANGELOG_PREFIX = "changelog-"
-EARLIEST, LATEST = "EARLIEST", "LATEST"
 
 
 def changelog_folder(metadata: TableMetadata) -> str:

@@ -26,7 +26,16 @@ from morrow.engine.errors import (
     TagNotFound,
     Unsupported,
 )
-from morrow.engine.format.paths import MAIN_BRANCH, TablePaths, file_id, in_store, numbered
+from morrow.engine.format.paths import (
+    CHANGELOG_PREFIX,
+    EARLIEST,
+    LATEST,
+    MAIN_BRANCH,
+    TablePaths,
+    file_id,
+    in_store,
+    numbered,
+)
 from morrow.engine.format.schema import TableSchema, parse_schema
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag, parse_snapshot, parse_tag
 from morrow.engine.format.types import BlobType
@@ -42,7 +51,6 @@ SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
 TAG_PREFIX = "tag-"
 BRANCH_PREFIX = "branch-"
-CHANGELOG_PREFIX = "changelog-"
 
 READERS = 32
 """The number of small files read at once if each takes a request; a local disk answers before a thread has started."""
@@ -169,7 +177,7 @@ class TableMetadata:
     def living_snapshot_ids(self) -> list[int]:
         """Returns the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
         ids = self.snapshot_ids()
-        hint = self._hint("EARLIEST")
+        hint = self._hint(EARLIEST)
         at = 0 if hint is None else bisect_left(ids, hint)
         return ids[at:] if ids[at : at + 1] == [hint] else ids
 
@@ -198,7 +206,7 @@ class TableMetadata:
         """Returns the newest committed snapshot, None when nothing was committed."""
         if Owned.SNAPSHOTS in self.owner.owns:
             return self.owner.latest_snapshot(self.branch)
-        hint = self._hint("LATEST")
+        hint = self._hint(LATEST)
         # The hint is right if its snapshot exists and no newer one does; otherwise the folder decides.
         newest = hint is not None and not self.store.exists(self.paths.snapshot(hint + 1))
         if hint is not None and newest and (found := self.snapshot_or_none(hint)) is not None:
@@ -210,7 +218,7 @@ class TableMetadata:
 
     def earliest_snapshot_id(self) -> int | None:
         """Returns the id of the oldest snapshot that is not being removed, None when there is none."""
-        hint = self._hint("EARLIEST")
+        hint = self._hint(EARLIEST)
         if hint is not None and self.store.exists(self.paths.snapshot(hint)):
             return hint
         # A table without the hint has usually lost nothing yet: one look saves listing a long history.

@@ -140,11 +140,6 @@ def lines(metadata: TableMetadata) -> list[Line]:
     return [Line.of(main), *map(Line.of, branches)]
 
 
-def live_roots(metadata: TableMetadata) -> list[Root]:
-    """Returns all snapshots, tags and changelogs of main and of all branches."""
-    return [root for line in lines(metadata) for root in line.roots()]
-
-
 @dataclass(frozen=True)
 class MetadataFiles:
     """Names in the folder ``manifest`` and in ``statistics``; `indexes` has the columns of `INDEX_COLUMNS`."""

@@ -21,12 +21,13 @@ from morrow.engine.options.declared.table import (
 from morrow.engine.schema import changes as c
 from morrow.engine.schema.casts import can_cast
 from morrow.engine.schema.columns import numbered_type
-from morrow.engine.schema.creating import MILLIS, with_keys_of_options
+from morrow.engine.schema.creating import with_keys_of_options
 from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.nested import Fields, index_of, shown, type_at, with_field, with_fields, with_type
 from morrow.engine.schema.option_changes import check_remove, check_set_option
 from morrow.engine.schema.renames import renamed_options
 from morrow.engine.schema.validation import validate_schema
+from morrow.engine.units import MILLIS_PER_SECOND
 
 
 def changed_schema(
@@ -49,7 +50,9 @@ def changed_schema(
     if changed == schema:
         return schema
     validate_schema(changed, where=where, options_set=options_set & set(changed.options))
-    return replace(changed, id=schema.id + 1, version=NEWEST_SCHEMA_VERSION, time_millis=int(time.time() * MILLIS))
+    return replace(
+        changed, id=schema.id + 1, version=NEWEST_SCHEMA_VERSION, time_millis=int(time.time() * MILLIS_PER_SECOND)
+    )
 
 
 @dataclass

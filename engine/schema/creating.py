@@ -15,8 +15,7 @@ from morrow.engine.schema.columns import SchemaLike, columns_of, numbered
 from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.sql import Column
 from morrow.engine.schema.validation import validate_schema
-
-MILLIS = 1000
+from morrow.engine.units import MILLIS_PER_SECOND
 
 
 def new_schema(
@@ -57,7 +56,7 @@ def new_schema(
         ),
         options=options_as_text(mapping(options, f"{where}: options"), where),
         comment=None if comment is None else text(comment, f"{where}: comment"),
-        time_millis=int(time.time() * MILLIS),
+        time_millis=int(time.time() * MILLIS_PER_SECOND),
     )
     created = with_keys_of_options(created, where)
     validate_schema(created, where=where)

@@ -34,6 +34,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
+from morrow.engine.units import NANOS_PER_SECOND
 
 TRUE = frozenset({"t", "true", "y", "yes", "1"})
 FALSE = frozenset({"f", "false", "n", "no", "0"})
@@ -46,7 +47,6 @@ TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?")
 TIMESTAMP = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?")
 
 NANO_DIGITS = 9
-NANOS_PER_SECOND = 1_000_000_000
 MILLIS_DIGITS = 3
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
+from morrow.engine.units import MILLIS_PER_DAY
 from morrow.readers.casts.base import Cast, Ints, like, numbers, over_distinct
 from morrow.readers.casts.numeric import MAX_DECIMAL128, fit
-from morrow.readers.casts.temporal import MILLIS_PER_DAY, PER_SECOND, in_unit, instants
+from morrow.readers.casts.temporal import PER_SECOND, in_unit, instants
 
 TRUE_WORDS = ("t", "true", "y", "yes", "1")
 FALSE_WORDS = ("f", "false", "n", "no", "0")

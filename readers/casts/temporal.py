@@ -14,12 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
+from morrow.engine.units import MILLIS_PER_DAY
 from morrow.readers.casts.base import Cast, Ints, like, numbers
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-MILLIS_PER_DAY = 86_400_000
 MILLIS_DIGITS = 3
-NANOS_DIGITS = 9
 MAX_ZONED_SECONDS = 947_000_000_000
 UTC = "UTC"
 

@@ -24,14 +24,12 @@ import polars as pl
 
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns
+from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import to_arrow_array, to_series
 from morrow.readers.system.real_text import real_texts
 
 NULL = "null"
-MILLIS = 1000
-NANOS_PER_MILLI = 1_000_000
-NANOS_PER_MICRO = 1_000
 NANOS_PER_UNIT = {"ms": NANOS_PER_MILLI, "us": NANOS_PER_MICRO, "ns": 1}
 NANOS_MASK = 0xFFFFFFFF
 """The part of a TIMESTAMP's slot that holds its nanoseconds within the millisecond."""
@@ -160,8 +158,8 @@ def wall_clock(millis: Sequence[int | None]) -> pl.Series:
     Creation times of files and tags are stored in the writer's zone, so that all times of a table agree where its
     readers and writers share one. The offset is that of each instant, summer time or not.
     """
-    offsets = {instant: _offset(instant // MILLIS) for instant in set(millis) if instant is not None}
-    local = [None if instant is None else instant + offsets[instant] * MILLIS for instant in millis]
+    offsets = {instant: _offset(instant // MILLIS_PER_SECOND) for instant in set(millis) if instant is not None}
+    local = [None if instant is None else instant + offsets[instant] * MILLIS_PER_SECOND for instant in millis]
     return pl.Series(local, dtype=pl.Int64).cast(pl.Datetime("ms"))
 
 

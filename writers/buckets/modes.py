@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets.cross_partition import CrossPartitionRouter
 from morrow.writers.buckets.dynamic import DynamicRouter
@@ -15,7 +16,6 @@ from morrow.writers.buckets.router import Router
 from morrow.writers.target import WriteTarget
 
 DYNAMIC_BUCKET = -1
-POSTPONE_BUCKET = -2
 UNAWARE_BUCKET = 0
 """The bucket of all files of a table without buckets."""
 

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator
 
 from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOutcome
+from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_json
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 
-LATEST = "LATEST"
 UNCLEAR_TRIES = 5
 UNCLEAR_WAIT_SECONDS = 0.1
 """Pause before a request to a store that gave no answer is repeated; doubled each time."""

@@ -21,6 +21,7 @@ from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
 from morrow.engine.format.file_formats import FileFormat
 from morrow.engine.names import cols, unnamed
+from morrow.engine.plan.stats_pruning import SURROGATES
 from morrow.writers.files.stats_modes import StatsMode
 
 ORDERED = (
@@ -30,7 +31,6 @@ ORDERED = (
 """Types with bounds; bytes and nested types have none in any format."""
 
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
-SURROGATES = range(0xD800, 0xE000)
 GROUP = "group"
 """The group column in frames whose other columns are numbered."""
 

@@ -29,6 +29,7 @@ from morrow.engine.format.snapshot import parse_snapshot
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import Root
+from morrow.engine.units import NANOS_PER_MILLI
 from morrow.writers.history.unreferenced import remove_unreferenced
 
 RETIRED = re.compile(r"retired-(?P<kind>snapshot|tag|changelog|schema|branch)-[0-9a-f]{32}")
@@ -37,7 +38,6 @@ CREATING = "creating-"
 """Prefix of the folder in which a branch is built before it gets its name."""
 ABANDONED_MILLIS = 24 * 60 * 60 * 1000
 """Age after which an unfinished branch counts as abandoned."""
-NANOS_PER_MILLI = 1_000_000
 ROOTS = ("snapshot", "tag", "changelog")
 """Kinds of files that name the other files needed; each lies in the folder of its name."""
 FILES = (*ROOTS, "schema")

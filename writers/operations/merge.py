@@ -212,9 +212,6 @@ def _key_column(merge: _Prepared, name: str) -> pl.Series | None:
     return column if column.dtype == wanted else None
 
 
-Take = Callable[["npt.NDArray[np.int64]"], object]
-
-
 def _of_batch(
     merge: _Prepared,
     rows: pa.Table,

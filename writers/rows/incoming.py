@@ -13,6 +13,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import unnamed
+from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import polars_dtype, to_series
 from morrow.writers.rows.kinds import KindColumn, Kinds, kinds_of_field, without_ignored
@@ -20,8 +21,6 @@ from morrow.writers.rows.lossless import lossless
 from morrow.writers.rows.sources import Piece, Source, source_of
 from morrow.writers.target import WriteTarget
 
-NANOS_PER_MILLI = 1_000_000
-MILLIS_PER_SECOND = 1_000
 ROWS_SHOWN = 3
 
 

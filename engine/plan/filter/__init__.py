@@ -39,11 +39,6 @@ class Filter:
     text: str
 
     @property
-    def is_pushed(self) -> bool:
-        """Whether the predicate alone decides."""
-        return not self.residuals
-
-    @property
     def is_identified(self) -> bool:
         """Whether an equal filter keeps the same rows, so that results for this one may be cached for it."""
         return all(residual.identity is not None for residual in self.residuals)

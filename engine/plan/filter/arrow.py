@@ -46,12 +46,21 @@ from morrow.engine.plan.filter.literals import (
     membership,
     not_null,
 )
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true, shallow, shortened
+from morrow.engine.plan.filter.terms import (
+    EXACT_FLOAT_INTEGERS,
+    MIRRORED,
+    Columns,
+    Part,
+    Residual,
+    all_true,
+    any_true,
+    shallow,
+    shortened,
+)
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 C_SCHEMA_SIZE = 72
 C_SCHEMA_METADATA_OFFSET = 16
-EXACT_FLOAT_INTEGERS = 2**24
 MATCH_NULLS, SKIP_NULLS = 0, 1
 """SetLookupOptions: a null in the set matches null, or is ignored."""
 
@@ -251,14 +260,13 @@ _COMPARISONS = {
     "greater": Op.GT,
     "greater_equal": Op.GE,
 }
-_MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
 def _compared(node: _Call, want: bool, columns: Columns) -> Predicate | None:
     left, right = node.arguments
     op = _COMPARISONS[node.name]
     if isinstance(left, _Literal):
-        left, right, op = right, left, _MIRRORED[op]
+        left, right, op = right, left, MIRRORED[op]
     column = _column(left, columns)
     if column is None or not isinstance(right, _Literal):
         return None

@@ -45,11 +45,21 @@ from morrow.engine.plan.filter.literals import (
 )
 from morrow.engine.plan.filter.polars_form import parsed
 from morrow.engine.plan.filter.polars_names import with_names
-from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true, in_pairs, shallow, shortened
+from morrow.engine.plan.filter.terms import (
+    EXACT_FLOAT_INTEGERS,
+    MIRRORED,
+    Columns,
+    Part,
+    Residual,
+    all_true,
+    any_true,
+    in_pairs,
+    shallow,
+    shortened,
+)
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate, Value
+from morrow.engine.units import NANOS_PER_MICRO
 
-EXACT_FLOAT_INTEGERS = 2**24
-NANOS_PER_MICRO = 1000
 MICROS = {"Milliseconds": 1000, "Microseconds": 1}
 AND, OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
 PYTHON, SELECTOR = "AnonymousFunction", '"Selector"'
@@ -232,7 +242,6 @@ def _constant(literal: Any, want: bool, _columns: Columns) -> Predicate | None:
 
 _COMPARISONS = {"Eq": Op.EQ, "NotEq": Op.NE, "Lt": Op.LT, "LtEq": Op.LE, "Gt": Op.GT, "GtEq": Op.GE}
 _NULL_SAFE = {"EqValidity": True, "NotEqValidity": False}
-_MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
 def _binary(content: Any, want: bool, columns: Columns) -> Predicate | None:
@@ -249,7 +258,7 @@ def _binary(content: Any, want: bool, columns: Columns) -> Predicate | None:
         return None
     op = _COMPARISONS[name] if want else NEGATED[_COMPARISONS[name]]
     if _column(left, columns) is None:
-        left, right, op = right, left, _MIRRORED[op]
+        left, right, op = right, left, MIRRORED[op]
     return _compared(left, op, right, columns)
 
 

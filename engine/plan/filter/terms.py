@@ -23,6 +23,10 @@ from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predi
 Kind = Literal["sql", "arrow", "polars"]
 Expression: TypeAlias = str | pl.Expr | pc.Expression
 
+EXACT_FLOAT_INTEGERS = 2**24
+"""Up to this a FLOAT holds every integer."""
+MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+"""Comparisons with their sides exchanged."""
 NAMES_SHOWN = 3
 FOLDED = 16
 """The least number of comparisons of a column that become a list; fewer are shown as they were written."""

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.orc_layout import OrcLayout
 from morrow.engine.format.orc_stripes import read_columns
 from morrow.engine.format.orc_zones import is_utc, offsets
@@ -41,12 +42,12 @@ from morrow.engine.format.types import (
     MapType,
     MultisetType,
     RowType,
-    TimestampType,
     TimeType,
     VarCharType,
     VectorType,
 )
 from morrow.engine.options.declared.formats import MORROW_ORC_WRITER_TIME_ZONE, ORC_TIMESTAMP_LTZ_LEGACY_TYPE
+from morrow.engine.units import NANOS_PER_SECOND
 from morrow.readers.files.formats.orc_kinds import decoded, read_as
 from morrow.readers.files.formats.orc_timestamps import ExactTimestamps
 from morrow.readers.files.registry import FileReader, Stripe
@@ -54,8 +55,6 @@ from morrow.readers.files.source import Chunk, FileSource, check_rows, member_ty
 
 TIMESTAMP_RANGE = "out of range for nanosecond resolution"
 """Arrow's message for timestamps that it cannot hold."""
-TIMESTAMPS = (TimestampType, LocalZonedTimestampType)
-NANOS_PER_SECOND = 1_000_000_000
 EARLY_NANOS = 2 * 86_400 * NANOS_PER_SECOND
 VALIDITY_AND_OFFSETS = 2
 """Buffers of a list or map array that precede those of its children; a struct has only the first."""

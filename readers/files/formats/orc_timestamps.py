@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.orc_columns import ZEROS_BITS
 from morrow.engine.format.orc_layout import (
     DIRECT_V2,
     LONG,
@@ -29,13 +30,10 @@ from morrow.engine.format.orc_rle import decode_unsigned
 from morrow.engine.format.orc_stripes import TIMES, StripeColumns
 from morrow.engine.format.orc_zones import UTC, offsets, orc_epoch_seconds
 from morrow.engine.format.types import DataType, LocalZonedTimestampType, TimestampType
+from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
 from morrow.readers.files.formats.orc_kinds import decoded
 
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-NANOS_PER_SECOND = 1_000_000_000
-NANOS_PER_MILLI = 1_000_000
-ZEROS_BITS = 3
-"""Low bits of a nanosecond value: how many decimal zeros were cut off, less one (0 = none)."""
 
 Integers = npt.NDArray[np.int64]
 

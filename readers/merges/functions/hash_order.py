@@ -34,7 +34,6 @@ Hashes = npt.NDArray[np.int64]
 LEAST_BUCKETS = 16
 FULLEST = 0.75
 WORD = 0xFFFF_FFFF
-MILLIS_PER_DAY = 86_400_000
 
 
 def in_hash_order(elements: pl.DataFrame, dtype: t.DataType) -> pl.DataFrame:

@@ -19,6 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from morrow.engine.format.roaring import COOKIE_NO_RUNS, COOKIE_RUNS, MIN_CONTAINERS_FOR_OFFSETS
 from morrow.readers.merges.functions.corrupt_value import Cursor
 from morrow.readers.merges.functions.roaring_containers import (
     POSITIONS,
@@ -30,10 +31,6 @@ from morrow.readers.merges.functions.roaring_containers import (
     united,
 )
 
-COOKIE_NO_RUNS = 12346
-COOKIE_RUNS = 12347
-MIN_CONTAINERS_FOR_OFFSETS = 4
-"""Below this, a bitmap with run containers carries no offsets."""
 OFFSET_WIDTH = 4
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
-from morrow.engine.format.avro import decode_batches, decode_frame, decode_together, read_container, rewrap_null
+from morrow.engine.format.avro import decode_batches, decode_frame, decode_together, read_container, rewrapped
 
 SYNC = bytes(range(16))
 CODECS = ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"]
@@ -166,7 +166,7 @@ def test_batches_hold_whole_blocks() -> None:
 
 
 def test_rewrapped_bytes_are_a_container_that_anybody_reads() -> None:
-    data = rewrap_null(container(PERSON, PEOPLE, "zstandard"), where="f")
+    data = rewrapped(read_container(container(PERSON, PEOPLE, "zstandard"), where="f"))
 
     assert list(fastavro.reader(io.BytesIO(data))) == PEOPLE
 

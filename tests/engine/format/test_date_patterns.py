@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.date_patterns import NANOS_PER_DAY, NANOS_PER_SECOND, date_pattern, epoch_day
+from morrow.engine.format.date_patterns import date_pattern, epoch_day
+from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
 JAVA_READS = [
     ("yyyyMMdd", "20240131", "2024-01-31T00:00"),

@@ -17,7 +17,6 @@ from morrow.engine.plan.references import (
     changelog_names,
     lines,
     live_names,
-    live_roots,
     metadata_files,
     names_of_gone,
 )
@@ -49,7 +48,9 @@ def snapshots(life: Life, *ids: int) -> list[Root]:
 
 def test_all_roots_of_all_branches(life: Life) -> None:
     found = [
-        (root.metadata.branch, root.kind, root.id, root.name) for root in live_roots(life.on_branch("dev").metadata)
+        (root.metadata.branch, root.kind, root.id, root.name)
+        for line in lines(life.on_branch("dev").metadata)
+        for root in line.roots()
     ]
     assert found == [
         ("main", RootKind.TAG, 1, "t"),

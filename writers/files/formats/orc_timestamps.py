@@ -23,8 +23,10 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.arrow_buffers import Ints, fixed_values
+from morrow.engine.format.orc_columns import ZEROS_BITS
 from morrow.engine.format.orc_layout import SECONDARY, OrcLayout
 from morrow.engine.format.protobuf import Field, fields, message, numbered
+from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
 from morrow.writers.files.formats.orc_footer import STATISTICS, STRIPES, Tail, block_size, integer, split, stored
 
 DATA, ROW_INDEX = 1, 6
@@ -38,14 +40,10 @@ TIMESTAMP_BOUNDS = 9
 ORC_EPOCH = 1_420_070_400
 """2015-01-01 in UTC."""
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-NANOS_PER_SECOND = 1_000_000_000
-NANOS_PER_MILLI = 1_000_000
 RUN = 512
 DIRECT = 1
 WIDTH_CODES = {5: 28, 8: 31}
 """Maps the bytes of a value to the code of that width."""
-ZEROS_BITS = 3
-"""Low bits of stored nanoseconds that count the zeros cut off; always 0 here."""
 
 
 @dataclass(frozen=True)

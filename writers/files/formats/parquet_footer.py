@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from morrow.engine.format.thrift import I16, I32, I64, LIST, STRUCT, Items, Struct, decode, encode
+from morrow.writers.files.formats.parquet_types import INT96_WIDTH
 
 FIXED_LEN_BYTE_ARRAY, INT96 = 7, 3
-INT96_WIDTH = 12
 
 SCHEMA, NUM_ROWS, ROW_GROUPS = 2, 3, 4
 ELEMENT_TYPE, ELEMENT_LENGTH, ELEMENT_CONVERTED, ELEMENT_LOGICAL = 1, 2, 6, 10

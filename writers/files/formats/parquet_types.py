@@ -25,6 +25,7 @@ import pyarrow as pa
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.arrow_buffers import fixed_values, validity
+from morrow.engine.units import NANOS_PER_DAY
 from morrow.readers.casts.dtypes import conform, list_offsets, null_mask
 from morrow.writers.files.field_ids import Place
 
@@ -33,7 +34,6 @@ FIELD_ID = "PARQUET:field_id"
 INT96_WIDTH = 12
 """Nanoseconds of the day (8 bytes) and Julian day (4 bytes)."""
 JULIAN_DAY_OF_EPOCH = 2_440_588
-NANOS_PER_DAY = 86_400_000_000_000
 
 
 def stored_field(field: t.DataField, where: str) -> pa.Field:

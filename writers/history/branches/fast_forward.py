@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
+from morrow.engine.format.paths import EARLIEST, LATEST
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.entries import manifest_entries, resolved
 from morrow.engine.plan.metadata import TableMetadata
@@ -32,7 +33,7 @@ from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.references import KEY, Root, RootKind, live_names, named, read_lists
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.branches.names import existing_folder
-from morrow.writers.history.rollback.rewinding import EARLIEST, LATEST, retire_changelogs, rewind, write_hint
+from morrow.writers.history.rollback.rewinding import retire_changelogs, rewind, write_hint
 from morrow.writers.history.tags.creation import is_alive
 from morrow.writers.history.tombstones import finish_removals, retire
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH
 from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.plan.changelogs import changelog_folder, changelog_ids, changelog_path
 from morrow.engine.plan.consumers import Consumers
@@ -20,7 +20,6 @@ from morrow.writers.commit import TableCommit
 from morrow.writers.history.branches.changing import delete_branch
 from morrow.writers.history.branches.names import check_unused
 from morrow.writers.history.cleaning.orphans import OrphanFiles, oldest_kept_millis, remove_orphan_files
-from morrow.writers.history.cleaning.repair import EARLIEST, LATEST
 from morrow.writers.history.expiry.snapshots import expire_snapshots
 from morrow.writers.history.tags.deletion import delete_tags
 from morrow.writers.history.tombstones import finish_removals, retire

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from morrow.engine.errors import FileMissing
-from morrow.engine.format.paths import MAIN_BRANCH, file_id, numbered
+from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH, file_id, numbered
 from morrow.engine.plan.metadata import TableMetadata
 
-LATEST = "LATEST"
-EARLIEST = "EARLIEST"
 FOLDERS = ("snapshot", "changelog")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.format.paths import MAIN_BRANCH, numbered
+from morrow.engine.format.paths import EARLIEST, MAIN_BRANCH, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
 from morrow.engine.plan.entries import Stored
 from morrow.engine.plan.metadata import TableMetadata, read_hint
@@ -126,5 +126,5 @@ def _lists(snapshot: Snapshot) -> Iterator[Stored]:
 def _earliest(table: TableMetadata, kind: RootKind) -> int:
     """Returns the id below which roots of a branch are being removed."""
     folder = f"{table.paths.branch_root}/{kind}"
-    hint = read_hint(table.store, f"{folder}/EARLIEST") or 0
+    hint = read_hint(table.store, f"{folder}/{EARLIEST}") or 0
     return hint if table.store.exists(f"{folder}/{kind}-{hint}") else 0

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.date_patterns import MOST_YEAR, NANOS_PER_DAY, NANOS_PER_SECOND, epoch_day
+from morrow.engine.format.date_patterns import MOST_YEAR, epoch_day
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared import history
 from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
+from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from morrow.writers.target import WriteTarget
 
 DEFAULT_FORMAT = re.compile(

@@ -27,6 +27,7 @@ from morrow.engine.options.words import ExpireStrategy
 from morrow.engine.plan.entries import manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger
+from morrow.engine.units import NANOS_PER_MICRO
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
@@ -35,7 +36,6 @@ from morrow.writers.commit.preparing import SnapshotRequest
 from morrow.writers.history.expiry.partition_times import partition_time
 from morrow.writers.target import WriteTarget
 
-NANOS_PER_MICRO = 1000
 MICROSECOND = dt.timedelta(microseconds=1)
 NOTHING = Changes((), (), ())
 

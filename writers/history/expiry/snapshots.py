@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
+from morrow.engine.format.paths import EARLIEST
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.io.system_errors import if_there_is_room, is_full
 from morrow.engine.options.expiring import ExpireOptions, Retention, parse_expire_options
@@ -26,15 +27,13 @@ from morrow.engine.plan.changelogs import changelog_path, write_changelog_hints
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.references import Line, Root, RootKind, lines
+from morrow.engine.units import NANOS_PER_MILLI
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.tombstones import finish_removals, retire
 from morrow.writers.history.unreferenced import MOST_TRIES, remove_expired
 
 AT_ONCE = 200
 """Snapshots whose changes are in memory at once."""
-
-EARLIEST = "EARLIEST"
-NANOS_PER_MILLI = 1_000_000
 
 
 def expire_snapshots(

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from morrow.engine.errors import CommitConflict
+from morrow.engine.format.paths import CHANGELOG_PREFIX, EARLIEST, LATEST
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.io.system_errors import if_there_is_room
 from morrow.engine.plan.changelogs import changelog_ids
@@ -28,10 +29,6 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.history.tags.creation import is_alive
 from morrow.writers.history.tags.success import remove_success
 from morrow.writers.history.tombstones import retire, tombstone_path
-
-LATEST = "LATEST"
-EARLIEST = "EARLIEST"
-CHANGELOG_PREFIX = "changelog-"
 
 
 def rewind(metadata: TableMetadata, goal: Snapshot, *, stay: Collection[int], tags: Iterable[str]) -> None:

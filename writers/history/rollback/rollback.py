@@ -8,13 +8,14 @@ are removed (Java leaves them to the orphan files cleaning).
 from __future__ import annotations
 
 from morrow.engine.errors import InvalidArgument, SnapshotExpired
+from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.system_errors import if_there_is_room
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve
 from morrow.writers.commit.commit_lock import commit_locked
-from morrow.writers.history.rollback.rewinding import LATEST, rewind, write_hint
+from morrow.writers.history.rollback.rewinding import rewind, write_hint
 from morrow.writers.history.tags.creation import is_alive, same_state, without_lost_changelog
 from morrow.writers.history.tombstones import finish_removals
 

@@ -7,11 +7,10 @@ import datetime as dt
 from morrow.engine.errors import TagNotFound
 from morrow.engine.format.snapshot import Tag
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.writers.history.tags.creation import Clock, local_time, utc_now
 from morrow.writers.history.tags.deletion import delete_tags
 from morrow.writers.history.tags.listing import tag_files
-
-MILLIS = 1000
 
 
 def expire_tags(metadata: TableMetadata, *, older_than: dt.datetime | None = None, clock: Clock = utc_now) -> list[str]:
@@ -41,7 +40,7 @@ def _is_due(tag: Tag, modified_millis: int, now: dt.datetime, before: dt.datetim
     if created is None or retained is None:
         if before is None:
             return False
-        created = dt.datetime.fromtimestamp(modified_millis / MILLIS)
+        created = dt.datetime.fromtimestamp(modified_millis / MILLIS_PER_SECOND)
     return (retained is not None and now - created > retained) or (before is not None and created < before)
 
 

@@ -11,7 +11,8 @@ import pytest
 from morrow.catalog import Catalog
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import UnclearOutcome, Unsupported
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.objects import ObjectStore
 from morrow.testing import CatalogTests
@@ -53,6 +54,28 @@ class TestCatalogThatCommits(CatalogTests):
         assert owner.commits == len(owner.snapshots) == len(table.snapshots())
         assert len(owner.schemas) == 2
         assert not (Path(owner.folder) / "snapshot" / "LATEST").exists()
+
+    @pytest.mark.parametrize("answer", [True, False])
+    def test_a_commit_without_an_answer_is_made_once(
+        self, catalog: MemoryCatalog, tables: Catalog, monkeypatch: pytest.MonkeyPatch, answer: bool
+    ) -> None:
+        """The commit is done, its answer is lost; asked again, the catalog knows it, or others have followed it."""
+        table = tables.create_table("db.t", schema="id INT")
+        owner = catalog.owner("db.t")
+        commit, asked = owner.commit_snapshot, []
+
+        def commit_snapshot(branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
+            asked.append(snapshot)
+            if len(asked) > 1:
+                return answer
+            commit(branch, base, snapshot)
+            raise UnclearOutcome("no answer")
+
+        monkeypatch.setattr(owner, "commit_snapshot", commit_snapshot)
+        table.append({"id": [1]})
+
+        assert asked[0] == asked[1]
+        assert (owner.commits, table.scan().count()) == (1, 1)
 
     def test_what_it_does_not_do_is_refused(self, tables: Catalog) -> None:
         table = tables.create_table("db.t", schema="id INT")

@@ -96,7 +96,8 @@ class SnapshotLog:
                 if owned:
                     if owner.commit_snapshot(self._metadata.branch, base, snapshot):
                         break
-                    return False
+                    # An earlier try may have been the commit, which others have followed since.
+                    return unclear and self._metadata.snapshot_or_none(snapshot.id) == snapshot
                 if self._metadata.store.create(path, data):
                     break
                 return unclear and self._is_own(path, data, snapshot)

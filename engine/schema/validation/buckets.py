@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.types import ArrayType, BigIntType, IntType, MapType, MultisetType, RowType
+from morrow.engine.merge.field_options import split_names
 from morrow.engine.options.declared.compaction import FULL_COMPACTION_DELTA_COMMITS
 from morrow.engine.options.declared.table import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
-from morrow.engine.schema.validation.proposal import Proposal, java_names
+from morrow.engine.schema.validation.proposal import Proposal
 
 UNAWARE_OR_DYNAMIC = -1
 NESTED = (ArrayType, MultisetType, MapType, RowType)
@@ -17,7 +18,7 @@ def bucket_key(proposal: Proposal) -> None:
     text = proposal.given.text(BUCKET_KEY) or ""
     if not text.strip():
         return
-    names = java_names(text)
+    names = split_names(text)
     proposal.require_columns(names, "bucket key")
     schema = proposal.schema
     in_partition = [name for name in names if name in schema.partition_keys]

@@ -46,11 +46,3 @@ class Proposal:
             if name not in self.schema.by_name:
                 known = ", ".join(self.schema.by_name)
                 raise ColumnNotFound(f"{self.where}: the {what} {name!r} is no column; the columns are {known}")
-
-
-def java_names(text: str) -> tuple[str, ...]:
-    """Splits names at commas like Paimon where it does not strip blanks: " a" is another name than "a"."""
-    parts = text.split(",")
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return tuple(parts)

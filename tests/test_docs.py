@@ -31,13 +31,15 @@ GUIDES = (
     "docs/implementing.md",
 )
 SPARK_GUIDE = "docs/spark.md"
-"""Run by `tests/spark/test_guide.py`, beside the other tests of Spark."""
+SPARK_SQL = "docs/spark-sql.md"
+"""Run by `tests/spark`, beside the other tests of Spark."""
 
 DECISIONS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "decisions").glob("*.md"))
 
 DOCUMENTS = (
     *GUIDES,
     SPARK_GUIDE,
+    SPARK_SQL,
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
     "docs/java.md",

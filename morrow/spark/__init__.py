@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from morrow.spark.catalogs.install import catalog
     from morrow.spark.java import Java, find_java
     from morrow.spark.maintenance.maintain import compact, remove_orphan_files
     from morrow.spark.procedures.calling import call
@@ -28,6 +29,7 @@ __all__ = [
     "Java",
     "attach",
     "call",
+    "catalog",
     "compact",
     "delete",
     "detach",
@@ -46,6 +48,7 @@ _HOMES = {
     "Java": "morrow.spark.java",
     "attach": "morrow.spark.views",
     "call": "morrow.spark.procedures.calling",
+    "catalog": "morrow.spark.catalogs.install",
     "compact": "morrow.spark.maintenance.maintain",
     "delete": "morrow.spark.writing.delete",
     "detach": "morrow.spark.views",

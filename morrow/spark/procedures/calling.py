@@ -64,7 +64,7 @@ def call(
         Unsupported: a feature of Paimon's procedure that Morrow lacks.
         Others: as the method of `Table` that does the work.
     """
-    found = _procedure(procedure)
+    found = procedure_named(procedure)
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")
     given = {name: value for name, value in arguments.items() if name.lower() != "table"}
@@ -86,7 +86,12 @@ def _frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
     return spark.createDataFrame(pa.table(dict(zip(names, map(list, zip(*rows))))), columns)
 
 
-def _procedure(name: str) -> Procedure:
+def procedure_named(name: str) -> Procedure:
+    """Returns a procedure by its name, in any case, with or without ``sys.``.
+
+    Raises:
+        Unsupported: a procedure of Paimon's that Morrow does not have. InvalidArgument: there is none of this name.
+    """
     plain = name.strip().lower().removeprefix(NAMESPACE) if isinstance(name, str) else ""
     if plain in PROCEDURES:
         return PROCEDURES[plain]

@@ -1,13 +1,17 @@
 """Tables written by Java Paimon, read by Spark: the rows are those that Morrow reads itself.
 
-Those are Java's rows (`tests/test_golden.py`), so Spark's are too. Rows come to Spark in three ways: as
-`morrow.spark.read` brings them, by tasks alone where Spark's own scan took part in that, and by the hand-off of what
-Morrow reads in this process. Many reads share a job, which would cost more than they do; each is a test of its own.
+Those are Java's rows (`tests/test_golden.py`), so Spark's are too. Rows come to Spark in three ways: by name from a
+catalog (older states: as `morrow.spark.read` brings them), by tasks alone where Spark's own scan took part in that, and
+by the hand-off of what Morrow reads in this process. Many reads share a job, which would cost more than they do; each
+is a test of its own.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -66,6 +70,26 @@ def scan_of(read: Read, root: Path) -> Scan:
     return morrow.open(str(read.table(root))).scan(**read.scan)
 
 
+@cache
+def golden_catalog(spark: SparkSession, root: Path) -> Path:
+    """A warehouse whose tables are links to the golden ones: the catalog ``golden`` of the session."""
+    warehouse = Path(tempfile.mkdtemp(prefix="golden-links-"))
+    (warehouse / "db.db").mkdir()
+    atexit.register(shutil.rmtree, warehouse, ignore_errors=True)
+    morrow.spark.catalog(spark, "golden", warehouse=warehouse, allowed_roots=[str(root)])
+    return warehouse
+
+
+def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFrame:
+    """The read as Spark reads it: by name where it is the newest state."""
+    read = KNOWN[name]
+    if read.scan:
+        return to_dataframe(scan.plan, scan.store, spark)
+    link = read.case.replace("/", "__")
+    (golden_catalog(spark, root) / "db.db" / link).symlink_to(read.table(root), target_is_directory=True)
+    return spark.table(f"golden.db.`{link}`")
+
+
 def is_native(scan: Scan) -> bool:
     """Whether Spark's own scan takes part."""
     return any(choice.is_native for part in scan.plan.parts for choice in choices(part, scan.store))
@@ -77,7 +101,7 @@ def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Side
     names = NAMES[start : start + TOGETHER]
     scans = [scan_of(KNOWN[name], root) for name in names]
     native = [scan for scan in scans if is_native(scan)]
-    frames = [to_dataframe(scan.plan, scan.store, spark) for scan in scans]
+    frames = [frame_of(name, scan, spark, root) for name, scan in zip(names, scans)]
     alone = [to_dataframe(scan.plan, scan.store, spark, tasks_only=True) for scan in native]
     found, given = lines_of([*frames, *alone]), lines_of([handed_over(scan, spark) for scan in scans])
     by_tasks = dict(zip(map(id, native), found[len(scans) :], strict=True))

@@ -1,0 +1,99 @@
+"""ALTER TABLE: changes of columns, comments and options, as one version of the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.schema.changes import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetNullable,
+    SetOption,
+    SetTableComment,
+    SetType,
+)
+from morrow.engine.schema.changes import (
+    Place as Where,
+)
+from morrow.spark.catalogs.place import Place, Question, full_name
+from morrow.spark.catalogs.read import load
+from morrow.spark.types.to_paimon import paimon_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from morrow.engine.format.types import DataType
+    from morrow.table import Table
+
+COMMENT = "comment"
+"""The property that is a table's comment."""
+
+
+def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    table = place.table(full_name(question["namespace"], question["name"]))
+    changes = [_CHANGES[told["verb"]](told) for told in question["changes"] if not _is_done(told, table)]
+    if changes:
+        table.alter(*changes)
+    return load(place, question)
+
+
+def _is_done(told: Mapping[str, Any], table: Table) -> bool:
+    """Whether DROP COLUMN IF EXISTS finds none."""
+    return bool(told.get("if exists")) and told["path"][0] not in table.schema.names
+
+
+def _type(told: Mapping[str, Any]) -> DataType:
+    from pyspark.sql.types import StructType
+
+    kind = StructType.fromJson(json.loads(told["type"])).fields[0].dataType
+    return paimon_type(kind, ".".join(told["path"]), nullable=told.get("nullable", True))
+
+
+def _position(told: Mapping[str, Any]) -> Position | None:
+    if "after" in told:
+        return Position(Where.AFTER, told["after"])
+    return Position(Where.FIRST) if told.get("first") else None
+
+
+def _path(told: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(told["path"])
+
+
+def _moved(told: Mapping[str, Any]) -> SchemaChange:
+    position = _position(told)
+    if position is None:
+        raise Unsupported(f"moving the column {'.'.join(told['path'])} nowhere")
+    return MoveColumn(_path(told), position)
+
+
+def _option(told: Mapping[str, Any]) -> SchemaChange:
+    return SetTableComment(told["value"]) if told["key"] == COMMENT else SetOption(told["key"], told["value"])
+
+
+def _no_option(told: Mapping[str, Any]) -> SchemaChange:
+    return SetTableComment(None) if told["key"] == COMMENT else RemoveOption(told["key"])
+
+
+_CHANGES: Mapping[str, Callable[[Mapping[str, Any]], SchemaChange]] = {
+    "set option": _option,
+    "unset option": _no_option,
+    "add column": lambda told: AddColumn(_path(told), _type(told), told["comment"], _position(told)),
+    "drop column": lambda told: DropColumn(_path(told)),
+    "rename column": lambda told: RenameColumn(_path(told), told["to"]),
+    "set type": lambda told: SetType(_path(told), _type(told)),
+    "set nullable": lambda told: SetNullable(_path(told), told["nullable"]),
+    "set comment": lambda told: SetComment(_path(told), told["comment"] or None),
+    "move column": _moved,
+}
+"""By the verb of a change in `Questions.java`."""
+
+ANSWERS = {"alter table": _alter}

@@ -1,0 +1,82 @@
+"""Answers to the questions of `MorrowCatalog` in the JVM: JSON, a DataFrame of the JVM, or an exception of the JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from morrow.catalog import Catalog
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    MorrowError,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.engine.telling import shown
+from morrow.spark.catalogs import alter, databases, partitions, procedures, read, tables, write
+from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.views import Access
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Answer: TypeAlias = "Callable[[Place, Question, DataFrame | None], object]"
+
+ANSWERS: Mapping[str, Answer] = {
+    **databases.ANSWERS,
+    **tables.ANSWERS,
+    **alter.ANSWERS,
+    **read.ANSWERS,
+    **write.ANSWERS,
+    **partitions.ANSWERS,
+    **procedures.ANSWERS,
+}
+"""By the verb of a question."""
+
+TOLD_APART = (TableNotFound, DatabaseNotFound, AlreadyExists, Unsupported)
+"""Errors whose name the JVM looks for; of their subclasses too."""
+
+
+class Answers:
+    """A ``java.util.function.BiFunction``: (a question as JSON, the rows that go with it or None) to its answer."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, spark: SparkSession, name: str, catalog: Callable[[], Catalog], access: Access) -> None:
+        self._spark = spark
+        self._name = name
+        self.catalog = catalog
+        self._access = access
+
+    def apply(self, question: str, rows: Any) -> Any:
+        asked = json.loads(question)
+        frame = None if rows is None else DataFrame(rows, self._spark)
+        try:
+            answer = ANSWERS[asked["verb"]](Place(self._spark, self._name, self.catalog(), self._access), asked, frame)
+        except MorrowError as error:
+            return json.dumps({"error": _name(error), "message": str(error)})
+        except PySparkException as error:
+            origin = getattr(error, "_origin", None)
+            return json.dumps(_told(error)) if origin is None else origin
+        except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RuntimeError) as error:
+            return json.dumps(_told(error))  # what the JVM gets of an exception is a traceback
+        return answer._jdf if isinstance(answer, DataFrame) else json.dumps({"value": answer})
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "the answers of morrow.spark.catalog"
+
+
+def _told(error: Exception) -> dict[str, str]:
+    return {"error": type(error).__name__, "message": shown(str(error))}
+
+
+def _name(error: MorrowError) -> str:
+    kind = next((known for known in TOLD_APART if isinstance(error, known)), type(error))
+    return InvalidArgument.__name__ if kind is MorrowError else kind.__name__

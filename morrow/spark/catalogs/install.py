@@ -1,0 +1,85 @@
+"""`morrow.spark.catalog`: a warehouse as a catalog in Spark's SQL, ``pm.db.orders``."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from morrow.engine.errors import AlreadyExists, InvalidArgument
+from morrow.engine.io.resolve import Roots, given_roots
+from morrow.session import Verify
+from morrow.spark.catalogs.answers import Answers
+from morrow.spark.jvm.runtime import class_name, java_class, load
+from morrow.spark.views import Access
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTING = "spark.sql.catalog."
+ID = "id"
+CLASS = "MorrowCatalog"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SPARKS_OWN = ("spark_catalog", "system", "session")
+
+
+def catalog(
+    spark: SparkSession,
+    name: str = "pm",
+    *,
+    warehouse: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+) -> None:
+    """Makes a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
+
+    Statements and DataFrame calls that name ``pm.database.table`` read and write its tables; docs/spark-sql.md lists
+    them. Every query sees the newest snapshot. Called again with the same name, it changes the catalog's warehouse and
+    options.
+
+    Args:
+        spark: the session, to which the catalog belongs: another one needs a call of its own.
+        name: the catalog's name in SQL: letters, digits and ``_``.
+        warehouse: its folder or URL, as every executor sees it; it need not exist yet.
+        storage_options, allowed_roots, verify: as for `morrow.open`, for all tables. They stay in this process: no
+            setting of Spark, plan or log has them.
+
+    Raises:
+        InvalidArgument: a name that no catalog can have. AlreadyExists: the session has another catalog of this name.
+        Unsupported: there is no JVM to reach (Spark Connect), or its Spark is one that Morrow does not know.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in SPARKS_OWN:
+        raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
+    access = Access(storage_options, given_roots(allowed_roots), verify)
+    answers = Answers(spark, name, lambda: access.catalog(warehouse), access)
+    answers.catalog()  # a wrong warehouse is an error here
+    load(spark)
+    _start_answering(spark, _id_of(spark, name), answers)
+    # Spark makes its catalogs when they are first named, in a thread that may not know the classes.
+    cast("Any", spark)._jsparkSession.sessionState().catalogManager().catalog(name)
+
+
+def _id_of(spark: SparkSession, name: str) -> str:
+    """Returns the id under which a catalog asks, which its settings hold; sets them where they are not there."""
+    setting, ours = f"{SETTING}{name}", class_name(CLASS)
+    there = spark.conf.get(setting, None)
+    if there is not None and there != ours:
+        raise AlreadyExists(f"the session has a catalog {name} already, which is {there}; choose another name")
+    known = spark.conf.get(f"{setting}.{ID}", None)
+    if known is not None:
+        return known
+    made = uuid.uuid4().hex
+    spark.conf.set(f"{setting}.{ID}", made)
+    spark.conf.set(setting, ours)
+    return made
+
+
+def _start_answering(spark: SparkSession, id: str, answers: Answers) -> None:
+    from pyspark import java_gateway
+
+    gateway = cast("Any", spark).sparkContext._gateway
+    cast("Any", java_gateway).ensure_callback_server_started(gateway)
+    java_class(spark, "Python").getField("ANSWERING").get(None).put(id, answers)

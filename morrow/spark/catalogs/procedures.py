@@ -1,0 +1,50 @@
+"""CALL: Paimon's procedures, as `morrow.spark.call` has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import InvalidArgument
+from morrow.spark.catalogs.filters import value_of
+from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.procedures.calling import PROCEDURES, call, procedure_named
+from morrow.spark.procedures.procedure import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NAMESPACE = "sys"
+TABLE = "table"
+TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN)}
+"""The type that Spark casts an argument to."""
+
+
+def _names(_place: Place, _question: Question, _rows: DataFrame | None) -> list[str]:
+    return sorted(PROCEDURES)
+
+
+def _parameters(_place: Place, question: Question, _rows: DataFrame | None) -> list[dict[str, object]]:
+    """Describes the parameters of a procedure, in Paimon's order."""
+    if question["namespace"] != [NAMESPACE]:
+        name = ".".join([*question["namespace"], question["name"]])
+        raise InvalidArgument(f"there is no procedure {name}; they are in the database {NAMESPACE}")
+    found = procedure_named(question["name"])
+    own = [{"name": p.name, "type": TYPES[p.kind], "required": p.required} for p in found.parameters]
+    return [{"name": TABLE, "type": "STRING", "required": True}, *own]
+
+
+def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
+    given = {name: value_of(told) for name, told in question["arguments"].items()}
+    table = str(given.pop(TABLE))
+    return call(
+        place.spark,
+        question["name"],
+        table=table.removeprefix(f"{place.name}."),
+        warehouse=place.catalog.warehouse,
+        storage_options=place.access.storage_options,
+        allowed_roots=place.access.allowed_roots,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+ANSWERS = {"procedures": _names, "procedure": _parameters, "call": _call}

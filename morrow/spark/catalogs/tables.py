@@ -1,0 +1,131 @@
+"""Tables made, dropped, renamed, and put in the place of others."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.io.local import LocalStore
+from morrow.spark.catalogs.place import Place, Question, full_name
+from morrow.spark.catalogs.read import load
+from morrow.spark.types.to_paimon import paimon_fields
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from morrow.table import Table
+
+PROVIDERS = ("paimon", "morrow")
+DEFAULT_SOURCE = "spark.sql.sources.default"
+IGNORED = ("owner", "is_managed_location", "provider", "comment")
+"""Properties that Spark adds, or that are given apart."""
+DEFAULT_DATABASE = "default"
+OPTION = "option."
+"""Spark's prefix of what stands in OPTIONS (...), which it also gives without it."""
+
+
+def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    _made(place, question, question["name"])
+    return load(place, question)
+
+
+def _made(place: Place, question: Question, name: str) -> Table:
+    from pyspark.sql.types import StructType
+
+    full = full_name(question["namespace"], name)
+    database = question["namespace"][0]
+    if database != DEFAULT_DATABASE and database not in place.catalog.databases():
+        raise DatabaseNotFound(f"there is no database {database}")
+    properties = question["properties"]
+    _check(place, properties)
+    own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
+    return place.catalog.create_table(
+        full,
+        schema=paimon_fields(StructType.fromJson(json.loads(question["schema"]))),
+        partition_keys=[_column(path) for path in question["partitions"]],
+        options=own,
+        comment=properties.get("comment"),
+    )
+
+
+def _check(place: Place, properties: dict[str, str]) -> None:
+    """Refuses what a table would be made without."""
+    provider = properties.get("provider")
+    # saveAsTable names the session's default where its caller names none.
+    if provider is not None and provider.lower() not in (*PROVIDERS, place.spark.conf.get(DEFAULT_SOURCE)):
+        raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
+    for key in ("location", "external"):
+        if key in properties:
+            raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
+
+
+def _column(path: list[str]) -> str:
+    if len(path) != 1:
+        raise InvalidArgument(f"PARTITIONED BY {'.'.join(path)}: a member of a column is no partition key")
+    return path[0]
+
+
+def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
+    try:
+        place.catalog.drop_table(full_name(question["namespace"], question["name"]))
+    except (TableNotFound, DatabaseNotFound):
+        return False
+    return True
+
+
+def _rename(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    namespace = question["to namespace"][-1:] or question["namespace"]
+    place.catalog.rename_table(full_name(question["namespace"], question["name"]), full_name(namespace, question["to"]))
+
+
+# Tables made together with their rows
+
+
+def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Makes a table that a query then fills: under its own name, or beside the one that it will replace."""
+    if question["how"] == "create":
+        _made(place, question, question["name"])
+        return {**load(place, question), "staged": {"how": "create"}}
+    warehouse = place.catalog._catalog
+    if not (isinstance(warehouse, FilesystemCatalog) and isinstance(warehouse.store, LocalStore)):
+        raise Unsupported(
+            "REPLACE TABLE in an object store, where nothing is renamed,",
+            hint="use INSERT OVERWRITE, or drop the table and create it anew",
+        )
+    beside = f"{question['name']}__staged_{uuid.uuid4().hex[:12]}"
+    _made(place, question, beside)
+    staged = {"how": "replace", "name": full_name(question["namespace"], question["name"])}
+    return {**load(place, {**question, "name": beside}), "staged": staged}
+
+
+def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    """Gives a filled table its name; the one that had it is dropped then. Between the two steps there is none."""
+    staged = question["staged"]
+    if staged["how"] == "create":
+        return
+    name, beside = staged["name"], question["table"]
+    old = f"{beside}_old"
+    try:
+        place.catalog.rename_table(name, old)
+    except TableNotFound:
+        place.catalog.rename_table(beside, name)
+        return
+    place.catalog.rename_table(beside, name)
+    place.catalog.drop_table(old)
+
+
+def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    place.catalog.drop_table(question["table"], ignore_if_not_exists=True)
+
+
+ANSWERS = {
+    "create table": _create,
+    "drop table": _drop,
+    "rename table": _rename,
+    "stage table": _stage,
+    "publish table": _publish,
+    "discard table": _discard,
+}

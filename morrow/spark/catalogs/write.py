@@ -1,0 +1,53 @@
+"""Rows written: INSERT INTO and OVERWRITE, TRUNCATE, and the DataFrame calls that come to the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from morrow.engine.errors import Unsupported
+from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.source.options import Options
+from morrow.spark.writing.write import write as write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def _write(place: Place, question: Question, rows: DataFrame | None) -> None:
+    """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
+    assert rows is not None  # every write has some
+    table = place.table(question["table"])
+    sink = Options(question["options"]).sink()
+    if sink.table:
+        raise Unsupported(
+            f"the option {next(iter(sink.table))!r} of a write", hint="set options of a table by ALTER TABLE"
+        )
+    if sink.dynamic_overwrite is not None:
+        raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
+    arguments: dict[str, Any] = {}
+    if question["mode"] != "append":
+        arguments = {"partition": _partition(question["partition"]), "dynamic": question["mode"] == "dynamic"}
+    write_rows(
+        rows,
+        table.path,
+        "append" if question["mode"] == "append" else "overwrite",
+        kinds=sink.kinds,
+        commit_user=sink.commit_user,
+        commit_identifier=sink.commit_identifier,
+        branch=None if table.branch == "main" else table.branch,
+        storage_options=place.access.storage_options,
+        allowed_roots=place.access.allowed_roots,
+        **arguments,
+    )
+
+
+def _partition(told: dict[str, list[str]]) -> dict[str, str | None]:
+    """Returns values of partition columns as text, which is parsed as their types."""
+    return {name: None if value[0] == "null" else value[1] for name, value in told.items()}
+
+
+def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    place.table(question["table"]).truncate()
+
+
+ANSWERS = {"write": _write, "truncate": _truncate}

@@ -1,0 +1,70 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+
+/** A scan that notes what the query needs, for the plan that Python makes of it; ReadPlans puts that in its place. */
+public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequiredColumns, SupportsPushDownFilters {
+    private final MorrowTable table;
+    private StructType columns;
+    private Filter[] filters = new Filter[0];
+
+    MorrowScan(MorrowTable table) {
+        this.table = table;
+        this.columns = table.schema;
+    }
+
+    public void pruneColumns(StructType wanted) {
+        columns = wanted;
+    }
+
+    /** Takes all filters for pruning, and leaves all of them to Spark as well. */
+    public Filter[] pushFilters(Filter[] given) {
+        filters = given;
+        return given;
+    }
+
+    public Filter[] pushedFilters() {
+        return new Filter[0];
+    }
+
+    public Scan build() {
+        return this;
+    }
+
+    public StructType readSchema() {
+        return columns;
+    }
+
+    public String description() {
+        return table.name();
+    }
+
+    public String toString() {
+        return table.name();
+    }
+
+    /** The plan of the rows. Its columns are those of readSchema, in any order and with ids of their own. */
+    LogicalPlan plan() {
+        List told = new ArrayList();
+        for (int i = 0; i < filters.length; i++) {
+            List filter = Values.filter(filters[i]);
+            if (filter != null) {
+                told.add(filter);
+            }
+        }
+        Map question = table.question("read");
+        question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
+        question.put("filters", told);
+        return Python.rows(table.catalog, question).queryExecution().optimizedPlan();
+    }
+}

@@ -1,0 +1,98 @@
+package morrow.spark.jvm;
+
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** One state of a table, as Python described it: every query loads it anew. Its text, which plans show, is its name. */
+public class MorrowTable implements SupportsRead {
+    final String catalog;
+    final Identifier identifier;
+    final StructType schema;
+    private final String catalogName;
+    private final Map described;
+
+    MorrowTable(String catalogName, String catalog, Identifier identifier, Map described) {
+        this.catalogName = catalogName;
+        this.catalog = catalog;
+        this.identifier = identifier;
+        this.described = described;
+        this.schema = (StructType) DataType.fromJson((String) described.get("schema"));
+    }
+
+    static MorrowTable of(String catalogName, String catalog, Identifier identifier, Map described) {
+        if (described.get("staged") != null) {
+            return new StagedTarget(catalogName, catalog, identifier, described);
+        }
+        boolean writable = Boolean.TRUE.equals(described.get("writable"));
+        return writable ? new Target(catalogName, catalog, identifier, described) : new MorrowTable(catalogName, catalog, identifier, described);
+    }
+
+    /** A question about this very state. */
+    Map question(String verb) {
+        return Questions.of(verb, "table", described.get("table"), "state", described.get("state"));
+    }
+
+    Object described(String key) {
+        return described.get(key);
+    }
+
+    public String name() {
+        return catalogName + "." + String.join(".", identifier.namespace()) + "." + identifier.name();
+    }
+
+    public StructType schema() {
+        return schema;
+    }
+
+    public Transform[] partitioning() {
+        List keys = (List) described.get("partitions");
+        Transform[] transforms = new Transform[keys.size()];
+        for (int i = 0; i < transforms.length; i++) {
+            transforms[i] = Expressions.identity("`" + ((String) keys.get(i)).replace("`", "``") + "`");
+        }
+        return transforms;
+    }
+
+    public Map properties() {
+        return (Map) described.get("properties");
+    }
+
+    public Set capabilities() {
+        return EnumSet.of(TableCapability.BATCH_READ);
+    }
+
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        if (!options.isEmpty()) {
+            throw Refused.of("Unsupported", "the option " + options.keySet().iterator().next() + " of a read by name is not supported");
+        }
+        return new MorrowScan(this);
+    }
+
+    public boolean equals(Object other) {
+        return other instanceof MorrowTable && Arrays.equals(identity(), ((MorrowTable) other).identity());
+    }
+
+    public int hashCode() {
+        return Arrays.hashCode(identity());
+    }
+
+    private Object[] identity() {
+        return new Object[] {catalog, identifier, described.get("version")};
+    }
+
+    public String toString() {
+        return name();
+    }
+}

@@ -1,0 +1,84 @@
+package morrow.spark.jvm;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwrite;
+import org.apache.spark.sql.connector.write.V1Write;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.sources.EqualNullSafe;
+import org.apache.spark.sql.sources.EqualTo;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.sources.IsNull;
+
+/** A write whose rows go to Python as a Dataset. */
+public final class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation {
+    private final Target table;
+    private final Map options;
+    private String mode = "append";
+    private Map partition = new HashMap();
+
+    MorrowWrite(Target table, Map options) {
+        this.table = table;
+        this.options = options;
+    }
+
+    public WriteBuilder truncate() {
+        mode = "overwrite";
+        return this;
+    }
+
+    public WriteBuilder overwriteDynamicPartitions() {
+        mode = "dynamic";
+        return this;
+    }
+
+    public WriteBuilder overwrite(Filter[] filters) {
+        mode = "overwrite";
+        for (int i = 0; i < filters.length; i++) {
+            if (filters[i] instanceof EqualNullSafe) {
+                set(((EqualNullSafe) filters[i]).attribute(), ((EqualNullSafe) filters[i]).value(), filters[i]);
+            } else if (filters[i] instanceof EqualTo) {
+                set(((EqualTo) filters[i]).attribute(), ((EqualTo) filters[i]).value(), filters[i]);
+            } else if (filters[i] instanceof IsNull) {
+                set(((IsNull) filters[i]).attribute(), null, filters[i]);
+            } else {
+                throw refused(filters[i]);
+            }
+        }
+        return this;
+    }
+
+    private void set(String column, Object value, Filter filter) {
+        if (partition.put(column, Values.told(value)) != null) {
+            throw refused(filter);
+        }
+    }
+
+    private static RuntimeException refused(Filter filter) {
+        return Refused.of("Unsupported", "to overwrite where " + filter.references()[0] + " meets this condition is not supported; overwrite partitions by equality");
+    }
+
+    public Write build() {
+        return this;
+    }
+
+    public InsertableRelation toInsertableRelation() {
+        return this;
+    }
+
+    public void insert(Dataset rows, boolean overwrite) {
+        Map question = table.question("write");
+        question.put("mode", mode);
+        question.put("partition", partition);
+        question.put("options", new HashMap(options));
+        Python.ask(table.catalog, question, rows);
+    }
+
+    public String toString() {
+        return mode + " " + table.name();
+    }
+}

@@ -1,0 +1,62 @@
+package morrow.spark.jvm;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiFunction;
+
+/** The Python process of the driver: what a catalog knows and does is asked there, as JSON and, where rows are due, Datasets. */
+public final class Python {
+    /** The functions that answer the questions of catalogs, by their ids: (question as JSON, Dataset or null) to answer. */
+    public static final Map ANSWERING = new ConcurrentHashMap();
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private Python() {}
+
+    /** Asks, and returns the answer: null, text, a list or a map. Raises Refused with the error that Python had. */
+    static Object ask(String catalog, Map question, Object rows) {
+        Map answer = parsed((String) send(catalog, question, rows));
+        if (answer.containsKey("error")) {
+            throw Refused.of((String) answer.get("error"), (String) answer.get("message"));
+        }
+        return answer.get("value");
+    }
+
+    static Object ask(String catalog, Map question) {
+        return ask(catalog, question, null);
+    }
+
+    /** Asks for rows: the answer is a Dataset. */
+    static org.apache.spark.sql.classic.Dataset rows(String catalog, Map question) {
+        Object answer = send(catalog, question, null);
+        if (answer instanceof org.apache.spark.sql.classic.Dataset) {
+            return (org.apache.spark.sql.classic.Dataset) answer;
+        }
+        Map told = parsed((String) answer);
+        throw Refused.of((String) told.get("error"), (String) told.get("message"));
+    }
+
+    private static Object send(String catalog, Map question, Object rows) {
+        BiFunction function = (BiFunction) ANSWERING.get(catalog);
+        if (function == null) {
+            throw Refused.of("Unsupported", "the Python process that made this catalog is gone; call morrow.spark.catalog again");
+        }
+        try {
+            Object answer = function.apply(JSON.writeValueAsString(question), rows);
+            if (answer instanceof Throwable) {
+                new scala.util.Failure((Throwable) answer).get(); // throws it as it is, whatever is declared
+            }
+            return answer;
+        } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static Map parsed(String text) {
+        try {
+            return (Map) JSON.readValue(text, Map.class);
+        } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package morrow.spark.jvm;
+
+/** An error of Morrow's, in a class that PySpark shows as one line. */
+public final class Refused {
+    private Refused() {}
+
+    /** What Morrow does not handle. */
+    public static class Unsupported extends UnsupportedOperationException {
+        public Unsupported(String message) {
+            super(message);
+        }
+    }
+
+    /** Everything else; kind is the name of Morrow's error. */
+    public static class Failed extends IllegalArgumentException {
+        final String kind;
+
+        public Failed(String kind, String message) {
+            super(kind + ": " + message);
+            this.kind = kind;
+        }
+    }
+
+    static RuntimeException of(String kind, String message) {
+        return kind.equals("Unsupported") ? (RuntimeException) new Unsupported(message) : new Failed(kind, message);
+    }
+
+    /** The same error of ALTER TABLE, where Spark would wrap the other class in one that PySpark shows with its trace. */
+    static RuntimeException ofAlter(RuntimeException error) {
+        return error instanceof Failed ? new Unsupported(error.getMessage()) : error;
+    }
+
+    static boolean is(RuntimeException error, String kind) {
+        return error instanceof Failed && ((Failed) error).kind.equals(kind);
+    }
+}

@@ -1,0 +1,32 @@
+package morrow.spark.jvm;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+
+/** A table that is filled before others see it under its name. */
+public final class StagedTarget extends Target implements StagedTable {
+    StagedTarget(String catalogName, String catalog, Identifier identifier, Map described) {
+        super(catalogName, catalog, identifier, described);
+    }
+
+    public void commitStagedChanges() {
+        Python.ask(catalog, staged("publish table"));
+    }
+
+    public void abortStagedChanges() {
+        Python.ask(catalog, staged("discard table"));
+    }
+
+    /** Two interfaces of Spark 4.3 have it, each with a default. */
+    public CustomTaskMetric[] reportDriverMetrics() {
+        return new CustomTaskMetric[0];
+    }
+
+    private Map staged(String verb) {
+        Map question = question(verb);
+        question.put("staged", described("staged"));
+        return question;
+    }
+}

@@ -1,0 +1,136 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.sources.EqualNullSafe;
+import org.apache.spark.sql.sources.EqualTo;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.GreaterThan;
+import org.apache.spark.sql.sources.GreaterThanOrEqual;
+import org.apache.spark.sql.sources.In;
+import org.apache.spark.sql.sources.IsNotNull;
+import org.apache.spark.sql.sources.IsNull;
+import org.apache.spark.sql.sources.LessThan;
+import org.apache.spark.sql.sources.LessThanOrEqual;
+import org.apache.spark.sql.sources.Not;
+import org.apache.spark.sql.sources.StringStartsWith;
+
+/** Values and filters of Spark as JSON can hold them: [kind, text]; a null is ["null"]. */
+final class Values {
+    private static final int GREGORIAN = 1600;
+
+    private Values() {}
+
+    static List told(Object value) {
+        List told = new ArrayList();
+        if (value == null) {
+            told.add("null");
+        } else if (value instanceof java.sql.Date) {
+            told.add("date");
+            told.add(value.toString());
+        } else if (value instanceof java.sql.Timestamp) {
+            told.add("instant");
+            told.add(((java.sql.Timestamp) value).toInstant().toString());
+        } else {
+            told.add(kind(value));
+            told.add(value.toString());
+        }
+        return told;
+    }
+
+    private static String kind(Object value) {
+        if (value instanceof Boolean) {
+            return "boolean";
+        }
+        if (value instanceof Byte || value instanceof Short || value instanceof Integer || value instanceof Long) {
+            return "integer";
+        }
+        if (value instanceof Float || value instanceof Double) {
+            return "float";
+        }
+        if (value instanceof java.math.BigDecimal) {
+            return "decimal";
+        }
+        if (value instanceof java.time.LocalDate) {
+            return "date";
+        }
+        if (value instanceof java.time.LocalDateTime) {
+            return "timestamp";
+        }
+        if (value instanceof java.time.Instant) {
+            return "instant";
+        }
+        return value instanceof String ? "string" : "other";
+    }
+
+    /** A filter as [operator, column, value...], not as ["not", filter]; null where it is of another form. */
+    static List filter(Filter filter) {
+        if (filter instanceof Not) {
+            List inner = filter(((Not) filter).child());
+            return inner == null || inner.get(0).equals("Not") ? null : listed("Not", inner);
+        }
+        String name = filter.getClass().getSimpleName();
+        if (filter instanceof IsNull) {
+            return listed(name, ((IsNull) filter).attribute());
+        }
+        if (filter instanceof IsNotNull) {
+            return listed(name, ((IsNotNull) filter).attribute());
+        }
+        if (filter instanceof EqualTo) {
+            return compared(name, ((EqualTo) filter).attribute(), ((EqualTo) filter).value());
+        }
+        if (filter instanceof EqualNullSafe) {
+            return compared(name, ((EqualNullSafe) filter).attribute(), ((EqualNullSafe) filter).value());
+        }
+        if (filter instanceof GreaterThan) {
+            return compared(name, ((GreaterThan) filter).attribute(), ((GreaterThan) filter).value());
+        }
+        if (filter instanceof GreaterThanOrEqual) {
+            return compared(name, ((GreaterThanOrEqual) filter).attribute(), ((GreaterThanOrEqual) filter).value());
+        }
+        if (filter instanceof LessThan) {
+            return compared(name, ((LessThan) filter).attribute(), ((LessThan) filter).value());
+        }
+        if (filter instanceof LessThanOrEqual) {
+            return compared(name, ((LessThanOrEqual) filter).attribute(), ((LessThanOrEqual) filter).value());
+        }
+        if (filter instanceof StringStartsWith) {
+            return compared(name, ((StringStartsWith) filter).attribute(), ((StringStartsWith) filter).value());
+        }
+        if (filter instanceof In) {
+            Object[] values = ((In) filter).values();
+            List all = new ArrayList();
+            for (int i = 0; i < values.length; i++) {
+                if (isOld(values[i])) {
+                    return null;
+                }
+                all.add(told(values[i]));
+            }
+            List made = listed(name, ((In) filter).attribute());
+            made.add(all);
+            return made;
+        }
+        return null;
+    }
+
+    private static List compared(String name, String column, Object value) {
+        if (isOld(value)) {
+            return null;
+        }
+        List made = listed(name, column);
+        made.add(told(value));
+        return made;
+    }
+
+    /** Days of the Julian calendar, which these classes count otherwise than Paimon, Spark and SQL. */
+    private static boolean isOld(Object value) {
+        return value instanceof java.util.Date && ((java.util.Date) value).getTime() < (GREGORIAN - 1970) * 365L * 86400000L;
+    }
+
+    private static List listed(String name, Object what) {
+        List made = new ArrayList();
+        made.add(name);
+        made.add(what);
+        return made;
+    }
+}

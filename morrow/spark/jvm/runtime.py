@@ -1,0 +1,83 @@
+"""The compiled classes in a session: loaded, found by executors, and tried before anything relies on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from morrow.engine.errors import Unsupported
+from morrow.spark.jvm.compiling import jar, package
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RULES = {"extraOptimizations": "ReadPlans", "extraStrategies": "Commands"}
+"""Where Spark takes rules of others in a running session, and the class of ours."""
+
+
+def class_name(name: str) -> str:
+    """Returns the full name of a compiled class."""
+    return f"{package()}.{name}"
+
+
+def load(spark: SparkSession) -> None:
+    """Makes the classes known to the session and its rules part of it. Repeating it changes nothing.
+
+    Raises:
+        Unsupported: there is no JVM to reach (Spark Connect), or its Spark does not take the classes.
+    """
+    if not hasattr(spark, "_jsparkSession"):
+        raise Unsupported(
+            "the catalog through Spark Connect, whose client reaches no JVM,",
+            hint="read and write tables by morrow.spark.read, write and attach",
+        )
+    if _found(spark, "Python") is None:
+        path = str(jar(spark)).replace("'", "\\'")
+        spark.sql(f"ADD JAR '{path}'")
+    for place, name in RULES.items():
+        _add_rule(spark, place, name)
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """Returns a compiled class, as Java's Class.
+
+    Raises:
+        Unsupported: it is not there: `load` was not called, or failed.
+    """
+    found = _found(spark, name)
+    if found is None:
+        raise Unsupported(f"the catalog in Spark {spark.version}, which does not find {class_name(name)},")
+    return found
+
+
+def _found(spark: SparkSession, name: str) -> Any:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return cast("Any", spark)._jvm.org.apache.spark.util.Utils.classForName(class_name(name), True, False)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() != "ClassNotFoundException":
+            raise
+        return None
+
+
+def _add_rule(spark: SparkSession, place: str, name: str) -> None:
+    """Adds a rule to those that the session has from others, in front; not twice."""
+    session, jvm = cast("Any", spark)._jsparkSession, cast("Any", spark)._jvm
+    experimental = session.experimental()
+    rules = _listed(jvm, getattr(experimental, place)())
+    if any(rule.getClass().getName() == class_name(name) for rule in rules):
+        return
+    rules.insert(0, java_class(spark, name).getConstructors()[0].newInstance(_no_arguments(spark)))
+    buffer = jvm.scala.collection.mutable.ArrayBuffer()
+    for rule in rules:
+        buffer.append(rule)
+    getattr(experimental, f"{place}_$eq")(buffer.toSeq())
+
+
+def _listed(jvm: Any, rules: Any) -> list[Any]:
+    return list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(rules))
+
+
+def _no_arguments(spark: SparkSession) -> Any:
+    gateway = cast("Any", spark).sparkContext._gateway
+    return gateway.new_array(gateway.jvm.java.lang.Object, 0)

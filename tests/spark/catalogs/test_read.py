@@ -1,0 +1,156 @@
+"""Tables read by name: their newest state, or another one; columns and filters that reach the files; errors."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from tests.spark.catalogs.conftest import Sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = pa.table({"id": [1, 2, 3], "v": [10, 20, 30]})
+
+
+def made(warehouse: Path, name: str = "db.t", **options: str) -> morrow.Table:
+    table = morrow.Catalog(warehouse).create_table(
+        name, schema="id BIGINT, v BIGINT", primary_keys=["id"], options={"bucket": "2", **options}
+    )
+    table.upsert(ROWS)
+    return table
+
+
+def test_every_query_has_the_newest_rows(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    frame = spark.table("pm.db.t")
+    sql("CREATE OR REPLACE TEMPORARY VIEW seen AS SELECT sum(v) FROM pm.db.t")
+    assert sql("SELECT count(*), sum(v) FROM pm.db.t WHERE id > 1") == [(2, 50)]
+    table.upsert(pa.table({"id": [3], "v": [33]}))
+    assert sql("SELECT sum(v) FROM pm.db.t") == sql("SELECT * FROM seen") == [(63,)]
+    assert frame.groupBy().sum("v").collect() == [(60,)]  # a DataFrame stays at its snapshot
+    morrow.Catalog(tmp_path).drop_table("db.t")
+    made(tmp_path).upsert(pa.table({"id": [1], "v": [0]}))
+    assert sql("SELECT sum(v) FROM pm.db.t") == [(50,)]
+    with pytest.raises(Exception, match=r"SnapshotExpired|FileMissing"):
+        frame.collect()
+    sql("DROP VIEW seen")
+
+
+def test_a_cached_table_is_refreshed(sql: Sql, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sql("CACHE TABLE pm.db.t")
+    table.upsert(pa.table({"id": [3], "v": [33]}))
+    sql("REFRESH TABLE pm.db.t")
+    assert sql("SELECT sum(v) FROM pm.db.t") == [(63,)]
+    sql("INSERT INTO pm.db.t VALUES (3, 34)")
+    assert sql("SELECT sum(v) FROM pm.db.t") == [(64,)]
+    sql("UNCACHE TABLE pm.db.t")
+
+
+def test_states_branches_and_system_tables(sql: Sql, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.tags.create("first")
+    table.upsert(pa.table({"id": [1], "v": [11]}))
+    table.branches.create("dev", tag="first")
+    newest = table.snapshots()[-1].time_millis / 1000
+    one = "SELECT v FROM pm.db.t {} WHERE id = 1"
+    assert [sql(one.format(f"VERSION AS OF {at}")) for at in ("1", "'first'", "2")] == [[(10,)], [(10,)], [(11,)]]
+    assert sql(one.format(f"TIMESTAMP AS OF {newest + 1}")) == [(11,)]
+    assert sql("SELECT v FROM pm.db.`t$branch_dev` WHERE id = 1") == [(10,)]
+    assert sql("SELECT snapshot_id FROM pm.db.`t$snapshots` WHERE snapshot_id > 1") == [(2,)]
+    assert sql("SELECT count(*) FROM pm.db.`t$files` VERSION AS OF 1") == [(2,)]
+    assert sql("SELECT rowkind, v FROM pm.db.`t$audit_log` WHERE id = 1") == [("+I", 11)]
+    assert sql("SELECT table_name FROM pm.sys.all_tables") == [("t",)]
+
+
+def test_joins_of_a_table_with_itself_and_subqueries(sql: Sql, tmp_path: Path) -> None:
+    made(tmp_path)
+    assert sql("SELECT a.v, b.v FROM pm.db.t a JOIN pm.db.t b ON a.id = b.id + 1 WHERE b.id = 1") == [(20, 10)]
+    assert sql("SELECT v FROM pm.db.t WHERE id = (SELECT max(id) FROM pm.db.t)") == [(30,)]
+    assert sql("SELECT v FROM pm.db.t t WHERE EXISTS (SELECT 1 FROM pm.db.t s WHERE s.id = t.id + 2)") == [(10,)]
+    assert sql("WITH q AS (SELECT v FROM pm.db.t WHERE v < 30) SELECT count(*) FROM q a, q b") == [(4,)]
+    assert len(sql("SELECT * FROM pm.db.t LIMIT 2")) == 2
+
+
+def test_columns_and_filters_reach_the_files(sql: Sql, tmp_path: Path) -> None:
+    morrow.Catalog(tmp_path).create_table("db.a", schema="id BIGINT, v BIGINT").append(ROWS)
+    plan = sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 15")[0][0]
+    assert "ReadSchema: struct<v:bigint>" in plan and "GreaterThan(v,15)" in plan
+    assert "FileScan" not in sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 100")[0][0]  # by Morrow's statistics
+
+
+def test_hostile_names_of_columns_and_tables(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.`a.b c` (`*` INT, `a.b` INT, `a``b` INT, `^x$` INT, `Up` INT)")
+    sql("INSERT INTO pm.db.`a.b c` VALUES (1, 2, 3, 4, 5), (10, 20, 30, 40, 50)")
+    assert sql("SELECT `a``b`, up FROM pm.db.`a.b c` WHERE `a.b` > 5 AND `^x$` = 40 AND `*` IN (10, 11)") == [(30, 50)]
+    assert sql("SELECT `*` FROM pm.db.`a.b c` WHERE NOT (`a.b` = 20 OR `a``b` > 30)") == [(1,)]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_values_of_all_types_filtered(sql: Sql, spark: SparkSession, ansi: str) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    values = {
+        "d DECIMAL(10, 2)": "1.25",
+        "dt DATE": "DATE'2024-02-29'",
+        "old DATE": "DATE'1066-10-14'",
+        "ts TIMESTAMP": "TIMESTAMP'2024-03-10 06:30:00 UTC'",
+        "tn TIMESTAMP_NTZ": "TIMESTAMP_NTZ'2024-03-10 02:30:00'",
+        "v VARCHAR(3)": "'xyz'",
+        "c CHAR(5)": "'ab'",
+        "f FLOAT": "CAST('NaN' AS FLOAT)",
+        "b BINARY": "X'00ff'",
+        "s STRUCT<a: INT, l: ARRAY<STRING>>": "named_struct('a', 1, 'l', array('q', CAST(NULL AS STRING)))",
+        "m MAP<STRING, INT>": "map('k', 1)",
+    }
+    try:
+        sql(f"CREATE TABLE pm.db.all ({', '.join(values)})")
+        sql(f"INSERT INTO pm.db.all VALUES ({', '.join(values.values())})")
+        for column, value in list(values.items())[:-2]:
+            assert len(sql(f"SELECT * FROM pm.db.all WHERE {column.split()[0]} = {value}")) == 1, column
+        assert sql("SELECT s.a, s.l[0], m['k'], c FROM pm.db.all WHERE s.a = 1") == [(1, "q", 1, "ab")]
+        assert sql("SELECT CAST(tn AS STRING) FROM pm.db.all") == [("2024-03-10 02:30:00",)]
+        with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+            sql("INSERT INTO pm.db.all (c) VALUES ('toolong')")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_what_is_not_there(sql: Sql) -> None:
+    for name in ("db.nope", "nope.t", "`a.b`.t", "db.`t$nope`", "db.`$`"):
+        with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+            sql(f"SELECT * FROM pm.{name}")
+    sql("CREATE TABLE pm.db.t (id INT)")
+    sql("INSERT INTO pm.db.t VALUES (1)")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql("SELECT * FROM pm.db.`t$branch_nope`")
+    with pytest.raises(Exception, match=r"TagNotFound: .*there is no tag 'v9'") as raised:
+        sql("SELECT * FROM pm.db.t VERSION AS OF 'v9'")
+    assert "\n" not in str(raised.value).strip()
+
+
+def test_two_catalogs_threads_and_sessions(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    made(tmp_path)
+    morrow.spark.catalog(spark, "other", warehouse=tmp_path)
+    assert sql("SELECT count(*) FROM pm.db.t a JOIN other.db.t b ON a.id = b.id") == [(3,)]
+    held: list[object] = []
+    thread = threading.Thread(target=lambda: held.extend(sql("SELECT count(*) FROM pm.db.t")))
+    thread.start()
+    thread.join()
+    session = spark.newSession()
+    morrow.spark.catalog(session, "pm", warehouse=tmp_path)
+    assert held == [(3,)] == [tuple(row) for row in session.sql("SELECT count(*) FROM pm.db.t").collect()]
+
+
+def test_a_frame_of_a_catalog_that_went_elsewhere(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    sql("CREATE TABLE pm.db.t (id INT)")
+    frame = spark.table("pm.db.t")
+    made(tmp_path / "elsewhere")
+    morrow.spark.catalog(spark, "pm", warehouse=tmp_path / "elsewhere")
+    with pytest.raises(Exception, match=r"is no longer db\.t; make the DataFrame again"):
+        frame.collect()

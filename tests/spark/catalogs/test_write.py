@@ -1,0 +1,120 @@
+"""Rows written by name: INSERT, OVERWRITE, CREATE and REPLACE AS SELECT, and the DataFrame calls of the same."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import morrow
+from tests.spark.catalogs.conftest import Sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(1, "a", 10), (2, "b", 20)], "id INT, p STRING, v INT")
+
+
+def test_overwrites_replace_what_the_session_says(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p)")
+    sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    sql("INSERT OVERWRITE pm.db.t PARTITION (p = 'a') SELECT 4")
+    assert sorted(sql("SELECT id FROM pm.db.t")) == [(2,), (3,), (4,)]
+    sql(f"SET {MODE} = dynamic")
+    try:
+        assert "4" in sql("EXPLAIN INSERT OVERWRITE pm.db.t SELECT 40, 'a'")[0][0]
+        assert sorted(sql("SELECT id FROM pm.db.t")) == [(2,), (3,), (4,)]  # EXPLAIN does nothing
+        sql("INSERT OVERWRITE pm.db.t SELECT id + 1, p FROM pm.db.t WHERE p = 'b'")
+    finally:
+        spark.conf.unset(MODE)
+    assert sorted(sql("SELECT id FROM pm.db.t")) == [(3,), (3,), (4,)]
+    sql("INSERT OVERWRITE pm.db.t SELECT id, p FROM pm.db.t WHERE p IS NULL")
+    assert sql("SELECT * FROM pm.db.t") == [(3, None)]
+    assert sql("SHOW PARTITIONS pm.db.t") == [("p=null",)]
+    sql("INSERT OVERWRITE pm.db.t SELECT 1, 'x' WHERE false")
+    assert sql("SELECT * FROM pm.db.t") == []
+
+
+def test_columns_that_a_statement_leaves_out(sql: Sql, tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT, s STRING, d DATE", primary_keys=["id"])
+    table.alter.set_default("s", "it's")
+    table.alter.set_default("d", "2024-02-29")
+    sql("INSERT INTO pm.db.t (id) VALUES (1)")
+    sql("INSERT INTO pm.db.t VALUES (2, DEFAULT, NULL)")
+    # Paimon's writers put the default in place of any null.
+    assert sql("SELECT s, CAST(d AS STRING), count(*) FROM pm.db.t GROUP BY ALL") == [("it's", "2024-02-29", 2)]
+    with pytest.raises(Exception, match="CANNOT_FIND_DATA"):
+        sql("INSERT INTO pm.db.t (s) VALUES ('x')")
+    with pytest.raises(Exception, match="NOT_NULL_ASSERT_VIOLATION"):
+        sql("INSERT INTO pm.db.t VALUES (NULL, 'x', NULL)")
+
+
+def test_tables_made_of_queries(sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE pm.db.t TBLPROPERTIES ('primary-key' = 'id') AS SELECT CAST(id AS INT) FROM range(3)")
+    assert morrow.Catalog(tmp_path).table("db.t").primary_keys == ("id",)
+    sql("CREATE OR REPLACE TABLE pm.db.t AS SELECT id + 1 AS n FROM pm.db.t")
+    assert sorted(sql("SELECT n FROM pm.db.t")) == [(1,), (2,), (3,)]
+    for start in ("CREATE TABLE pm.db.new", "REPLACE TABLE pm.db.t"):
+        with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+            sql(f"{start} AS SELECT 1 / (id - 1) AS x FROM range(3)")
+    assert sorted(sql("SELECT n FROM pm.db.t")) == [(1,), (2,), (3,)]
+    assert sorted(path.name for path in (tmp_path / "db.db").iterdir()) == ["t"]
+
+
+def test_write_to(sql: Sql, rows: DataFrame) -> None:
+    from pyspark.sql.functions import col, lit
+
+    keyed = rows.writeTo("pm.db.t").using("paimon").partitionedBy(col("p")).tableProperty("primary-key", "id,p")
+    keyed.create()
+    rows.select("v", "p", "id").withColumn("v", lit(7)).writeTo("pm.db.t").append()
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1, "a", 7), (2, "b", 7)]
+    rows.where("id = 1").withColumn("id", lit(9)).writeTo("pm.db.t").overwritePartitions()
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(2, "b", 7), (9, "a", 10)]
+    rows.where("id = 2").writeTo("pm.db.t").overwrite(col("p") == "b")
+    assert sorted(sql("SELECT id, v FROM pm.db.t")) == [(2, 20), (9, 10)]
+    for condition in (col("v") > 1, col("v") == 1, (col("p") == "a") & (col("p") == "b")):
+        with pytest.raises(Exception, match=r"not supported|no partition column"):
+            rows.writeTo("pm.db.t").overwrite(condition)
+    with pytest.raises(Exception, match="the option 'bogus' of a write"):
+        rows.writeTo("pm.db.t").option("bogus", "1").append()
+    rows.select("id").writeTo("pm.db.t").createOrReplace()
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1,), (2,)]
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        rows.writeTo("pm.db.t").create()
+
+
+def test_save_as_table_and_insert_into(sql: Sql, rows: DataFrame) -> None:
+    rows.write.partitionBy("p").saveAsTable("pm.db.t")
+    rows.write.mode("append").partitionBy("p").saveAsTable("pm.db.t")
+    rows.write.insertInto("pm.db.t")
+    assert sql("SELECT count(*) FROM pm.db.t") == [(6,)]
+    rows.write.insertInto("pm.db.t", overwrite=True)
+    rows.write.mode("ignore").saveAsTable("pm.db.t")
+    assert sql("SELECT count(*) FROM pm.db.t") == [(2,)]
+    rows.select("id").write.mode("overwrite").saveAsTable("pm.db.t")
+    assert sorted(sql("SELECT * FROM pm.db.t")) == [(1,), (2,)]
+
+
+def test_writers_side_by_side(sql: Sql, rows: DataFrame) -> None:
+    sql("CREATE TABLE pm.db.t (id INT, p STRING, v INT)")
+    failed: list[BaseException] = []
+
+    def append() -> None:
+        try:
+            rows.writeTo("pm.db.t").append()
+        except BaseException as error:  # noqa: BLE001 - the thread's, for the assertion below
+            failed.append(error)
+
+    threads = [threading.Thread(target=append) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (failed, sql("SELECT count(*) FROM pm.db.t")) == ([], [(6,)])

@@ -10,6 +10,7 @@ ARGS   ?=
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA  := bench/.data
+PAGES := $(wildcard *.md docs/*.md docs/decisions/*.md examples/data/*.md)
 
 # Tests spread over the cores, the dearest files first; WORKERS=0 runs them in this process (for a debugger).
 WORKERS ?= auto
@@ -52,15 +53,17 @@ bench-quick: $(READY)  ## measure with small tables and no peers, print the resu
 bench-peers: $(READY)  ## install the readers we compare with, each in an environment of its own
 	@$(BIN)/python -m bench.peers install
 
-lint: $(READY)  ## ruff, formatting, mypy strict, the layers
+lint: $(READY)  ## ruff, formatting of code and documents, mypy strict, the layers
 	@echo "ruff check";   $(BIN)/ruff check .
 	@echo "ruff format";  $(BIN)/ruff format --check .
+	@echo "mdformat";     $(BIN)/mdformat --check $(PAGES)
 	@echo "mypy";         $(BIN)/mypy
 	@echo "lint-imports"; $(BIN)/lint-imports --no-cache
 
-format: $(READY)  ## format the code and sort the imports
+format: $(READY)  ## format code and documents, sort the imports
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+	@$(BIN)/mdformat $(PAGES)
 
 dist: $(READY)  ## build the sdist and the wheel into dist/
 	@rm -rf dist build && mkdir dist

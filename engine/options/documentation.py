@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from textwrap import fill
 from types import ModuleType
 
 from morrow.engine.options.declaring import AnyOption
@@ -12,23 +13,29 @@ from morrow.engine.options.registry import COLUMN_OPTIONS, FREE_PREFIXES, THEMES
 
 HEAD = """# Options of tables
 
-Every option of a table, by theme: its kind, its default, and what Morrow makes of it. This page is made by
-`python -m morrow.engine.options.documentation` from the declarations in `engine/options/declared`.
+Every option of a table, by theme: its kind, its default, and what Morrow makes of it. This page is
+made by `python -m morrow.engine.options.documentation` from the declarations in
+`engine/options/declared`.
 
 - **honoured**: it does what it does in Paimon.
 - **no effect**: it is accepted, and changes nothing here; the page says why.
-- **refused**: it is an error (`Unsupported`) to set it, but to the values that are named. What another writer has
-  stored in a table is an error for reads, writes or streams only where that is said.
+- **refused**: it is an error (`Unsupported`) to set it, but to the values that are named. What
+  another writer has stored in a table is an error for reads, writes or streams only where that is
+  said.
 
-An *immutable* option keeps its value once the table has snapshots. A former key counts where the present one is not
-set. Keys that no table knows are kept; one that is close to a key on this page is refused when it is set.
+An *immutable* option keeps its value once the table has snapshots. A former key counts where the
+present one is not set. Keys that no table knows are kept; one that is close to a key on this page
+is refused when it is set.
 """
 COLUMNS_HEAD = """## Options of columns
 
-`fields.<column>.<option>`, for columns of the table; a sequence group may name several between commas.
+`fields.<column>.<option>`, for columns of the table; a sequence group may name several between
+commas.
 """
-FAMILIES = "Other options that begin with {} are kept as they are.\n"
-TABLE = ("| option | kind | default | here | what it does |", "|---|---|---|---|---|")
+FAMILIES = "Other options that begin with {} are kept as they are."
+LINE = 100
+"""The most characters in a line of text, as in all documents."""
+TABLE = ("| option | kind | default | here | what it does |", "| -- | -- | -- | -- | -- |")
 UNITS = (("days", "d"), ("hours", "h"), ("minutes", "min"), ("seconds", "s"))
 SIZES = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
 SPANS = (
@@ -45,7 +52,8 @@ def page() -> str:
     parts = [HEAD, *(_section(theme) for theme in THEMES)]
     rows = (_row(option.of("*"), suffix) for suffix, option in COLUMN_OPTIONS.items())
     families = ", ".join(f"`{prefix}`" for prefix in FREE_PREFIXES)
-    return "\n".join([*parts, COLUMNS_HEAD, *TABLE, *rows, "", FAMILIES.format(families)])
+    kept = fill(FAMILIES.format(families), LINE, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([*parts, COLUMNS_HEAD, *TABLE, *rows, "", kept, ""])
 
 
 def default_text(option: AnyOption) -> str | None:
@@ -78,7 +86,7 @@ def _section(theme: ModuleType) -> str:
 def _row(option: AnyOption, name: str) -> str:
     default = default_text(option)
     notes = [option.doc, *(["immutable"] if option.immutable else []), *_former(option)]
-    shown = "" if default is None else f"`{default!r}`" if default != default.strip() else f"`{default}`"
+    shown = "" if default is None else f"`{default!r}`" if default != default.strip() or not default else f"`{default}`"
     return f"| `{name}` | {option.kind.name} | {shown} | {_here(option)} | {'; '.join(notes)} |"
 
 

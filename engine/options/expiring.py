@@ -13,7 +13,6 @@ from morrow.engine.options.views import option, values
 
 UNLIMITED = history.SNAPSHOT_NUM_RETAINED_MAX.default
 MILLI = timedelta(milliseconds=1)
-ASYNCHRONOUS = "async"
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,7 @@ class ExpireOptions:
     limit: int = option(history.SNAPSHOT_EXPIRE_LIMIT)
     clean_empty_directories: bool = option(history.SNAPSHOT_CLEAN_EMPTY_DIRECTORIES)
     consumers_keep_changelogs_only: bool = option(history.CONSUMER_CHANGELOG_ONLY)
-    mode: str = option(history.SNAPSHOT_EXPIRE_EXECUTION_MODE)
     write_only: bool = option(compaction.WRITE_ONLY)
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether commits do not wait for expiry."""
-        return self.mode == ASYNCHRONOUS
 
     @property
     def decoupled(self) -> bool:

@@ -13,8 +13,12 @@ SNAPSHOT_NUM_RETAINED_MAX = honoured("snapshot.num-retained.max", INT, 2**31 - 1
 SNAPSHOT_TIME_RETAINED = honoured(
     "snapshot.time-retained", DURATION, timedelta(hours=1), "Age at which a snapshot may go"
 )
-SNAPSHOT_EXPIRE_EXECUTION_MODE = honoured(
-    "snapshot.expire.execution-mode", words("sync", "async"), "sync", "Whether a commit waits for expiry"
+SNAPSHOT_EXPIRE_EXECUTION_MODE = idle(
+    "expiry is complete when the commit returns",
+    "snapshot.expire.execution-mode",
+    words("sync", "async"),
+    "sync",
+    "Whether a commit waits for expiry",
 )
 SNAPSHOT_EXPIRE_LIMIT = honoured("snapshot.expire.limit", INT, 50, "Most snapshots that one expiry removes")
 SNAPSHOT_CLEAN_EMPTY_DIRECTORIES = honoured(

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.expiring import UNLIMITED, ExpireOptions, Retention, parse_expire_options
 
 HOUR = timedelta(hours=1)
@@ -20,7 +20,6 @@ def test_defaults_are_those_of_paimon() -> None:
         limit=50,
         clean_empty_directories=False,
         consumers_keep_changelogs_only=False,
-        mode="sync",
         write_only=False,
     )
     assert not options.decoupled
@@ -41,14 +40,12 @@ def test_other_options() -> None:
     raw = {
         "snapshot.expire.limit": "7",
         "snapshot.expire.clean-empty-directories": "true",  # its former name
-        "snapshot.expire.execution-mode": "ASYNC",
         "consumer.changelog-only": "true",
         "write-only": "true",
     }
     options = parse_expire_options(raw, where="t")
     assert options.limit == 7
     assert options.clean_empty_directories
-    assert options.asynchronous
     assert options.consumers_keep_changelogs_only
     assert options.write_only
 
@@ -56,8 +53,6 @@ def test_other_options() -> None:
 def test_values_that_do_not_parse() -> None:
     with pytest.raises(InvalidArgument, match=r"snapshot\.time-retained"):
         parse_expire_options({"snapshot.time-retained": "an hour"}, where="t")
-    with pytest.raises(Unsupported, match="execution-mode"):
-        parse_expire_options({"snapshot.expire.execution-mode": "later"}, where="t")
 
 
 @pytest.mark.parametrize(("most", "least"), [(1, 2), (5, 0), (0, 0)])

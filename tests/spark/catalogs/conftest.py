@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +13,23 @@ import morrow
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SETTINGS = {
+    # Queries of three rows are neither worth planning anew at their stages nor compiling.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 Sql: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture(autouse=True)
+def small_queries(spark: SparkSession) -> Iterator[None]:
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    yield
+    for name in SETTINGS:
+        spark.conf.unset(name)
 
 
 @pytest.fixture

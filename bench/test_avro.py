@@ -1,4 +1,4 @@
-"""Avro containers to columns, against fastavro's dicts (docs/decisions/0020)."""
+"""Avro containers to columns, against fastavro's dicts (decision 20 in docs/decisions)."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_bytes_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> N
 @pytest.mark.parametrize("rows", [400_000, 4_000_000])
 @pytest.mark.parametrize("rate", [0.001, 0.01])
 def test_bytes_of_sparse_vectors_to_mask(benchmark: BenchmarkFixture, rows: int, rate: float) -> None:
-    """Few dead rows, in array containers; pyroaring checks nothing here (docs/decisions/0020)."""
+    """Few dead rows, in array containers; pyroaring checks nothing here (decision 20 in docs/decisions)."""
     mask = np.random.default_rng(rows).random(rows) < rate
     data = to_bytes(mask)
     bitmap = data[9:-4]

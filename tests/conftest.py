@@ -18,7 +18,7 @@ from tests.support import golden
 from tests.support.costs import Costs, recorded
 
 PROJECT = Path(__file__).parents[1]
-SLOW_SECONDS = 5.0
+SLOW_SECONDS = 2.0
 """What a file of tests may cost in `make check`."""
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that say themselves which of their tests are slow."""

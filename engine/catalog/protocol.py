@@ -3,7 +3,7 @@
 A table is found as `TableMetadata`: the store and folder of its files, and the catalog's side of it (`TableOwner`),
 which commits where the catalog does. Where the folder lies is the catalog's affair: names are no paths.
 
-`docs/catalogs.md` tells how to write one; `morrow.testing.CatalogTests` holds it to what is said here.
+`docs/implementing.md` tells how to write one; `morrow.testing.CatalogTests` holds it to what is said here.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.io.local import LocalStore
+from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.spark.catalogs.place import Place, Question, full_name
 from morrow.spark.catalogs.read import load
 from morrow.spark.types.to_paimon import paimon_fields
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from morrow.table import Table
 
 PROVIDERS = ("paimon", "morrow")
+FILES = ("parquet", "orc", "avro")
+"""Providers that saveAsTable may name by itself: a table of Paimon is made, whose files are of this format."""
 DEFAULT_SOURCE = "spark.sql.sources.default"
 IGNORED = ("owner", "is_managed_location", "provider", "comment")
 """Properties that Spark adds, or that are given apart."""
@@ -42,6 +45,9 @@ def _made(place: Place, question: Question, name: str) -> Table:
     properties = question["properties"]
     _check(place, properties)
     own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
+    provider = properties.get("provider", "").lower()
+    if provider in FILES and provider != FILE_FORMAT.default:
+        own.setdefault(FILE_FORMAT.key, provider)
     return place.catalog.create_table(
         full,
         schema=paimon_fields(StructType.fromJson(json.loads(question["schema"]))),
@@ -53,9 +59,10 @@ def _made(place: Place, question: Question, name: str) -> Table:
 
 def _check(place: Place, properties: dict[str, str]) -> None:
     """Refuses what a table would be made without."""
-    provider = properties.get("provider")
+    provider = properties.get("provider", PROVIDERS[0]).lower()
     # saveAsTable names the session's default where its caller names none.
-    if provider is not None and provider.lower() not in (*PROVIDERS, place.spark.conf.get(DEFAULT_SOURCE)):
+    is_default = provider in FILES and provider == place.spark.conf.get(DEFAULT_SOURCE)
+    if provider not in PROVIDERS and not is_default:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
     for key in ("location", "external"):
         if key in properties:
@@ -95,7 +102,7 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
             "REPLACE TABLE in an object store, where nothing is renamed,",
             hint="use INSERT OVERWRITE, or drop the table and create it anew",
         )
-    beside = f"{question['name']}__staged_{uuid.uuid4().hex[:12]}"
+    beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
     _made(place, question, beside)
     staged = {"how": "replace", "name": full_name(question["namespace"], question["name"])}
     return {**load(place, {**question, "name": beside}), "staged": staged}
@@ -107,7 +114,7 @@ def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
     if staged["how"] == "create":
         return
     name, beside = staged["name"], question["table"]
-    old = f"{beside}_old"
+    old = f"{beside}-old"
     try:
         place.catalog.rename_table(name, old)
     except TableNotFound:

@@ -47,9 +47,12 @@ def test_columns_and_conditions_reach_masked_files(spark: SparkSession, tmp_path
 
 def test_sql_on_a_view_reaches_them_too(spark: SparkSession, tmp_path: Path) -> None:
     read(spark, updated(tmp_path).path).createOrReplaceTempView("pushed")
-    frame = spark.sql("SELECT sum(n) AS total FROM pushed WHERE id IN (2, 3)")
-    assert scans(frame) == {(frozenset(["In(id, [2,3])"]), f"id:int,n:bigint,{ROW_INDEX}")}
-    assert frame.collect() == [(51,)]
+    try:
+        frame = spark.sql("SELECT sum(n) AS total FROM pushed WHERE id IN (2, 3)")
+        assert scans(frame) == {(frozenset(["In(id, [2,3])"]), f"id:int,n:bigint,{ROW_INDEX}")}
+        assert frame.collect() == [(51,)]
+    finally:
+        spark.catalog.dropTempView("pushed")
 
 
 def test_a_condition_never_sees_the_older_version(spark: SparkSession, tmp_path: Path) -> None:

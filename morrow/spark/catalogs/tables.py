@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.format.file_formats import known_format
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.spark.catalogs.place import Place, Question, full_name
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from morrow.table import Table
 
 PROVIDERS = ("paimon", "morrow")
-FILES = ("parquet", "orc", "avro")
-"""Providers that saveAsTable may name by itself: a table of Paimon is made, whose files are of this format."""
 DEFAULT_SOURCE = "spark.sql.sources.default"
 IGNORED = ("owner", "is_managed_location", "provider", "comment")
 """Properties that Spark adds, or that are given apart."""
@@ -46,7 +45,7 @@ def _made(place: Place, question: Question, name: str) -> Table:
     _check(place, properties)
     own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
     provider = properties.get("provider", "").lower()
-    if provider in FILES and provider != FILE_FORMAT.default:
+    if provider != FILE_FORMAT.default and _is_format(provider):
         own.setdefault(FILE_FORMAT.key, provider)
     return place.catalog.create_table(
         full,
@@ -61,12 +60,18 @@ def _check(place: Place, properties: dict[str, str]) -> None:
     """Refuses what a table would be made without."""
     provider = properties.get("provider", PROVIDERS[0]).lower()
     # saveAsTable names the session's default where its caller names none.
-    is_default = provider in FILES and provider == place.spark.conf.get(DEFAULT_SOURCE)
+    is_default = provider == place.spark.conf.get(DEFAULT_SOURCE) and _is_format(provider)
     if provider not in PROVIDERS and not is_default:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
     for key in ("location", "external"):
         if key in properties:
             raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
+
+
+def _is_format(provider: str) -> bool:
+    """Whether tables can be written in files of this format."""
+    known = known_format(provider)
+    return known is not None and known.lacks is not None
 
 
 def _column(path: list[str]) -> str:

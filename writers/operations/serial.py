@@ -64,16 +64,19 @@ def readable(target: WriteTarget) -> Snapshot | None:
     """
     for _ in range(MOST_TRIES):
         latest = target.metadata.latest_snapshot()
-        if latest is None or not target.keyed or not target.hides_level_zero or target.write.write_only:
-            return latest
-        places = _waiting(target, latest)
+        if latest is None:
+            return None
+        places = hidden_places(target, latest)
         if not places:
             return latest
         recompacted_places(maintained(target), places, latest)
     raise CommitConflict(f"{target.where}: others write faster than their rows are compacted, so that no read is whole")
 
 
-def _waiting(target: WriteTarget, latest: Snapshot) -> list[Placement]:
+def hidden_places(target: WriteTarget, latest: Snapshot) -> list[Placement]:
+    """Returns the buckets with rows that reads do not see before they are compacted, which this writer would do."""
+    if not target.keyed or not target.hides_level_zero or target.write.write_only:
+        return []
     entries = live_in_partitions(target.metadata, latest, target.schema, None)
     waiting = entries.filter((entries["_LEVEL"] == 0) & (entries["_BUCKET"] >= 0))
     found: Iterable[tuple[bytes, int]] = waiting.select("_PARTITION", "_BUCKET").unique(maintain_order=True).rows()

@@ -19,7 +19,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.telling import shown
-from morrow.spark.catalogs import alter, databases, partitions, procedures, read, tables, write
+from morrow.spark.catalogs import alter, changes, databases, partitions, procedures, read, tables, write
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.views import Access
 
@@ -34,6 +34,7 @@ ANSWERS: Mapping[str, Answer] = {
     **alter.ANSWERS,
     **read.ANSWERS,
     **write.ANSWERS,
+    **changes.ANSWERS,
     **partitions.ANSWERS,
     **procedures.ANSWERS,
 }

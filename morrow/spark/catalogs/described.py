@@ -35,6 +35,7 @@ def of_table(table: Table, scan: Scan, name: str, *, writable: bool) -> dict[str
         "schema": columns(scan.fields).json(),
         "state": packed(table.path, request),
         "version": str((table.path, table.branch, request.schema.id, request.schema.time_millis, state)),
+        "keys": list(request.schema.primary_keys),
         "partitions": list(request.schema.partition_keys),
         "properties": properties(table),
         "writable": writable,

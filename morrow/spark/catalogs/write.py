@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
+from morrow.spark.catalogs.changes import derived
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.source.options import Options
+from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ def _write(place: Place, question: Question, rows: DataFrame | None) -> None:
         )
     if sink.dynamic_overwrite is not None:
         raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
+    if "derived from" in question:
+        insert(rows, *derived(place, question, question["derived from"]))
+        return
     arguments: dict[str, Any] = {}
     if question["mode"] != "append":
         arguments = {"partition": _partition(question["partition"]), "dynamic": question["mode"] == "dynamic"}

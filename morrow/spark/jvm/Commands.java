@@ -1,52 +1,123 @@
 package morrow.spark.jvm;
 
+import java.util.regex.Pattern;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.write.V1Write;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.v2.AppendDataExecV1;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.sources.InsertableRelation;
 import scala.collection.mutable.ArrayBuffer;
 
 /** The strategy that plans what Spark's own would refuse: it comes before them. A plan does nothing until it is executed. */
 public class Commands extends SparkStrategy {
+    private static final Pattern EVOLUTION = Pattern.compile("\\bWITH\\s+SCHEMA\\s+EVOLUTION\\b", Pattern.CASE_INSENSITIVE);
+
     public scala.collection.immutable.Seq apply(LogicalPlan plan) {
-        ArrayBuffer planned = new ArrayBuffer(1);
+        SparkPlan found = planned(plan);
+        ArrayBuffer all = new ArrayBuffer(1);
+        if (found != null) {
+            all.$plus$eq(found);
+        }
+        return (scala.collection.immutable.Seq) all.toSeq();
+    }
+
+    private static SparkPlan planned(LogicalPlan plan) {
         if (plan instanceof OverwritePartitionsDynamic) {
             OverwritePartitionsDynamic overwrite = (OverwritePartitionsDynamic) plan;
             if (overwrite.write().isDefined() && overwrite.write().get() instanceof MorrowWrite) {
                 DataSourceV2Relation relation = (DataSourceV2Relation) overwrite.productElement(0); // Janino does not know which table() is meant
-                planned.$plus$eq(new AppendDataExecV1((SupportsWrite) relation.table(), overwrite.query(), new Nothing(), (V1Write) overwrite.write().get()));
+                return new AppendDataExecV1((SupportsWrite) relation.table(), overwrite.query(), new Nothing(), (V1Write) overwrite.write().get());
             }
         }
-        if (changesRows(plan)) {
-            refuse((LogicalPlan) plan.children().apply(0), plan.nodeName());
+        if (plan instanceof WriteDelta) {
+            WriteDelta write = (WriteDelta) plan;
+            if (write.write().isDefined() && write.write().get() instanceof MorrowChange.Planned) {
+                refuseEvolution(plan);
+                return changed(((MorrowChange.Planned) write.write().get()).change, write.query());
+            }
         }
-        return (scala.collection.immutable.Seq) planned.toSeq();
+        return changesRows(plan) ? others((LogicalPlan) plan.children().apply(0), plan) : null;
     }
 
-    /** Whether a plan is DELETE, UPDATE or MERGE. */
+    private static SparkPlan changed(MorrowChange change, LogicalPlan rows) {
+        if (!change.table.isKeyed()) {
+            throw Refused.of(
+                    "Unsupported",
+                    "DELETE by such a condition from a table without a primary key is not supported; compare columns with values, joined by AND, or use morrow.open(path).delete");
+        }
+        return new AppendDataExecV1(change.table, rows, new Nothing(), new MorrowChange.Execution(change));
+    }
+
+    /** Refuses MERGE WITH SCHEMA EVOLUTION, of which Spark leaves nothing in the plan but the text of the statement. */
+    static void refuseEvolution(LogicalPlan command) {
+        scala.Option text = command.origin().sqlText();
+        if (text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
+            throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
+        }
+    }
+
+    /** Whether a plan is DELETE, UPDATE or MERGE as it was written: Spark has made a WriteDelta of what it could. */
     static boolean changesRows(Object plan) {
         return plan instanceof DeleteFromTable || plan instanceof UpdateTable || plan instanceof MergeIntoTable;
     }
 
-    private static void refuse(LogicalPlan target, String command) {
-        scala.collection.Iterator leaves = target.collectLeaves().iterator();
+    /** What is left: DELETE of all rows, which Spark plans unless the table is cached, and tables that nobody writes. */
+    private static SparkPlan others(LogicalPlan read, LogicalPlan command) {
+        scala.collection.Iterator leaves = read.collectLeaves().iterator();
         while (leaves.hasNext()) {
             Object leaf = leaves.next();
-            boolean scanned = leaf instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) leaf).scan() instanceof MorrowScan;
-            if (scanned || leaf instanceof DataSourceV2Relation && ((DataSourceV2Relation) leaf).table() instanceof MorrowTable) {
-                throw Refused.of("Unsupported", command + " is not supported; use morrow.spark.delete, upsert, or morrow.open(path).merge");
+            Object table = table(leaf);
+            if (command instanceof DeleteFromTable && table instanceof Target) {
+                return leaf instanceof InMemoryRelation ? new AppendDataExecV1((Target) table, read, new Nothing(), new Truncation((Target) table)) : null;
             }
+            if (table instanceof MorrowTable) {
+                throw Refused.of("Unsupported", command.nodeName() + " of this form, or of a table that nobody writes, is not supported");
+            }
+        }
+        return null;
+    }
+
+    private static Object table(Object leaf) {
+        if (leaf instanceof InMemoryRelation) {
+            scala.collection.Iterator cached = ((InMemoryRelation) leaf).cacheBuilder().logicalPlan().collectLeaves().iterator();
+            return cached.hasNext() ? table(cached.next()) : null;
+        }
+        if (leaf instanceof DataSourceV2ScanRelation) {
+            return ((DataSourceV2ScanRelation) leaf).relation().table();
+        }
+        return leaf instanceof DataSourceV2Relation ? ((DataSourceV2Relation) leaf).table() : null;
+    }
+
+    /** TRUNCATE as a write, whose rows nobody asks for: the constructor of Spark's own node differs between versions. */
+    static final class Truncation implements V1Write, InsertableRelation {
+        private final Target table;
+
+        Truncation(Target table) {
+            this.table = table;
+        }
+
+        public InsertableRelation toInsertableRelation() {
+            return this;
+        }
+
+        public void insert(Dataset rows, boolean overwrite) {
+            table.truncateTable();
+            table.refreshCaches(rows);
         }
     }
 
-    /** What is left to do for Spark's caches: nothing, for they tell one state of a table from another. */
+    /** What is left to do for Spark's caches: nothing, for the writes do it. */
     static final class Nothing extends scala.runtime.AbstractFunction0 {
         public Object apply() {
             return scala.runtime.BoxedUnit.UNIT;

@@ -53,8 +53,8 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
         return table.name();
     }
 
-    /** The plan of the rows. Its columns are those of readSchema, in any order and with ids of their own. */
-    LogicalPlan plan() {
+    /** The filters that can be told: the query needs no rows but those for which they are true. */
+    List told() {
         List told = new ArrayList();
         for (int i = 0; i < filters.length; i++) {
             List filter = Values.filter(filters[i]);
@@ -62,9 +62,14 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
                 told.add(filter);
             }
         }
+        return told;
+    }
+
+    /** The plan of the rows. Its columns are those of readSchema, in any order and with ids of their own. */
+    LogicalPlan plan() {
         Map question = table.question("read");
         question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
-        question.put("filters", told);
+        question.put("filters", told());
         return Python.rows(table.catalog, question).queryExecution().optimizedPlan();
     }
 }

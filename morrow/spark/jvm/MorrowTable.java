@@ -52,6 +52,14 @@ public class MorrowTable implements SupportsRead {
         return catalogName + "." + String.join(".", identifier.namespace()) + "." + identifier.name();
     }
 
+    String quotedName() {
+        return quoted(catalogName) + "." + quoted(identifier.namespace()[0]) + "." + quoted(identifier.name());
+    }
+
+    static String quoted(String name) {
+        return "`" + name.replace("`", "``") + "`";
+    }
+
     public StructType schema() {
         return schema;
     }
@@ -60,7 +68,7 @@ public class MorrowTable implements SupportsRead {
         List keys = (List) described.get("partitions");
         Transform[] transforms = new Transform[keys.size()];
         for (int i = 0; i < transforms.length; i++) {
-            transforms[i] = Expressions.identity("`" + ((String) keys.get(i)).replace("`", "``") + "`");
+            transforms[i] = Expressions.identity(quoted((String) keys.get(i)));
         }
         return transforms;
     }

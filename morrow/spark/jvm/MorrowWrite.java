@@ -20,6 +20,7 @@ public final class MorrowWrite implements SupportsOverwrite, SupportsDynamicOver
     private final Map options;
     private String mode = "append";
     private Map partition = new HashMap();
+    private MorrowScan derivedFrom;
 
     MorrowWrite(Target table, Map options) {
         this.table = table;
@@ -62,6 +63,11 @@ public final class MorrowWrite implements SupportsOverwrite, SupportsDynamicOver
         return Refused.of("Unsupported", "to overwrite where " + filter.references()[0] + " meets this condition is not supported; overwrite partitions by equality");
     }
 
+    /** Notes what the table was read by for these rows: the write is a conflict where others have changed that. */
+    void derivedFrom(MorrowScan scan) {
+        derivedFrom = scan;
+    }
+
     public Write build() {
         return this;
     }
@@ -75,7 +81,13 @@ public final class MorrowWrite implements SupportsOverwrite, SupportsDynamicOver
         question.put("mode", mode);
         question.put("partition", partition);
         question.put("options", new HashMap(options));
+        if (derivedFrom != null) {
+            question.put("derived from", derivedFrom.told());
+        }
         Python.ask(table.catalog, question, rows);
+        if (mode.equals("dynamic")) {
+            table.refreshCaches(rows); // which Spark does where it plans the write itself
+        }
     }
 
     public String toString() {

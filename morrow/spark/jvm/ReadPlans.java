@@ -1,15 +1,20 @@
 package morrow.spark.jvm;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import scala.Product;
 import scala.collection.mutable.ArrayBuffer;
 
 /** The rule that puts the plan of a table's rows where a query scans the table, with the names and ids that the query has. */
@@ -18,12 +23,62 @@ public class ReadPlans extends Rule {
         if (Commands.changesRows(plan)) {
             return plan; // whose target has to stay the table; Commands has the rows read
         }
+        if (plan instanceof V2WriteCommand) {
+            noteDerivation((V2WriteCommand) plan);
+        }
         return (TreeNode) ((LogicalPlan) plan).transformDown(new Scans());
+    }
+
+    /** Of MERGE that only inserts Spark makes an INSERT of source rows that match none: it reads the very relation that it writes. */
+    private static void noteDerivation(V2WriteCommand command) {
+        MorrowWrite write = write((Product) command);
+        if (write == null) {
+            return;
+        }
+        Set written = ids((LogicalPlan) ((Product) command).productElement(0)); // Janino does not know which table() is meant
+        scala.collection.Iterator leaves = command.query().collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            LogicalPlan leaf = (LogicalPlan) leaves.next();
+            Set read = ids(leaf);
+            read.retainAll(written);
+            if (!read.isEmpty() && leaf instanceof InMemoryRelation) {
+                throw Refused.of("Unsupported", "MERGE that only inserts into a cached table is not supported; UNCACHE TABLE first");
+            }
+            if (!read.isEmpty() && isScan(leaf)) {
+                Commands.refuseEvolution((LogicalPlan) command);
+                write.derivedFrom((MorrowScan) ((DataSourceV2ScanRelation) leaf).scan());
+            }
+        }
+    }
+
+    /** The write of INSERT and the like, whose nodes differ between versions of Spark; null where it is not Morrow's. */
+    private static MorrowWrite write(Product command) {
+        scala.collection.Iterator parts = command.productIterator();
+        while (parts.hasNext()) {
+            Object part = parts.next();
+            if (part instanceof scala.Some && ((scala.Some) part).get() instanceof MorrowWrite) {
+                return (MorrowWrite) ((scala.Some) part).get();
+            }
+        }
+        return null;
+    }
+
+    private static Set ids(LogicalPlan plan) {
+        Set found = new HashSet();
+        scala.collection.Iterator columns = plan.output().iterator();
+        while (columns.hasNext()) {
+            found.add(((Attribute) columns.next()).exprId());
+        }
+        return found;
+    }
+
+    private static boolean isScan(Object node) {
+        return node instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) node).scan() instanceof MorrowScan;
     }
 
     static final class Scans extends scala.runtime.AbstractPartialFunction {
         public boolean isDefinedAt(Object node) {
-            return node instanceof DataSourceV2ScanRelation && ((DataSourceV2ScanRelation) node).scan() instanceof MorrowScan;
+            return isScan(node);
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {

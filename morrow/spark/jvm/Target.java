@@ -5,20 +5,29 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.connector.PredicateUtils;
+import org.apache.spark.sql.sources.AlwaysTrue;
+import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /** A table that takes rows: the newest state of a branch. */
-public class Target extends MorrowTable implements SupportsWrite, TruncatableTable, SupportsAtomicPartitionManagement {
+public class Target extends MorrowTable
+        implements SupportsWrite, SupportsRowLevelOperations, SupportsDeleteV2, SupportsAtomicPartitionManagement {
     Target(String catalogName, String catalog, Identifier identifier, Map described) {
         super(catalogName, catalog, identifier, described);
     }
@@ -41,6 +50,55 @@ public class Target extends MorrowTable implements SupportsWrite, TruncatableTab
     public boolean truncateTable() {
         Python.ask(catalog, question("truncate"));
         return true;
+    }
+
+    // Changes of rows
+
+    boolean isKeyed() {
+        return !((List) described("keys")).isEmpty();
+    }
+
+    public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+        return new MorrowChange(this, info.command());
+    }
+
+    /** Has Spark read the table anew where it holds its rows, after a write that Spark has not planned itself. */
+    void refreshCaches(Dataset written) {
+        org.apache.spark.sql.classic.SparkSession session = ((org.apache.spark.sql.classic.Dataset) written).sparkSession();
+        if (!session.sharedState().cacheManager().isEmpty()) {
+            session.catalog().refreshTable(quotedName());
+        }
+    }
+
+    /** Whether Morrow deletes by these predicates alone, without rows that Spark reads. */
+    public boolean canDeleteWhere(Predicate[] predicates) {
+        List filters = told(predicates);
+        return filters != null && Boolean.TRUE.equals(Python.ask(catalog, deletion("can delete", filters)));
+    }
+
+    public void deleteWhere(Predicate[] predicates) {
+        Python.ask(catalog, deletion("delete", told(predicates)));
+    }
+
+    private Map deletion(String verb, List filters) {
+        Map question = question(verb);
+        question.put("filters", filters);
+        return question;
+    }
+
+    /** All of these predicates as filters, of which none stands for all rows; null where one cannot be told. */
+    private static List told(Predicate[] predicates) {
+        List told = new ArrayList();
+        for (int i = 0; i < predicates.length; i++) {
+            scala.Option filter = PredicateUtils.toV1(predicates[i]);
+            List one = filter.isDefined() ? Values.filter((Filter) filter.get()) : null;
+            if (one != null) {
+                told.add(one);
+            } else if (!filter.isDefined() || !(filter.get() instanceof AlwaysTrue)) {
+                return null;
+            }
+        }
+        return told;
     }
 
     // Partitions

@@ -73,7 +73,7 @@ def delete(
     check_deletable(target)
 
     def attempt(premise: Premise | None) -> Snapshot | None:
-        rows = _deleted(keys_or_condition, target, spark, premise)
+        rows = rows_to_delete(keys_or_condition, target, spark, premise)
         commit = Commit(commit_identifier, None, dict(properties or {}), premise=premise)
         return write_job(rows, target, "-D", commit)
 
@@ -85,7 +85,7 @@ def delete(
     return attempt(None)
 
 
-def _deleted(
+def rows_to_delete(
     given: DataFrame | FilterLike, target: WriteTarget, spark: SparkSession | None, premise: Premise | None
 ) -> DataFrame:
     """Returns the rows to delete: their keys, or whole rows where the merge engine needs the deleted values.
@@ -96,7 +96,7 @@ def _deleted(
 
     names = list(target.schema.primary_keys)
     columns = names if needs_key_alone(target) else None
-    _check_exact(target, columns or list(target.schema.by_name))
+    check_exact(target, columns or list(target.schema.by_name))
     if is_condition(given):
         session = spark or SparkSession.getActiveSession()
         if session is None:
@@ -114,12 +114,14 @@ def _deleted(
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
 
 
-def _check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
+def check_exact(target: WriteTarget, columns: Sequence[str]) -> None:
     """Refuses columns with nanoseconds, which Spark lacks: keys would not be those of the table, and by a sequence
     field a deletion would be older than its row."""
     for name in columns:
         kind = target.schema.by_name[name].type
         if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)) and kind.precision > SPARK_PRECISION:
             raise Unsupported(
-                f"deleting by Spark when the column {name!r} is {kind}", where=target.where, hint="use Table.delete"
+                f"deleting or updating by Spark when the column {name!r} is {kind}",
+                where=target.where,
+                hint="use delete, update or merge of morrow.open(path)",
             )

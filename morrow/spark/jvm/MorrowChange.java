@@ -1,0 +1,115 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.DeltaWriteBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.SupportsDelta;
+import org.apache.spark.sql.connector.write.V1Write;
+import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** DELETE, UPDATE or MERGE of one state of a table. Spark makes the plan of the changed rows; Python writes and commits them. */
+public final class MorrowChange implements RowLevelOperationBuilder, SupportsDelta {
+    final Target table;
+    private final RowLevelOperation.Command command;
+    private final List scans = new ArrayList();
+
+    MorrowChange(Target table, RowLevelOperation.Command command) {
+        this.table = table;
+        this.command = command;
+    }
+
+    public RowLevelOperation build() {
+        if (!table.isKeyed() && command != RowLevelOperation.Command.DELETE) {
+            throw Refused.of("Unsupported", command + " of a table without a primary key is not supported; use update or merge of morrow.open(path)");
+        }
+        return this;
+    }
+
+    public RowLevelOperation.Command command() {
+        return command;
+    }
+
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        ScanBuilder scan = table.newScanBuilder(options);
+        scans.add(scan);
+        return scan;
+    }
+
+    public NamedReference[] rowId() {
+        List keys = (List) table.described("keys");
+        NamedReference[] columns = new NamedReference[keys.size()];
+        for (int i = 0; i < columns.length; i++) {
+            columns[i] = Expressions.column(MorrowTable.quoted((String) keys.get(i)));
+        }
+        return columns;
+    }
+
+    public DeltaWriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+        return new Planned(this);
+    }
+
+    public String description() {
+        return command + " " + table.name();
+    }
+
+    public String toString() {
+        return description();
+    }
+
+    /** What the rows of the table were read by, where they were read once; otherwise nothing, which stands for all rows. */
+    private List filters() {
+        return scans.size() == 1 ? ((MorrowScan) scans.get(0)).told() : new ArrayList();
+    }
+
+    /** The write as Spark plans it, before Commands takes it over. */
+    static final class Planned implements DeltaWriteBuilder, DeltaWrite {
+        final MorrowChange change;
+
+        Planned(MorrowChange change) {
+            this.change = change;
+        }
+
+        public DeltaWrite build() {
+            return this;
+        }
+
+        public String toString() {
+            return change.description();
+        }
+    }
+
+    /** The write as it is executed: the changed rows go to Python as a Dataset, the kind of each in the first column. */
+    static final class Execution implements V1Write, InsertableRelation {
+        private final MorrowChange change;
+
+        Execution(MorrowChange change) {
+            this.change = change;
+        }
+
+        public InsertableRelation toInsertableRelation() {
+            return this;
+        }
+
+        public void insert(Dataset rows, boolean overwrite) {
+            Map question = change.table.question("change");
+            question.put("command", change.command.toString());
+            question.put("filters", change.filters());
+            Python.ask(change.table.catalog, question, rows);
+            change.table.refreshCaches(rows);
+        }
+
+        public String toString() {
+            return change.description();
+        }
+    }
+}

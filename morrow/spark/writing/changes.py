@@ -1,0 +1,180 @@
+"""Changes of rows that Spark has derived from one state of a table: DELETE, UPDATE and MERGE, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import CommitConflict, Unsupported
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import KIND
+from morrow.spark.reading.distributed import to_dataframe
+from morrow.spark.writing.delete import check_exact, rows_to_delete
+from morrow.spark.writing.job import Commit
+from morrow.spark.writing.job import write as write_job
+from morrow.writers.commit.premise import ADVICE, Premise
+from morrow.writers.operations.delete import needs_key_alone
+from morrow.writers.operations.new_versions import check_deletable, check_updatable
+from morrow.writers.operations.scanning import plan_where
+from morrow.writers.operations.serial import check_alone, hidden_places, readable
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DELETE = "DELETE"
+OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
+"""The row kinds of Spark's ``RowDeltaUtils``."""
+DELETED, UPDATED = 1, 2
+ORIGINAL = "__original_row_id_"
+"""Spark's prefix of the columns with the old key of an updated row; there are those that a statement assigns."""
+
+
+def insert(rows: DataFrame, target: WriteTarget, premise: Premise) -> Snapshot | None:
+    """Writes rows that were derived from the table's own. Raises as `change`."""
+    check_premise(target, premise)
+    return write_job(rows, target, None, Commit(premise=premise))
+
+
+def change(rows: DataFrame, target: WriteTarget, command: str, premise: Premise) -> Snapshot | None:
+    """Writes the rows of a ``WriteDelta`` of Spark: the operation (INT), then the key of each row (``DELETE``), or all
+    columns (``UPDATE`` and ``MERGE``; of deleted rows the key alone) and the old keys.
+
+    Returns: the last snapshot created, None when nothing changed.
+
+    Raises:
+        Unsupported: the merge engine does not make of such changes what the statement says.
+        CommitConflict: others have changed rows of the premise, or compacted them only now.
+        Others: as `morrow.spark.writing.job.write`.
+    """
+    if command == DELETE:
+        _check_deletable(target)
+    else:
+        _check_updatable(target, command)
+    check_premise(target, premise)
+    if command == DELETE:
+        keys = rows.toDF(KIND, *target.schema.primary_keys).drop(KIND)
+        found = rows_to_delete(keys, target, None, None if needs_key_alone(target) else premise)
+        return write_job(found, target, "-D", Commit(premise=premise))
+    return write_job(_of_kinds(rows, target, command, premise), target, KIND, Commit(premise=premise))
+
+
+def check_premise(target: WriteTarget, premise: Premise) -> None:
+    """Checks that the rows of a premise were all rows there are.
+
+    Raises:
+        CommitConflict: reads saw no rows that were waiting for their compaction; they are compacted now.
+        Unsupported: rows are read from a fallback branch.
+    """
+    check_alone(target, premise.read, premise.filter)
+    if premise.read is not None and hidden_places(target, premise.read):
+        readable(target)
+        raise CommitConflict(f"{target.where}: rows were compacted only after the table was read; {ADVICE}")
+
+
+def _check_deletable(target: WriteTarget) -> None:
+    check_deletable(target)
+    if target.merge is not None and any(group.removes_record for group in target.merge.groups):
+        raise Unsupported(
+            "DELETE where a sequence group removes rows", where=target.where, hint="use morrow.open(path).delete"
+        )
+
+
+def _check_updatable(target: WriteTarget, command: str) -> None:
+    check_updatable(target, (), command)
+    if target.merge is not None and target.merge.folds:
+        raise Unsupported(
+            f"{command} of a table with the merge engine {target.merge.engine}",
+            where=target.where,
+            hint="use update or merge of morrow.open(path)",
+        )
+    check_exact(target, tuple(target.schema.by_name))
+
+
+def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premise) -> DataFrame:
+    """Returns complete rows, with their kinds in the column `KIND`."""
+    from pyspark.sql import functions
+
+    names, keys = tuple(target.schema.by_name), target.schema.primary_keys
+    olds = [name.removeprefix(ORIGINAL) for name in rows.columns[1 + len(names) :]]
+    number = {name: f"c{at}" for at, name in enumerate(names)}
+    old_key = {name: f"k{at}" for at, name in enumerate(olds)}
+    changed = rows.toDF(KIND, *number.values(), *old_key.values())
+    operation = functions.col(KIND)
+    for name, old in old_key.items():
+        new = functions.col(number[name])
+        fixed = functions.when(functions.col(old).eqNullSafe(new), functions.col(old)).otherwise(
+            functions.raise_error(functions.lit(_of_key(target, command, name)))
+        )
+        changed = changed.withColumn(number[name], functions.when(operation == UPDATED, fixed).otherwise(new))
+    if not needs_key_alone(target):
+        changed = _with_old(changed, target, number, premise)
+    kind = functions.when(operation == DELETED, _deleted_kind(target))
+    for value, text in list(OPERATIONS.items())[1:]:
+        kind = kind.when(operation == value, functions.lit(text))
+    changed = changed.withColumn(KIND, kind.otherwise(functions.raise_error(functions.lit("an unknown operation"))))
+    field = target.write.rowkind_field
+    if field in number:
+        changed = changed.withColumn(number[field], functions.col(KIND))
+    assert set(keys) <= set(number)
+    return changed.select(KIND, *number.values()).toDF(KIND, *names)
+
+
+def _of_key(target: WriteTarget, command: str, name: str) -> str:
+    return (
+        f"InvalidArgument: {target.where}: {command} would change {name!r}, which is part of the primary key; delete "
+        "the row and insert another"
+    )
+
+
+def _deleted_kind(target: WriteTarget) -> Column:
+    """Returns the kind of deleted rows, or the error of a table that deletes none, for the first such row."""
+    from pyspark.sql import functions
+
+    try:
+        _check_deletable(target)
+    except Unsupported as error:
+        return functions.raise_error(functions.lit(f"Unsupported: {error}"))
+    return functions.lit(OPERATIONS[DELETED])
+
+
+def _with_old(changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise) -> DataFrame:
+    """Returns deleted rows with all their values, and an error for versions older than those they should replace."""
+    from pyspark.sql import functions
+
+    plan = plan_where(target, premise.read, premise.filter)
+    old = {name: f"o{at}" for at, name in enumerate(number)}
+    stored = to_dataframe(plan, target.store, changed.sparkSession).toDF(*old.values())
+    same = [functions.col(number[key]) == functions.col(old[key]) for key in target.schema.primary_keys]
+    joined = changed.join(stored, reduce(lambda left, right: left & right, same), "left")
+    operation = functions.col(KIND)
+    complete = {
+        name: functions.when(operation == DELETED, functions.col(old[name])).otherwise(functions.col(c))
+        for name, c in number.items()
+    }
+    sequence = target.options.sequence_fields
+    if sequence:
+        error = (
+            f"Unsupported: {target.where}: an update that sets back the sequence ({', '.join(sequence)}): the row "
+            "would stay as it is; delete the row and insert another"
+        )
+        is_older = (operation == UPDATED) & _is_older(target, number, old)
+        key = target.schema.primary_keys[0]
+        failed = functions.raise_error(functions.lit(error))
+        complete[key] = functions.when(is_older, failed).otherwise(complete[key])
+    return joined.select(KIND, *(value.alias(number[name]) for name, value in complete.items()))
+
+
+def _is_older(target: WriteTarget, new: Mapping[str, str], old: Mapping[str, str]) -> Column:
+    """Returns whether the new sequence is less than the old one. A null is the oldest."""
+    from pyspark.sql import functions
+
+    descending = target.merge is not None and target.merge.descending
+    older, same = functions.lit(False), functions.lit(True)
+    for name in target.options.sequence_fields:
+        before, after = functions.col(old[name]), functions.col(new[name])
+        less = after > before if descending else after < before
+        less = functions.when(before.isNull(), False).when(after.isNull(), True).otherwise(less)
+        older, same = older | (same & less), same & before.eqNullSafe(after)
+    return older

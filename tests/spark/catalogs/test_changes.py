@@ -1,0 +1,211 @@
+"""DELETE, UPDATE and MERGE by name: what they change, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from tests.spark.catalogs.conftest import Sql
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "v": [10, 20, None, 40], "s": ["a", "b", "c", None]})
+SCHEMA = "id BIGINT, v BIGINT, s STRING"
+
+
+def made(warehouse: Path, schema: str = SCHEMA, rows: pa.Table = ROWS, **options: object) -> morrow.Table:
+    table = morrow.Catalog(warehouse).create_table(
+        "db.t", schema=schema, primary_keys=options.pop("primary_keys", ["id"]), options={"bucket": "2", **options}
+    )
+    table.upsert(rows)
+    return table
+
+
+def left(sql: Sql) -> list[tuple[object, ...]]:
+    return sorted(sql("SELECT id, v, s FROM pm.db.t"), key=lambda row: row[0])
+
+
+@pytest.mark.parametrize(
+    ("condition", "deleted"),
+    [
+        ("id = 2", [2]),
+        ("v > 15", [2, 4]),
+        ("NOT v > 15", [1]),
+        ("v <=> NULL OR S = 'a'", [1, 3]),
+        ("id IN (SELECT id + 1 FROM pm.db.t WHERE v = 10)", [2]),
+        ("v = (SELECT max(v) FROM pm.db.t)", [4]),
+        ("false", []),
+        ("true", [1, 2, 3, 4]),
+    ],
+)
+def test_delete(sql: Sql, tmp_path: Path, condition: str, deleted: list[int]) -> None:
+    table = made(tmp_path)
+    sql(f"EXPLAIN DELETE FROM pm.db.t WHERE {condition}")
+    assert len(table.snapshots()) == 1
+    sql(f"DELETE FROM pm.db.t WHERE {condition}")
+    assert [row[0] for row in left(sql)] == [id for id in (1, 2, 3, 4) if id not in deleted]
+    assert len(table.snapshots()) == (2 if deleted else 1)
+
+
+def test_update(sql: Sql, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sql("EXPLAIN UPDATE pm.db.t SET v = 0")
+    sql("UPDATE pm.db.t SET V = v + 1, s = upper(s), id = id WHERE id <> 2")
+    assert left(sql) == [(1, 11, "A"), (2, 20, "b"), (3, None, "C"), (4, 41, None)]
+    sql("UPDATE pm.db.t SET v = (SELECT max(v) FROM pm.db.t), s = DEFAULT WHERE s IN (SELECT * FROM VALUES ('b'))")
+    assert left(sql)[1] == (2, 41, None)
+    sql("UPDATE pm.db.t SET v = 1 WHERE v > 1000")
+    assert len(table.snapshots()) == 3
+    with pytest.raises(Exception, match="UPDATE would change 'id', which is part of the primary key"):
+        sql("UPDATE pm.db.t SET id = id + 1 WHERE id = 1")
+    with pytest.raises(Exception, match="CAST_OVERFLOW_IN_TABLE_INSERT"):
+        sql("UPDATE pm.db.t SET v = v / (id - 1)")
+    assert len(table.snapshots()) == 3
+
+
+MERGE = "MERGE INTO pm.db.t t USING (SELECT * FROM VALUES {} AS x(id, v)) s ON {} "
+
+
+def test_merge_of_all_clauses(sql: Sql, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    merge = MERGE.format("(1L, 100L), (2, NULL), (5, 50), (6, NULL)", "t.id = s.id") + (
+        "WHEN MATCHED AND s.v IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET v = t.v + s.v "
+        "WHEN NOT MATCHED AND s.v > 0 THEN INSERT (id, v) VALUES (s.id, s.v) "
+        "WHEN NOT MATCHED BY SOURCE AND t.s = 'c' THEN UPDATE SET s = 'alone' WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    sql(f"EXPLAIN {merge}")
+    assert len(table.snapshots()) == 1
+    sql(merge)
+    assert left(sql) == [(1, 110, "a"), (3, None, "alone"), (5, 50, None)]
+    assert len(table.snapshots()) == 2
+
+
+def test_merge_of_stars_keys_and_several_matches(sql: Sql, tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sql(
+        "MERGE INTO pm.db.t USING (SELECT id + 3 AS id, v, s FROM pm.db.t) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert [row[:2] for row in left(sql)] == [(1, 10), (2, 20), (3, None), (4, 10), (5, 20), (6, None), (7, 40)]
+    sql(MERGE.format("(1L, 7L)", "t.id <=> s.id AND t.s <=> NULL") + "WHEN MATCHED THEN DELETE")
+    sql(MERGE.format("(1L, 7L), (8L, 8L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v)")
+    assert len(table.snapshots()) == 3
+    with pytest.raises(Exception, match="MERGE_CARDINALITY_VIOLATION"):
+        sql(MERGE.format("(1L, 7L), (1L, 8L)", "t.id = s.id") + "WHEN MATCHED THEN UPDATE SET v = s.v")
+    with pytest.raises(Exception, match="MERGE would change 'id'"):
+        sql(MERGE.format("(1L, 7L)", "t.id = s.id + 1") + "WHEN MATCHED THEN UPDATE SET id = s.id")
+    source = "(SELECT 1L AS id, 2L AS v, 's' AS s, 3L AS extra) s ON t.id = s.id"
+    for clauses in ("WHEN NOT MATCHED THEN INSERT *", "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"):
+        with pytest.raises(Exception, match="MERGE WITH SCHEMA EVOLUTION is not supported"):
+            sql(f"MERGE WITH SCHEMA EVOLUTION INTO pm.db.t USING {source} {clauses}")
+    assert len(table.snapshots()) == 3
+
+
+def test_cached_tables(sql: Sql, tmp_path: Path) -> None:
+    made(tmp_path)
+    sql("CACHE TABLE pm.db.t")
+    try:
+        sql("DELETE FROM pm.db.t WHERE id = 1")
+        sql("UPDATE pm.db.t SET v = 0 WHERE id = 2")
+        assert left(sql)[0] == (2, 0, "b")
+        with pytest.raises(Exception, match="into a cached table is not supported; UNCACHE TABLE first"):
+            sql(MERGE.format("(9L, 9L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+        sql("DELETE FROM pm.db.t")
+        assert left(sql) == []
+    finally:
+        sql("UNCACHE TABLE pm.db.t")
+
+
+def test_others_that_commit_between_the_reading_and_the_commit(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from morrow.spark.writing import changes
+
+    table = made(tmp_path)
+    write = changes.write_job
+
+    def late(*arguments: object) -> object:
+        table.upsert(pa.table({"id": [1, 9], "v": [-1, -9], "s": ["x", "x"]}))
+        return write(*arguments)
+
+    monkeypatch.setattr(changes, "write_job", late)
+    matched = "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
+    for statement in (
+        "DELETE FROM pm.db.t WHERE v = 10",
+        "UPDATE pm.db.t SET v = v + 1",
+        MERGE.format("(99L, 9L)", "t.id = s.id") + matched,
+        MERGE.format("(99L, 9L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE " + matched,
+    ):
+        with pytest.raises(
+            Exception, match=r"CommitConflict: .*changed rows after they were read; nothing was changed"
+        ):
+            sql(statement)
+    assert left(sql) == [(1, -1, "x"), (2, 20, "b"), (3, None, "c"), (4, 40, None), (9, -9, "x")]
+
+
+def test_partitions_deletion_vectors_and_hostile_names(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE pm.db.t (id INT NOT NULL, `a.b` STRING NOT NULL, `a``b` DECIMAL(9, 2), `*` INT) "
+        "PARTITIONED BY (`a.b`) "
+        "TBLPROPERTIES ('primary-key' = 'id,a.b', 'bucket' = '1', 'deletion-vectors.enabled' = 'true')"
+    )
+    sql("INSERT INTO pm.db.t VALUES (1, 'p', 1, 1), (2, 'p', 2, 2), (3, 'q', 3, 3), (4, 'r', 4, 4)")
+    sql("UPDATE pm.db.t SET `a``b` = `a``b` * 1.5, `*` = DEFAULT WHERE `a.b` = 'p' AND `a``b` > 1")
+    sql("DELETE FROM pm.db.t WHERE `a.b` = 'q'")
+    sql("DELETE FROM pm.db.t WHERE `a.b` = 'r' AND `*` = 4")
+    rows = sql("SELECT id, `a.b`, CAST(`a``b` AS STRING), `*` FROM pm.db.t")
+    assert sorted(rows) == [(1, "p", "1.00", 1), (2, "p", "3.00", None)]
+    assert sql("SELECT commit_kind FROM pm.db.`t$snapshots` WHERE snapshot_id = 5 OR commit_kind = 'OVERWRITE'") != []
+
+
+def test_merge_engines_and_sequences(sql: Sql, tmp_path: Path) -> None:
+    made(tmp_path, **{"sequence.field": "v"})
+    sql("UPDATE pm.db.t SET v = v + 1, s = 'new' WHERE id = 1")
+    with pytest.raises(Exception, match=r"sets back the sequence \(v\)"):
+        sql("UPDATE pm.db.t SET v = v - 1 WHERE id = 1")
+    sql(
+        MERGE.format("(1L, 100L), (2L, 0L)", "t.id = s.id")
+        + "WHEN MATCHED AND s.v = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v"
+    )
+    assert left(sql) == [(1, 100, "new"), (3, None, "c"), (4, 40, None)]
+    sql("DELETE FROM pm.db.t WHERE s = 'new'")
+    assert [row[0] for row in left(sql)] == [3, 4]
+    for engine, update, delete in (
+        ("first-row", "UPDATE of a table with the merge engine first-row", "with the merge engine first-row"),
+        ("aggregation", "UPDATE of a table with the merge engine aggregation", "with the merge engine aggregation"),
+        (
+            "partial-update",
+            "UPDATE of a table with the merge engine partial-update",
+            "with the merge engine partial-update",
+        ),
+    ):
+        sql("DROP TABLE pm.db.t")
+        made(tmp_path, **{"merge-engine": engine})
+        with pytest.raises(Exception, match=update):
+            sql("UPDATE pm.db.t SET v = 1")
+        with pytest.raises(Exception, match=delete):
+            sql("DELETE FROM pm.db.t WHERE v = 10")
+    sql(MERGE.format("(1L, 100L), (9L, 9L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+    assert [row[0] for row in left(sql)] == [1, 2, 3, 4, 9]
+
+
+def test_append_tables(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.t (id BIGINT, v BIGINT, s STRING)")
+    sql("INSERT INTO pm.db.t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, NULL, 'c')")
+    sql("DELETE FROM pm.db.t WHERE v > 10 AND s LIKE 'b%'")
+    sql(MERGE.format("(1L, 7L), (8L, 8L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v)")
+    assert left(sql) == [(1, 10, "a"), (3, None, "c"), (8, 8, None)]
+    for statement, words in (
+        ("DELETE FROM pm.db.t WHERE v % 2 = 0", r"use morrow.open\(path\).delete"),
+        ("UPDATE pm.db.t SET v = 1", "UPDATE of a table without a primary key is not supported"),
+        (
+            MERGE.format("(1L, 7L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE",
+            "MERGE of a table without a primary key",
+        ),
+        ("DELETE FROM pm.db.`t$snapshots` WHERE snapshot_id = 1", "not supported"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(statement)
+    sql("DELETE FROM pm.db.t")
+    assert left(sql) == []

@@ -53,6 +53,8 @@ MASK = own("mask")
 KEY_HERE, ROW_HERE = own("key_here"), own("row_here")
 VIEW = own("view")
 """The alias of the relation that Spark reads, which locates a table's rows in Spark's plans."""
+SPARKS_OLD_KEY = "__original_row_id_"
+"""Spark's prefix of the columns with the old key of an updated row, which it adds after those of the table."""
 
 # Columns beside those of manifest entries:
 EXTRA, INDEX, PATH, KEEP = own("extra"), own("index"), own("path"), own("keep")

@@ -111,7 +111,7 @@ def new_versions(target: WriteTarget, old: pa.Table, new: pa.Table, columns: Col
 
 def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
     """Raises `Unsupported` for rows that a ``-D`` would not delete: no group that removes has a sequence for them."""
-    removing = [group for group in (target.merge.groups if target.merge else ()) if group.removes_record]
+    removing = removing_groups(target)
     if not removing or not all(name in rows.column_names for group in removing for name in group.sequence):
         return
     unordered = [_unordered(rows, group) for group in removing]
@@ -119,11 +119,21 @@ def check_deletions(target: WriteTarget, rows: pa.Table) -> None:
     for other in unordered[1:]:
         left = left & other
     if left.any():
-        raise Unsupported(
-            f"deleting a row whose sequence {' and '.join(map(str, removing))} is null: it would stay",
-            where=target.where,
-            hint="upsert a value of the sequence first",
-        )
+        raise not_deleted(target)
+
+
+def removing_groups(target: WriteTarget) -> list[SequenceGroup]:
+    """Returns the sequence groups of which a ``-D`` with a sequence removes the row."""
+    return [group for group in (target.merge.groups if target.merge else ()) if group.removes_record]
+
+
+def not_deleted(target: WriteTarget) -> Unsupported:
+    """Returns the error for a row that a ``-D`` would leave, since no group that removes has a sequence for it."""
+    return Unsupported(
+        f"deleting a row whose sequence {' and '.join(map(str, removing_groups(target)))} is null: it would stay",
+        where=target.where,
+        hint="upsert a value of the sequence first",
+    )
 
 
 def _check_folded(target: WriteTarget, spec: MergeSpec, column: ColumnMerge, old: pa.Table, new: pa.Table) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import CommitConflict, Unsupported
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import KIND
+from morrow.engine.names import KIND, SPARKS_OLD_KEY
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.writing.delete import check_exact, rows_to_delete
 from morrow.spark.writing.job import Commit
@@ -27,8 +27,6 @@ DELETE = "DELETE"
 OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
 """The row kinds of Spark's ``RowDeltaUtils``."""
 DELETED, UPDATED = 1, 2
-ORIGINAL = "__original_row_id_"
-"""Spark's prefix of the columns with the old key of an updated row; there are those that a statement assigns."""
 
 
 def insert(rows: DataFrame, target: WriteTarget, premise: Premise) -> Snapshot | None:
@@ -97,7 +95,7 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
     from pyspark.sql import functions
 
     names, keys = tuple(target.schema.by_name), target.schema.primary_keys
-    olds = [name.removeprefix(ORIGINAL) for name in rows.columns[1 + len(names) :]]
+    olds = [name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :]]
     number = {name: f"c{at}" for at, name in enumerate(names)}
     old_key = {name: f"k{at}" for at, name in enumerate(olds)}
     changed = rows.toDF(KIND, *number.values(), *old_key.values())

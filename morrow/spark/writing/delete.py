@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -18,7 +20,7 @@ from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.write import check_numbered, metadata_at
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
-from morrow.writers.operations.new_versions import check_deletable
+from morrow.writers.operations.new_versions import check_deletable, not_deleted, removing_groups
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import check_alone, serially
 from morrow.writers.target import WriteTarget
@@ -110,8 +112,22 @@ def rows_to_delete(
         else:
             plan = plan_where(target, premise.read, NO_FILTER)
             rows = to_dataframe(plan, target.store, keys.sparkSession).join(keys, on=names, how="left_semi")
+    rows = _removable(target, rows)
     kind = target.write.rowkind_field
     return rows.withColumn(kind, functions.lit("-D")) if kind in rows.columns else rows
+
+
+def _removable(target: WriteTarget, rows: DataFrame) -> DataFrame:
+    """Returns the rows; the job fails at the first that a ``-D`` would leave, as `check_deletions` does."""
+    from pyspark.sql import functions
+
+    names = [name for group in removing_groups(target) for name in group.sequence]
+    if not names:
+        return rows
+    stays = reduce(and_, (functions.col(quoted(name)).isNull() for name in names))
+    key = target.schema.primary_keys[0]
+    failed = functions.raise_error(functions.lit(f"Unsupported: {not_deleted(target)}"))
+    return rows.withColumn(key, functions.when(stays, failed).otherwise(functions.col(quoted(key))))
 
 
 def check_exact(target: WriteTarget, columns: Sequence[str]) -> None:

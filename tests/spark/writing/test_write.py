@@ -167,6 +167,23 @@ def test_deletes_are_of_the_newest_rows_of_this_branch(spark: SparkSession, tmp_
     assert rows_of(main) == [(5, 1), (6, 1)]
 
 
+def test_a_row_that_no_sequence_group_could_remove_is_not_deleted_in_words_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    options = {
+        "bucket": 1,
+        "merge-engine": "partial-update",
+        "fields.g.sequence-group": "a",
+        "partial-update.remove-record-on-sequence-group": "g",
+    }
+    table = new_table(tmp_path, "id BIGINT, g INT, a INT", keys=["id"], options=options)
+    table.upsert({"id": [1, 2], "g": [1, None], "a": [1, 1]})
+    with pytest.raises(Exception, match="it would stay"):
+        delete("id = 2", table.path, spark=spark)
+    delete("id = 1", table.path, spark=spark)
+    assert rows_of(table) == [(2, None, 1)]
+
+
 def test_deletes_that_a_table_does_not_take(spark: SparkSession, tmp_path: Path) -> None:
     append = new_table(tmp_path, SCHEMA)
     first = new_table(tmp_path, SCHEMA, name="first", **TABLES["first-row"])

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from morrow.spark.source.foreach import sink
     from morrow.spark.views import attach, detach
     from morrow.spark.writing.delete import delete
+    from morrow.spark.writing.merge import merge
+    from morrow.spark.writing.update import update
     from morrow.spark.writing.write import upsert, write
 
 __all__ = [
@@ -35,11 +37,13 @@ __all__ = [
     "detach",
     "explain",
     "find_java",
+    "merge",
     "read",
     "register",
     "remove_orphan_files",
     "session",
     "sink",
+    "update",
     "upsert",
     "write",
 ]
@@ -54,11 +58,13 @@ _HOMES = {
     "detach": "morrow.spark.views",
     "explain": "morrow.spark.reading.read",
     "find_java": "morrow.spark.java",
+    "merge": "morrow.spark.writing.merge",
     "read": "morrow.spark.reading.read",
     "register": "morrow.spark.source",
     "remove_orphan_files": "morrow.spark.maintenance.maintain",
     "session": "morrow.spark.sessions",
     "sink": "morrow.spark.source.foreach",
+    "update": "morrow.spark.writing.update",
     "upsert": "morrow.spark.writing.write",
     "write": "morrow.spark.writing.write",
 }

@@ -11,7 +11,7 @@ from morrow.engine.format import types as t
 from morrow.engine.options.declared.table import PRIMARY_KEY
 from morrow.scan import Scan
 from morrow.spark.types.to_paimon import COMMENT
-from morrow.spark.types.to_spark import spark_type, with_nullable_members
+from morrow.spark.types.to_spark import default_sql, spark_type, with_nullable_members
 from morrow.table import Table
 
 if TYPE_CHECKING:
@@ -99,6 +99,5 @@ def _type(field: t.DataField) -> SparkType:
 def _metadata(field: t.DataField, kind: SparkType) -> dict[str, str]:
     found = {} if field.description is None else {COMMENT: field.description}
     if field.default_value is not None:
-        text = field.default_value.replace("\\", "\\\\").replace("'", "\\'")
-        found |= dict.fromkeys(DEFAULTS, f"CAST('{text}' AS {kind.simpleString()})")
+        found |= dict.fromkeys(DEFAULTS, default_sql(field, kind))
     return found

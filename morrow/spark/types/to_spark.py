@@ -72,6 +72,12 @@ def spark_type(kind: t.DataType, column: str) -> SparkType:
     return build(s, kind, column)
 
 
+def default_sql(field: t.DataField, kind: SparkType) -> str:
+    """Returns the default value of a column, which it has, as an expression in Spark's SQL."""
+    text = str(field.default_value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"CAST('{text}' AS {kind.simpleString()})"
+
+
 def travel_schema(fields: Iterable[t.DataField]) -> pa.Schema:
     """Returns the Arrow schema in which Spark takes rows of `spark_schema`."""
     return pa.schema([_travel_field(field) for field in fields])

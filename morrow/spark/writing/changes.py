@@ -26,16 +26,21 @@ if TYPE_CHECKING:
 DELETE = "DELETE"
 OPERATIONS: Mapping[int, str] = {1: "-D", 2: "+U", 3: "+I"}
 """The row kinds of Spark's ``RowDeltaUtils``."""
-DELETED, UPDATED = 1, 2
+DELETED, UPDATED, INSERTED = OPERATIONS
+NO_PROPERTIES: Mapping[str, str] = {}
 
 
-def insert(rows: DataFrame, target: WriteTarget, premise: Premise) -> Snapshot | None:
+def insert(
+    rows: DataFrame, target: WriteTarget, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
+) -> Snapshot | None:
     """Writes rows that were derived from the table's own. Raises as `change`."""
     check_premise(target, premise)
-    return write_job(rows, target, None, Commit(premise=premise))
+    return write_job(rows, target, None, Commit(properties=properties, premise=premise))
 
 
-def change(rows: DataFrame, target: WriteTarget, command: str, premise: Premise) -> Snapshot | None:
+def change(
+    rows: DataFrame, target: WriteTarget, command: str, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
+) -> Snapshot | None:
     """Writes the rows of a ``WriteDelta`` of Spark: the operation (INT), then the key of each row (``DELETE``), or all
     columns (``UPDATE`` and ``MERGE``; of deleted rows the key alone) and the old keys.
 
@@ -51,11 +56,12 @@ def change(rows: DataFrame, target: WriteTarget, command: str, premise: Premise)
     else:
         _check_updatable(target, command)
     check_premise(target, premise)
+    commit = Commit(properties=properties, premise=premise)
     if command == DELETE:
         keys = rows.toDF(KIND, *target.schema.primary_keys).drop(KIND)
         found = rows_to_delete(keys, target, None, None if needs_key_alone(target) else premise)
-        return write_job(found, target, "-D", Commit(premise=premise))
-    return write_job(_of_kinds(rows, target, command, premise), target, KIND, Commit(premise=premise))
+        return write_job(found, target, "-D", commit)
+    return write_job(_of_kinds(rows, target, command, premise), target, KIND, commit)
 
 
 def check_premise(target: WriteTarget, premise: Premise) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
@@ -15,9 +14,10 @@ from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import NO_FILTER, FilterLike, parse_filter
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import quoted
+from morrow.spark.writing.assigning import is_column
 from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
-from morrow.spark.writing.write import check_numbered, metadata_at
+from morrow.spark.writing.write import Place, check_numbered, metadata_at
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations.delete import delete_matching, is_condition, needs_key_alone, of_partitions
 from morrow.writers.operations.new_versions import check_deletable, not_deleted, removing_groups
@@ -26,16 +26,17 @@ from morrow.writers.operations.serial import check_alone, serially
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 SPARK_PRECISION = 6
 """Fractional digits of Spark's timestamps."""
 
 
 def delete(
-    keys_or_condition: DataFrame | FilterLike,
-    path: str | os.PathLike[str],
+    rows: DataFrame | SparkSession | FilterLike,
+    target: Place,
     *,
+    where: FilterLike | Column | None = None,
     spark: SparkSession | None = None,
     commit_user: str | None = None,
     commit_identifier: int | None = None,
@@ -46,9 +47,15 @@ def delete(
 ) -> Snapshot | None:
     """Deletes rows, in one commit, as `Table.delete`.
 
+        morrow.spark.delete(gone.select("id"), orders)
+        morrow.spark.delete(spark, orders, where="amount > 100")
+
     Args:
-        keys_or_condition: a DataFrame with (at least) the columns of the primary key, or a condition, as the filter of
-            `read`. The driver deletes from tables without a primary key, and by conditions on partition columns alone.
+        rows: a DataFrame with (at least) the columns of the primary key; or the session, and the rows by `where`; or
+            the condition itself, where a session is active. The driver deletes from tables without a primary key, and
+            by conditions on partition columns alone.
+        target: the table's folder or URL, as every executor sees it, or a `Table`.
+        where: a condition, as the filter of `read`; or a Column, for a table with a primary key.
         spark: the session that reads the rows of a condition; None: the active one.
         Others: as for `write`; where the driver deletes, there are neither identifiers nor properties.
 
@@ -58,33 +65,60 @@ def delete(
         InvalidArgument, Unsupported: as `Table.delete`. Others as `write`.
     """
     check_numbered(commit_user, commit_identifier)
-    metadata = metadata_at(path, branch, storage_options, allowed_roots)
-    target = WriteTarget.of(metadata, commit_user)
-    if is_condition(keys_or_condition):
-        if not target.keyed or of_partitions(target, parse_filter(keys_or_condition, target.schema.fields)):
+    given, session = _asked(rows, where, spark)
+    into = WriteTarget.of(metadata_at(target, branch, storage_options, allowed_roots), commit_user)
+    if is_condition(given):
+        if not into.keyed or of_partitions(into, parse_filter(given, into.schema.fields)):
             if commit_identifier is not None or properties:
                 raise Unsupported(
                     "commit_identifier and properties where the driver deletes by itself",
-                    where=target.where,
+                    where=into.where,
                     hint="leave them out: to delete by partitions, or rows of a table without a primary key, again "
                     "finds nothing to delete",
                 )
-            return delete_matching(target, keys_or_condition)
-    elif not target.keyed:
-        raise InvalidArgument(f"{target.where}: it has no primary key; delete by a condition")
-    check_deletable(target)
+            return delete_matching(into, given)
+    elif not into.keyed:
+        raise InvalidArgument(f"{into.where}: it has no primary key; delete by a condition that is no Column")
+    check_deletable(into)
 
     def attempt(premise: Premise | None) -> Snapshot | None:
-        rows = rows_to_delete(keys_or_condition, target, spark, premise)
+        keys = given
+        if is_column(given):
+            assert premise is not None  # a condition needs rows
+            every = to_dataframe(plan_where(into, premise.read, NO_FILTER), into.store, _session(session))
+            keys = every.where(cast("Column", given))
+        found = rows_to_delete(keys, into, session, premise)
         commit = Commit(commit_identifier, None, dict(properties or {}), premise=premise)
-        return write_job(rows, target, "-D", commit)
+        return write_job(found, into, "-D", commit)
 
-    if is_condition(keys_or_condition):
-        return serially(target, parse_filter(keys_or_condition, target.schema.fields), attempt)
-    if not needs_key_alone(target):
-        return serially(target, NO_FILTER, attempt)
-    check_alone(target, target.metadata.latest_snapshot(), NO_FILTER)
+    if is_condition(given):
+        return serially(into, parse_filter(given, into.schema.fields), attempt)
+    if is_column(given) or not needs_key_alone(into):
+        return serially(into, NO_FILTER, attempt)
+    check_alone(into, into.metadata.latest_snapshot(), NO_FILTER)
     return attempt(None)
+
+
+def _asked(rows: object, where: object, spark: SparkSession | None) -> tuple[Any, SparkSession | None]:
+    """Returns the keys or the condition, and the session."""
+    if hasattr(rows, "readStream"):  # a session of either kind
+        if where is None:
+            raise InvalidArgument("delete: say which rows, by where=...; Table.truncate deletes all")
+        if spark is not None:
+            raise InvalidArgument("delete: the session is given twice")
+        return where, cast("SparkSession", rows)
+    if where is not None:
+        raise InvalidArgument("delete: where=... goes with a session; give either the keys of the rows or a condition")
+    return rows, spark
+
+
+def _session(spark: SparkSession | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidArgument("there is no active SparkSession to read the rows by; give one: spark=...")
+    return session
 
 
 def rows_to_delete(
@@ -94,17 +128,14 @@ def rows_to_delete(
 
     Rows are read from the snapshot of the premise. Without a premise the keys are given, and nothing is read.
     """
-    from pyspark.sql import SparkSession, functions
+    from pyspark.sql import functions
 
     names = list(target.schema.primary_keys)
     columns = names if needs_key_alone(target) else None
     check_exact(target, columns or list(target.schema.by_name))
     if is_condition(given):
-        session = spark or SparkSession.getActiveSession()
-        if session is None:
-            raise InvalidArgument("there is no active SparkSession to read the rows by; give one: spark=...")
         assert premise is not None  # a condition needs rows
-        rows = to_dataframe(plan_where(target, premise.read, premise.filter, columns), target.store, session)
+        rows = to_dataframe(plan_where(target, premise.read, premise.filter, columns), target.store, _session(spark))
     else:
         keys = cast("DataFrame", given).select(*(functions.col(quoted(name)) for name in names)).distinct()
         if premise is None:

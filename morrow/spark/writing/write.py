@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
 from morrow.engine.format.schema import TableSchema
@@ -17,6 +17,7 @@ from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.types.to_spark import spark_type, without_not_null
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
+from morrow.table import Table
 from morrow.writers.operations.partitions import PartitionSpec, partition_spec
 from morrow.writers.target import WriteTarget
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 MODES = get_args(Mode)
+Place: TypeAlias = str | os.PathLike[str] | Table
+"""A table that is written: its folder or URL, or the table as `morrow.open` returns it."""
 NEW_ONLY = ("error", "errorifexists")
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -42,7 +45,7 @@ class Create(TypedDict, total=False):
 
 def write(
     rows: DataFrame,
-    path: str | os.PathLike[str],
+    path: Place,
     mode: Mode = "append",
     *,
     partition: Mapping[str, object] | None = None,
@@ -66,7 +69,7 @@ def write(
     Args:
         rows: columns are matched by name, in any order and case (by case if ``spark.sql.caseSensitive`` is set);
             missing columns as in `Table.append`.
-        path: the table's folder or URL, as every executor sees it.
+        path: the table's folder or URL, as every executor sees it, or a `Table`.
         mode: ``append`` adds rows (with a primary key: upserts them); ``overwrite`` replaces rows as `Table.overwrite`;
             ``error`` (or ``errorifexists``) refuses to write to an existing table, and ``ignore`` leaves it as it is.
         partition, dynamic: of an overwrite; as for `Table.overwrite`. Where `dynamic` is None and the session has
@@ -78,7 +81,7 @@ def write(
         properties: stored in the snapshot.
         create: creates the table if it does not exist, with the DataFrame's columns, nullable except for keys:
             ``create=dict(primary_keys=["id"], partition_keys=["dt"], options={"bucket": 4})``.
-        branch, storage_options, allowed_roots: as for `morrow.open`.
+        branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
 
     Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
 
@@ -107,7 +110,7 @@ def write(
     return write_job(rows, target, kinds, commit)
 
 
-def upsert(rows: DataFrame, path: str | os.PathLike[str], **arguments: Any) -> Snapshot | None:
+def upsert(rows: DataFrame, path: Place, **arguments: Any) -> Snapshot | None:
     """Upserts the rows of a DataFrame: they replace, or are merged with, the rows of their keys. Arguments as `write`.
 
     Raises:
@@ -133,6 +136,11 @@ def session_overwrites_dynamically(spark: SparkSession) -> bool | None:
     return None if mode is None else mode.lower() == "dynamic"
 
 
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether the session tells names of columns apart by case."""
+    return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
+
+
 def check_numbered(commit_user: str | None, commit_identifier: int | None) -> None:
     """Raises `InvalidArgument` for an identifier without a user."""
     if commit_identifier is not None and commit_user is None:
@@ -140,11 +148,20 @@ def check_numbered(commit_user: str | None, commit_identifier: int | None) -> No
 
 
 def metadata_at(
-    path: str | os.PathLike[str],
+    path: Place,
     branch: str | None,
     storage_options: Mapping[str, str] | None,
     allowed_roots: Roots | None,
 ) -> TableMetadata:
+    """Returns the metadata of the table that is written, which need not exist.
+
+    Raises:
+        InvalidArgument: a `Table`, and arguments that it was opened with.
+    """
+    if isinstance(path, Table):
+        if branch is not None or storage_options or allowed_roots:
+            raise InvalidArgument("branch, storage_options and allowed_roots belong to a path; a Table has its own")
+        return path._metadata
     store, root = resolve(os.fspath(path), storage_options)
     metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots or ()))
     return metadata if branch is None else metadata.on_branch(branch)
@@ -183,7 +200,7 @@ def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | Non
 
 def _as_table_names(rows: DataFrame, target: WriteTarget, kinds: str | None) -> DataFrame:
     """Renames columns that differ from the table's in case alone."""
-    if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
+    if is_case_sensitive(rows.sparkSession):
         return rows
     known = target.schema.by_name
     free = {name.casefold(): name for name in known if name not in rows.columns}

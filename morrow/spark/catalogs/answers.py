@@ -21,6 +21,7 @@ from morrow.engine.errors import (
 from morrow.engine.telling import shown
 from morrow.spark.catalogs import alter, changes, databases, partitions, procedures, read, tables, write
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.rewriting import rewritten
 from morrow.spark.views import Access
 
 if TYPE_CHECKING:
@@ -59,19 +60,44 @@ class Answers:
     def apply(self, question: str, rows: Any) -> Any:
         asked = json.loads(question)
         frame = None if rows is None else DataFrame(rows, self._spark)
-        try:
-            answer = ANSWERS[asked["verb"]](Place(self._spark, self._name, self.catalog(), self._access), asked, frame)
-        except MorrowError as error:
-            return json.dumps({"error": _name(error), "message": str(error)})
-        except PySparkException as error:
-            origin = getattr(error, "_origin", None)
-            return json.dumps(_told(error)) if origin is None else origin
-        except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RuntimeError) as error:
-            return json.dumps(_told(error))  # what the JVM gets of an exception is a traceback
-        return answer._jdf if isinstance(answer, DataFrame) else json.dumps({"value": answer})
+
+        def answer() -> object:
+            return ANSWERS[asked["verb"]](Place(self._spark, self._name, self.catalog(), self._access), asked, frame)
+
+        return _in_java(answer)
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         return "the answers of morrow.spark.catalog"
+
+
+class Rewriting:
+    """A ``java.util.function.BiFunction`` for `Statements` in the JVM: (a statement as JSON, None) to its answer."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def apply(self, question: str, _rows: Any) -> Any:
+        return _in_java(lambda: rewritten(self._spark, json.loads(question)["text"]))
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "the statements of morrow.spark.catalog"
+
+
+def _in_java(function: Callable[[], object]) -> Any:
+    """Returns what a function returns or raises in the form that `Python.java` takes."""
+    try:
+        answer = function()
+    except MorrowError as error:
+        return json.dumps({"error": _name(error), "message": str(error)})
+    except PySparkException as error:
+        origin = getattr(error, "_origin", None)
+        return json.dumps(_told(error)) if origin is None else origin
+    except (ValueError, TypeError, OSError, LookupError, ArithmeticError, RuntimeError) as error:
+        return json.dumps(_told(error))  # what the JVM gets of an exception is a traceback
+    return answer._jdf if isinstance(answer, DataFrame) else json.dumps({"value": answer})
 
 
 def _told(error: Exception) -> dict[str, str]:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots
 from morrow.session import Verify
-from morrow.spark.catalogs.answers import Answers
-from morrow.spark.jvm.runtime import class_name, java_class, load
+from morrow.spark.catalogs.answers import Answers, Rewriting
+from morrow.spark.catalogs.rewriting import CLASS, SETTING, SPARKS_OWN
+from morrow.spark.jvm.runtime import class_name, java_class, load, take_statements
 from morrow.spark.views import Access
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTING = "spark.sql.catalog."
 ID = "id"
-CLASS = "MorrowCatalog"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SPARKS_OWN = ("spark_catalog", "system", "session")
+TAKEN = (SPARKS_OWN, "system", "session")
 
 
 def catalog(
@@ -51,13 +50,16 @@ def catalog(
         InvalidArgument: a name that no catalog can have. AlreadyExists: the session has another catalog of this name.
         Unsupported: there is no JVM to reach (Spark Connect), or its Spark is one that Morrow does not know.
     """
-    if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in SPARKS_OWN:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in TAKEN:
         raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
     access = Access(storage_options, given_roots(allowed_roots), verify)
     answers = Answers(spark, name, lambda: access.catalog(warehouse), access)
     answers.catalog()  # a wrong warehouse is an error here
     load(spark)
     _start_answering(spark, _id_of(spark, name), answers)
+    statements = take_statements(spark)
+    if statements is not None:
+        _start_answering(spark, statements, Rewriting(spark))
     # Spark makes its catalogs when they are first named, in a thread that may not know the classes.
     cast("Any", spark)._jsparkSession.sessionState().catalogManager().catalog(name)
 
@@ -77,7 +79,7 @@ def _id_of(spark: SparkSession, name: str) -> str:
     return made
 
 
-def _start_answering(spark: SparkSession, id: str, answers: Answers) -> None:
+def _start_answering(spark: SparkSession, id: str, answers: Answers | Rewriting) -> None:
     from pyspark import java_gateway
 
     gateway = cast("Any", spark).sparkContext._gateway

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
+from morrow.spark.catalogs import rewriting, tags
 from morrow.spark.catalogs.filters import value_of
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.procedures.calling import PROCEDURES, call, procedure_named
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "sys"
 TABLE = "table"
+STATEMENT = "statement"
 TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN)}
 """The type that Spark casts an argument to."""
 
@@ -28,6 +30,8 @@ def _parameters(_place: Place, question: Question, _rows: DataFrame | None) -> l
     if question["namespace"] != [NAMESPACE]:
         name = ".".join([*question["namespace"], question["name"]])
         raise InvalidArgument(f"there is no procedure {name}; they are in the database {NAMESPACE}")
+    if question["name"] == rewriting.PROCEDURE:
+        return [{"name": STATEMENT, "type": "STRING", "required": True}]
     found = procedure_named(question["name"])
     own = [{"name": p.name, "type": TYPES[p.kind], "required": p.required} for p in found.parameters]
     return [{"name": TABLE, "type": "STRING", "required": True}, *own]
@@ -35,6 +39,8 @@ def _parameters(_place: Place, question: Question, _rows: DataFrame | None) -> l
 
 def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
     given = {name: value_of(told) for name, told in question["arguments"].items()}
+    if question["name"] == rewriting.PROCEDURE:
+        return tags.run(place, given[STATEMENT])
     table = str(given.pop(TABLE))
     return call(
         place.spark,

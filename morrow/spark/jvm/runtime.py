@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import Unsupported
@@ -35,6 +36,29 @@ def load(spark: SparkSession) -> None:
         spark.sql(f"ADD JAR '{path}'")
     for place, name in RULES.items():
         _add_rule(spark, place, name)
+
+
+def take_statements(spark: SparkSession) -> str | None:
+    """Has the session's parser ask for statements of Paimon's; returns the id under which it asks.
+
+    Returns None, with a warning, where this Spark keeps its parser: such statements stay unknown to it.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    method = java_class(spark, "Statements").getMethods()
+    install = next(one for one in method if one.getName() == "install")
+    gateway = cast("Any", spark).sparkContext._gateway
+    arguments = gateway.new_array(gateway.jvm.java.lang.Object, 1)
+    arguments[0] = cast("Any", spark)._jsparkSession.sessionState()
+    try:
+        return str(install.invoke(None, arguments))
+    except Py4JJavaError as error:
+        cause = error.java_exception.getCause() or error.java_exception
+        warnings.warn(
+            f"Spark {spark.version} keeps its parser ({cause.toString()}): instead of ALTER TABLE ... TAG, use CALL",
+            stacklevel=3,
+        )
+        return None
 
 
 def java_class(spark: SparkSession, name: str) -> Any:

@@ -1,0 +1,184 @@
+"""Statements of Paimon's that Spark does not know, parsed from their text."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from morrow.engine.errors import InvalidArgument
+
+UNITS: Mapping[str, dt.timedelta] = {
+    "DAYS": dt.timedelta(days=1),
+    "HOURS": dt.timedelta(hours=1),
+    "MINUTES": dt.timedelta(minutes=1),
+}
+"""The units of RETAIN."""
+
+NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING})
+"""Tokens of words and digits that are no names."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement: what it does, the parts of its table's name, and its other parts, which JSON can hold."""
+
+    verb: str
+    table: tuple[str, ...]
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Words(Spark.Tokenizer):
+    """Spark's tokens, also of statements that sqlglot takes as one text."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class _Text:
+    """The tokens of a statement, read from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _Words(dialect="spark").tokenize(text)
+        self._at = 0
+
+    def has(self, *words: str) -> bool:
+        """Takes these words, in any case, if they are the next ones; returns whether they are."""
+        ahead = self._tokens[self._at : self._at + len(words)]
+        if len(ahead) < len(words) or not all(map(_is_word, ahead, words)):
+            return False
+        self._at += len(words)
+        return True
+
+    def one_of(self, *words: str) -> str | None:
+        return next((word for word in words if self.has(word)), None)
+
+    def name(self) -> str:
+        """Takes a name: a word, or anything in backticks."""
+        token = self._next()
+        if token is None or not _is_name(token):
+            raise self.unexpected("a name")
+        self._at += 1
+        return token.text
+
+    def path(self) -> tuple[str, ...]:
+        """Takes names that dots join."""
+        found = [self.name()]
+        while self._takes(TokenType.DOT):
+            found.append(self.name())
+        return tuple(found)
+
+    def number(self) -> int:
+        token = self._next()
+        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
+            raise self.unexpected("a number")
+        self._at += 1
+        return int(token.text)
+
+    def end(self) -> None:
+        while self._takes(TokenType.SEMICOLON):
+            pass
+        if self._next() is not None:
+            raise self.unexpected("the end")
+
+    def unexpected(self, wanted: str) -> InvalidArgument:
+        token = self._next()
+        there = "the end" if token is None else repr(self._text[token.start : token.end + 1])
+        return InvalidArgument(f"{' '.join(self._text.split())}: {wanted} is expected, not {there}")
+
+    def _takes(self, kind: TokenType) -> bool:
+        token = self._next()
+        if token is None or token.token_type is not kind:
+            return False
+        self._at += 1
+        return True
+
+    def _next(self) -> Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+
+def _is_word(token: Token, word: str) -> bool:
+    return token.token_type is not TokenType.IDENTIFIER and token.text.upper() == word
+
+
+def _is_name(token: Token) -> bool:
+    if token.token_type is TokenType.IDENTIFIER:
+        return True
+    return token.token_type not in NO_NAMES and token.text.replace("_", "a").isalnum()
+
+
+def parsed(text: str) -> Statement | None:
+    """Returns a statement of Paimon's; None for all others, which are Spark's.
+
+    Raises:
+        InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
+    """
+    try:
+        words = _Text(text)
+    except TokenError:
+        return None
+    if words.has("SHOW", "TAGS"):
+        return _ended(words, Statement("show tags", words.path()))
+    if words.has("ALTER", "TABLE"):
+        try:
+            table = words.path()
+        except InvalidArgument:
+            return None
+        for begin, parse in _OF_TAGS:
+            if words.has(*begin):
+                return _ended(words, parse(words, table))
+    return None
+
+
+def _ended(words: _Text, statement: Statement) -> Statement:
+    words.end()
+    return statement
+
+
+def _created(*, replace: bool) -> Callable[[_Text, tuple[str, ...]], Statement]:
+    def parse(words: _Text, table: tuple[str, ...]) -> Statement:
+        ignores = not replace and words.has("IF", "NOT", "EXISTS")
+        parts: dict[str, Any] = {"tag": words.name(), "replace": replace, "if not exists": ignores}
+        if words.has("AS", "OF", "VERSION"):
+            parts["snapshot"] = words.number()
+        if words.has("RETAIN"):
+            number = words.number()
+            unit = words.one_of(*UNITS)
+            if unit is None:
+                raise words.unexpected(_either(UNITS))
+            parts["seconds"] = number * UNITS[unit].total_seconds()
+        return Statement("create tag", table, parts)
+
+    return parse
+
+
+def _deleted(words: _Text, table: tuple[str, ...]) -> Statement:
+    ignores = words.has("IF", "EXISTS")
+    return Statement("delete tag", table, {"tags": words.name(), "if exists": ignores})
+
+
+def _renamed(words: _Text, table: tuple[str, ...]) -> Statement:
+    ignores = words.has("IF", "EXISTS")
+    tag = words.name()
+    if not words.has("TO"):
+        raise words.unexpected("TO")
+    return Statement("rename tag", table, {"tag": tag, "to": words.name(), "if exists": ignores})
+
+
+def _either(words: Iterable[str]) -> str:
+    return " or ".join(words)
+
+
+_OF_TAGS: tuple[tuple[tuple[str, ...], Callable[[_Text, tuple[str, ...]], Statement]], ...] = (
+    (("CREATE", "TAG"), _created(replace=False)),
+    (("CREATE", "OR", "REPLACE", "TAG"), _created(replace=True)),
+    (("REPLACE", "TAG"), _created(replace=True)),
+    (("DELETE", "TAG"), _deleted),
+    (("RENAME", "TAG"), _renamed),
+)
+"""What follows ALTER TABLE and a name, and what parses the rest."""

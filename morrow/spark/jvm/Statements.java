@@ -1,0 +1,62 @@
+package morrow.spark.jvm;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.UUID;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.internal.SessionState;
+import org.apache.spark.sql.internal.VariableSubstitution;
+
+/** The parser of a session as it was, but that Python may put a statement of Spark's in the place of one of Paimon's. */
+public final class Statements implements InvocationHandler {
+    private static final Pattern MAYBE_PAIMONS = Pattern.compile("\\bTAGS?\\b", Pattern.CASE_INSENSITIVE);
+    private static final String PARSED = "parsePlan";
+    private final Object own;
+    private final String id;
+
+    private Statements(Object own, String id) {
+        this.own = own;
+        this.id = id;
+    }
+
+    /** Makes it the parser of a session, unless it is that already; returns the id under which it asks. */
+    public static String install(SessionState state) throws Exception {
+        Object there = state.sqlParser();
+        if (Proxy.isProxyClass(there.getClass()) && Proxy.getInvocationHandler(there) instanceof Statements) {
+            return ((Statements) Proxy.getInvocationHandler(there)).id;
+        }
+        Statements made = new Statements(there, UUID.randomUUID().toString());
+        Object parser = Proxy.newProxyInstance(Statements.class.getClassLoader(), new Class[] {ParserInterface.class}, made);
+        ((ParserInterface) parser).parsePlan("SELECT 1");
+        Field field = SessionState.class.getDeclaredField("sqlParser");
+        field.setAccessible(true);
+        field.set(state, parser);
+        if (state.sqlParser() != parser) {
+            throw new IllegalStateException("its parser stays the same");
+        }
+        return made.id;
+    }
+
+    public Object invoke(Object proxy, Method method, Object[] given) throws Throwable {
+        Object[] arguments = given;
+        if (method.getName().startsWith(PARSED) && MAYBE_PAIMONS.matcher((String) given[0]).find()) {
+            arguments = (Object[]) given.clone();
+            arguments[0] = spoken((String) given[0]);
+        }
+        try {
+            return method.invoke(own, arguments);
+        } catch (InvocationTargetException error) {
+            throw error.getCause();
+        }
+    }
+
+    /** The statement that Spark parses: the same text, or another one where it is Paimon's. */
+    private String spoken(String text) {
+        Object found = Python.ask(id, Questions.of("rewrite", "text", new VariableSubstitution().substitute(text)));
+        return found == null ? text : (String) found;
+    }
+}

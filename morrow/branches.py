@@ -85,6 +85,24 @@ class Branches:
 
         fast_forward(self._metadata, name)
 
+    def merge(self, name: str) -> Snapshot | None:
+        """Merges the branch `name` into this table's branch: its rows are appended here, in one commit; it stays.
+
+        For tables without a primary key, if rows were only ever appended to both branches, none of whose snapshots
+        has expired. Data files are shared, not copied; those that are here already are not appended again.
+
+        Returns: the snapshot, None when this branch has all the files.
+
+        Raises:
+            BranchNotFound: no such branch. SnapshotNotFound: one of the branches has no snapshot.
+            InvalidArgument: this very branch, other columns, or more than appended rows.
+            Unsupported: a table with a primary key, or with data evolution.
+            CommitConflict: others were faster each time.
+        """
+        from morrow.writers.operations.branch_merging import merge_branch
+
+        return merge_branch(self._metadata, name)
+
     def __call__(self) -> builtins.list[str]:
         return self.list()
 

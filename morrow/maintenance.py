@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument
@@ -176,6 +177,51 @@ class Maintenance:
         if not isinstance(dry_run, bool):
             raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
         return remove_orphan_files(self._metadata, older_than_millis=epoch_millis(older_than), dry_run=dry_run)
+
+    def remove_unexisting_files(self, dry_run: bool = True, *, parallelism: int | None = None) -> list[str]:
+        """Removes the data files that do not exist any more from the newest state, in one commit.
+
+        Reads of a table that has lost a file end with `FileMissing`. Afterwards they return the rows that are left; in
+        a table with a primary key, older versions of keys may come back. Older snapshots stay as they are.
+
+        Args:
+            dry_run: only list them.
+            parallelism: files looked for at once.
+
+        Returns: the paths of the missing files, sorted.
+
+        Raises:
+            Unsupported: a table with data evolution. CommitConflict: others were faster each time.
+        """
+        from morrow.writers.operations.unexisting import remove_unexisting_files
+        from morrow.writers.target import WriteTarget
+
+        if not isinstance(dry_run, bool):
+            raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
+        _check_counts(parallelism=parallelism)
+        if parallelism is not None and parallelism < 1:
+            raise InvalidArgument(f"parallelism is 1 or more, not {parallelism}; nothing was removed")
+        return remove_unexisting_files(WriteTarget.of(self._metadata), dry_run=dry_run, parallelism=parallelism)
+
+    def mark_partition_done(self, *partitions: Mapping[str, object]) -> list[str]:
+        """Marks partitions as done, for other systems: writes a file ``_SUCCESS`` into the folder of each.
+
+        t.mark_partition_done({"dt": "2024-05-14", "hh": 8}, {"dt": "2024-05-14", "hh": 9})
+
+        Args:
+            partitions: values of all partition columns, or of the first ones, whose folder is marked then. They need
+                not have rows.
+
+        Returns: the paths of the files. One that exists keeps its creation time.
+
+        Raises:
+            InvalidArgument: no partition, a column that is no partition column, or values that name no folder.
+            Unsupported: the option ``partition.mark-done-action`` asks for something else.
+        """
+        from morrow.writers.operations.partition_done import mark_partitions_done
+        from morrow.writers.target import WriteTarget
+
+        return mark_partitions_done(WriteTarget.of(self._metadata), partitions)
 
     def purge(self, older_than: Age | None = None) -> Purged:
         """Empties the table for good: removes rows, branches, tags, consumers, changelogs and old snapshots with their

@@ -10,7 +10,9 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 
 if TYPE_CHECKING:
+    from morrow.writers.operations.file_indexes import RewrittenIndexes
     from morrow.writers.operations.merge import Merge
+    from morrow.writers.operations.partitions import AnyOf
     from morrow.writers.rows import Kinds
     from morrow.writers.target import WriteTarget
     from morrow.writing import Committer, Writer
@@ -177,6 +179,58 @@ class RowOperations:
         return compact(
             self._target(), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
         )
+
+    def rescale(
+        self, buckets: int | None = None, *, partition: AnyOf = None, where: FilterLike | None = None
+    ) -> Snapshot | None:
+        """Writes the rows of partitions anew with another number of buckets, in one commit.
+
+        Set the option ``bucket`` first: rows can be written only to partitions that have as many buckets as it says.
+
+        Args:
+            buckets: the number of buckets; None: the option ``bucket`` of the table.
+            partition: values of (some) partition columns; of several mappings any. None: all partitions.
+            where: only partitions for which this condition on partition columns is true.
+
+        Returns: the snapshot, None when there was nothing to do.
+
+        Raises:
+            InvalidArgument: a wrong number of buckets; none, where ``bucket`` is -2; arguments as in `compact`.
+            Unsupported: a table without a fixed number of buckets. SnapshotNotFound: a table without snapshots.
+            CommitConflict: others changed these rows on every attempt; nothing was changed.
+        """
+        from morrow.writers.operations.rescale import rescale
+
+        return rescale(self._target(), buckets, partition, where)
+
+    def rewrite_file_index(self, *, partition: AnyOf = None, where: FilterLike | None = None) -> RewrittenIndexes:
+        """Makes the indexes of data files anew, as the options ``file-index.*`` ask for by now, in one commit.
+
+        New files get their indexes when they are written; this is for those that were written before the options
+        changed. Data files stay as they are; indexes that are not asked for any more are removed.
+
+        Args:
+            partition, where: as for `rescale`.
+
+        Raises:
+            InvalidArgument, Unsupported: the options, as for writers, or an argument.
+            CorruptFile, FileMissing: a data file cannot be read. CommitConflict: others were faster each time.
+        """
+        from morrow.writers.operations.file_indexes import rewrite_file_index
+
+        return rewrite_file_index(self._target(), partition, where)
+
+    def compact_manifests(self) -> Snapshot | None:
+        """Merges small manifests, and those that delete files, in one commit that changes no rows.
+
+        Returns: the snapshot, None when there was nothing to merge.
+
+        Raises:
+            CommitConflict: others were faster each time. CorruptFile, FileMissing: a manifest cannot be read.
+        """
+        from morrow.writers.commit import TableCommit
+
+        return TableCommit(self._target()).compact_manifests()
 
     def writer(self, commit_user: str | None = None) -> Writer:
         """Returns a writer, for many batches in one commit or for a series of commits.

@@ -13,7 +13,8 @@ whose "earliest snapshot" is the nearest after.
 
 Two branches share a line up to where one left the other (or was fast-forwarded to it), and no files younger than
 that. Java does not record that point; it is derived from the states that both have (the same id and the same delta
-list) and those they do not share. Where these do not determine it, every root of the other line is examined.
+list) and those they do not share. Where these do not determine it, every root of the other line is examined; and so it
+is in tables without a primary key, where one branch may have been merged into the other and then shares younger files.
 """
 
 from __future__ import annotations
@@ -49,12 +50,20 @@ def holding_roots(gone: Sequence[Root], lines: Iterable[Line]) -> list[Root]:
     """
     found: list[Root] = []
     for line in lines:
+        if line.metadata.branch != gone[0].metadata.branch and _may_be_merged(line):
+            found += roots_around(line, [Span(FIRST, LAST)])
+            continue
         same, other = _parting(gone, line)
         # A file that a root deleted was needed by the state before it.
         shared = Span(min(same, min(root.id for root in gone) - 1), max(other - 1, same))
         own = line.metadata.branch == gone[0].metadata.branch
         found += roots_around(line, {Span(r.id - 1, r.id) if own and r.id < other else shared for r in gone})
     return found
+
+
+def _may_be_merged(line: Line) -> bool:
+    ids = line.metadata.schema_ids()
+    return bool(ids) and not line.metadata.schema(ids[-1]).primary_keys
 
 
 def _parting(gone: Sequence[Root], line: Line) -> tuple[int, int]:

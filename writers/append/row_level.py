@@ -187,7 +187,7 @@ class RowChanges:
         if known not in (None, wanted):
             raise InvalidArgument(
                 f"{self._target.where}: a partition was written with {known} buckets and the option 'bucket' is "
-                f"{wanted} now; rescale it first by overwriting its rows"
+                f"{wanted} now; rescale it first with Table.rescale"
             )
 
     def _state(self, place: Placement) -> BucketState:

@@ -205,19 +205,27 @@ def _delta_with_vectors(
 ) -> pl.DataFrame:
     """Returns the changes of files together with their vectors.
 
-    A deleted file loses its vector with it. For a file that stays and gets another vector, the pair of the file and its
-    old vector (or none) is deleted and that of the file and the new one added, so that both must be unchanged.
+    A deleted file loses its vector with it; one that is added again, with other metadata, keeps it. For a file that
+    stays and gets another vector, the pair of the file and its old vector (or none) is deleted and that of the file
+    and the new one added, so that both must be unchanged.
     """
     vectors = vector_files(index)
     named = vectors.select(pl.col("data_file").alias("_FILE_NAME"), pl.col("index_file").alias(VECTOR))
     own = named.filter(named["_FILE_NAME"].is_in(delta["_FILE_NAME"].implode()))
     if own["_FILE_NAME"].is_duplicated().any():
         raise CommitConflict(f"{target.where}: a file is added or deleted with two deletion vectors; {ADVICE}")
-    parts = [delta.join(own, on="_FILE_NAME", how="left", maintain_order="left")]
+    parts = [delta.join(_with_kept(base, delta, own), on="_FILE_NAME", how="left", maintain_order="left")]
     others = vectors.filter(~vectors["data_file"].is_in(delta["_FILE_NAME"].implode()))
     if others.height:
         parts.append(_changed_vectors(target, base, others))
     return pl.concat(parts, how="vertical")
+
+
+def _with_kept(base: pl.DataFrame, delta: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
+    """Returns `own` and the vectors of the files that are deleted and added again."""
+    again = delta.group_by("_FILE_NAME").agg(pl.col("_KIND").n_unique().alias(ADDS)).filter(pl.col(ADDS) > 1)
+    kept = base.select("_FILE_NAME", VECTOR).drop_nulls(VECTOR).join(again, on="_FILE_NAME", how="semi")
+    return pl.concat([own, kept.join(own, on="_FILE_NAME", how="anti")])
 
 
 def _changed_vectors(target: WriteTarget, base: pl.DataFrame, vectors: pl.DataFrame) -> pl.DataFrame:

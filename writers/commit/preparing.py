@@ -43,6 +43,8 @@ class SnapshotRequest:
     `recognised`: whether another process may have created it already, after `known`, the newest snapshot known to
     precede it.
     `premise`: the condition that must hold on the previous snapshot.
+    `only_manifests`: the snapshot differs from the previous one by its manifests alone: without merged manifests there
+    is nothing to create.
     """
 
     kind: str
@@ -54,6 +56,11 @@ class SnapshotRequest:
     recognised: bool = False
     known: Snapshot | None = None
     premise: Premise | None = None
+    only_manifests: bool = False
+
+
+class NothingMerged(Exception):
+    """No manifest of the newest snapshot is worth merging."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +120,15 @@ class Preparer:
         return Delta(changes, entries, delta_list, changelog_list, next_row_id)
 
     def snapshot(self, request: SnapshotRequest, latest: Snapshot | None, delta: Delta, written: list[str]) -> Snapshot:
-        """Writes the other metadata files of the snapshot after `latest`; returns the snapshot, not yet created."""
+        """Writes the other metadata files of the snapshot after `latest`; returns the snapshot, not yet created.
+
+        Raises `NothingMerged` for a request of `only_manifests`.
+        """
         previous = manifests_of(self._target.metadata, latest) if latest else _no_manifests()
-        base_list = self._manifests.manifest_list(merged(self._target, self._manifests, previous, written), written)
+        base = merged(self._target, self._manifests, previous, written)
+        if request.only_manifests and set(base["_FILE_NAME"]) == set(previous["_FILE_NAME"]):
+            raise NothingMerged
+        base_list = self._manifests.manifest_list(base, written)
         changelog = delta.changes.changelog
         rows = _rows(delta.entries)
         schema_id = self._target.metadata.latest_schema().id
@@ -138,7 +151,7 @@ class Preparer:
             changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
             watermark=_later(request.watermark, latest.watermark if latest else None),
             statistics=self._statistics(latest, schema_id),
-            properties=dict(request.properties),
+            properties=dict(latest.properties if request.only_manifests and latest else request.properties),
             # A delta that is written once for all tries assigns no row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),
         )

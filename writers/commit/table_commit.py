@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.numbering import Numbered
 from morrow.writers.commit.overwriting import Partitions, overwritten, upgraded
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.preparing import AnyChanges, SnapshotRequest
+from morrow.writers.commit.preparing import AnyChanges, NothingMerged, SnapshotRequest
 from morrow.writers.files.placement import Placement, file_path
 from morrow.writers.target import WriteTarget
 
@@ -224,6 +224,23 @@ class TableCommit:
             raise InvalidArgument(f"{self.target.where}: name the partitions to drop, or truncate the table")
         return self.overwrite((), partitions=partitions, identifier=identifier)
 
+    def compact_manifests(self) -> Snapshot | None:
+        """Merges the small manifests, and those that delete files, of the newest snapshot, in a COMPACT snapshot.
+
+        Returns: the snapshot, None where no manifest is worth merging. No maintenance follows.
+
+        Raises:
+            CommitConflict, UnclearOutcome: as `commit`. CorruptFile, FileMissing: a manifest cannot be read.
+        """
+        committer = Committer(_merging_manifests(self.target))
+        if committer.log.latest() is None:
+            return None
+        request = SnapshotRequest(COMPACT, BATCH_COMMIT_IDENTIFIER, Changes(), check=False, only_manifests=True)
+        try:
+            return committer.create(request)
+        except NothingMerged:
+            return None
+
     def filter_and_commit(
         self,
         batches: Mapping[int, Sequence[CommitMessage]],
@@ -341,3 +358,8 @@ class TableCommit:
             folder = self.target.bucket_folder(message.partition, message.bucket)
             return [f"{folder}/{segment(f.file_name, folder)}" for f in files]
         return [self.target.metadata.paths.index(f.file_name) for f in files]
+
+
+def _merging_manifests(target: WriteTarget) -> WriteTarget:
+    """Returns the table with thresholds that merge whatever manifests can be merged."""
+    return replace(target, write=replace(target.write, manifest_merge_count=1, manifest_full_compaction=1))

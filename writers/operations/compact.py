@@ -8,7 +8,7 @@ from morrow.engine.arguments import texts
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.filter import FilterLike, parse_filter
+from morrow.engine.plan.filter import FilterLike
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
 from morrow.writers.buckets.restored import BucketState, restored_partitions
@@ -19,7 +19,7 @@ from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.keyed.postpone import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.expired_base import compacting
-from morrow.writers.operations.partitions import is_in, matching_partitions, partition_spec
+from morrow.writers.operations.partitions import matching_partitions, partition_filter
 from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 
@@ -88,18 +88,8 @@ def chosen_partitions(
     """
     if partition is None and where is None:
         return None
-    spec = partition_spec(target, partition or {})
-    filter = parse_filter(where, target.schema.fields)
-    others = sorted(filter.columns - set(target.schema.partition_keys))
-    if others:
-        raise InvalidArgument(
-            f"compact: {others[0]!r} is no partition column; whole partitions are compacted, so `where` can only be "
-            f"about {', '.join(target.schema.partition_keys) or 'partition columns, and there are none'}"
-        )
-    if snapshot is None:
-        return []
-    chosen = matching_partitions(target, snapshot, filter)
-    return [one for one in chosen if is_in(target, one, spec)]
+    filter = partition_filter(target, partition, where, "compact")
+    return [] if snapshot is None else matching_partitions(target, snapshot, filter)
 
 
 def _keyed(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
 
 import polars as pl
 import pyarrow as pa
@@ -14,7 +15,9 @@ from morrow.engine.format.binary_row import Value, decode_columns, decode_row, s
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import PARTITION
-from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, both, parse_filter
+from morrow.engine.plan.predicate import And, Leaf, Op, Or
+from morrow.engine.plan.predicate import Value as Literal
 from morrow.readers.casts import arrow_cast
 from morrow.readers.expressions import polars as expressions
 from morrow.writers.commit.base_entries import live_in_partitions
@@ -23,6 +26,46 @@ from morrow.writers.target import WriteTarget
 
 PartitionSpec = Mapping[str, "Value | None"]
 """Values of some partition columns, as decoded from metadata."""
+
+AnyOf: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"
+"""Values of partition columns; several mappings: any of them; None: all partitions."""
+
+
+def partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, what: str) -> Filter:
+    """Returns the filter of whole partitions: those with the values of `partition` for which `where` is true.
+
+    Args:
+        what: the operation, for messages.
+
+    Raises:
+        InvalidArgument: a column that is no partition column, a value or condition that does not fit.
+    """
+    filter = parse_filter(where, target.schema.fields)
+    others = sorted(filter.columns - set(target.schema.partition_keys))
+    if others:
+        raise InvalidArgument(
+            f"{what}: {others[0]!r} is no partition column; it works on whole partitions, so `where` can only be "
+            f"about {', '.join(target.schema.partition_keys) or 'partition columns, and there are none'}"
+        )
+    if partition is None:
+        return filter
+    specs = [partition] if isinstance(partition, Mapping) else list(partition)
+    if not specs:
+        raise InvalidArgument(f"{what}: an empty list names no partition; leave it out for all of them")
+    return both(_any_of(target, specs), filter)
+
+
+def _any_of(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> Filter:
+    specs = [partition_spec(target, one) for one in partitions]
+    if not all(specs):
+        return NO_FILTER  # no values are asked for
+    columns = frozenset(name for spec in specs for name in spec)
+    predicate = Or(tuple(And(tuple(_has(name, value) for name, value in spec.items())) for spec in specs))
+    return Filter(predicate, (), columns, str(predicate))
+
+
+def _has(name: str, value: Value | None) -> Leaf:
+    return Leaf(name, Op.IS_NULL) if value is None else Leaf(name, Op.EQ, (cast(Literal, value),))
 
 
 def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:

@@ -215,7 +215,7 @@ class TableWriter:
         what = f"the partition {partition}" if partition else "the table"
         raise InvalidArgument(
             f"{target.where}: {what} was written with {state.total_buckets} buckets and the option 'bucket' is "
-            f"{now} now; rescale it first with Table.overwrite of its rows"
+            f"{now} now; rescale it first with Table.rescale"
         )
 
     def _bound_memory(self, written: Placement) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from morrow.engine.options.declaring import ENGINES, FLINK, METASTORE, beside, idle
+from morrow.engine.options.declaring import ENGINES, FLINK, METASTORE, beside, honoured, idle
 from morrow.engine.options.kinds import BOOL, DURATION, INT, TEXT, words
 
 FORMAT_TABLE_IMPLEMENTATION = idle(
@@ -82,8 +82,8 @@ METASTORE_TAG_TO_PARTITION_PREVIEW = idle(
 PARTITION_END_INPUT_TO_DONE = idle(
     FLINK, "partition.end-input-to-done", BOOL, False, "Marks partitions as done at the end of input"
 )
-PARTITION_MARK_DONE_ACTION = idle(
-    FLINK, "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done"
+PARTITION_MARK_DONE_ACTION = honoured(
+    "partition.mark-done-action", TEXT, "success-file", "What marks a partition as done; only success files"
 )
 PARTITION_MARK_DONE_ACTION_CUSTOM_CLASS = idle(
     FLINK, "partition.mark-done-action.custom.class", TEXT, None, "Java class that marks a partition as done"

@@ -50,7 +50,7 @@ def test_some_partitions(tmp_path: Path, keys: list[str]) -> None:
     table.compact(full=True, where="p >= 3")
     assert files(table) == 8
     assert table.compact(full=True, where="p > 100") is None
-    with pytest.raises(InvalidArgument, match="'id' is no partition column; whole partitions are compacted"):
+    with pytest.raises(InvalidArgument, match="'id' is no partition column; it works on whole partitions"):
         table.compact(where="id = 1")
 
 

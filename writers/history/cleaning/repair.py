@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from morrow.engine.errors import FileMissing
+from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
 from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH, file_id, numbered
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.history.rollback.rewinding import write_hint
 
 FOLDERS = ("snapshot", "changelog")
 
@@ -44,6 +45,35 @@ def repair(metadata: TableMetadata) -> list[RepairedHint]:
     if metadata.branch == MAIN_BRANCH:
         found += [metadata.on_branch(name) for name in metadata.branch_names()]
     return [changed for one in found for folder in FOLDERS for changed in _repaired(one, folder)]
+
+
+def repair_earliest_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:
+    """Sets the hint EARLIEST to the oldest snapshot after a gap; returns the id of the oldest snapshot before.
+
+    A gap is what is left when snapshot files are lost or were removed by hand. The snapshots before it stay as files:
+    the next expiry removes them.
+
+    Raises:
+        InvalidArgument: not between the oldest and the newest snapshot, a snapshot after it is missing, or the one
+            before it is there. SnapshotNotFound: the table has no snapshot.
+    """
+    ids = set(metadata.snapshot_ids())
+    previous, latest = metadata.earliest_snapshot_id(), max(ids, default=None)
+    if previous is None or latest is None:
+        raise SnapshotNotFound(f"{metadata.where}: the table has no snapshot")
+    if not previous <= snapshot_id <= latest:
+        raise InvalidArgument(
+            f"{metadata.where}: the oldest snapshot is one of {previous} to {latest}, and {snapshot_id} is not"
+        )
+    missing = sorted(set(range(snapshot_id, latest + 1)) - ids)
+    if missing:
+        raise InvalidArgument(f"{metadata.where}: snapshot {missing[0]} does not exist; begin after it")
+    if snapshot_id != previous and snapshot_id - 1 in ids:
+        raise InvalidArgument(
+            f"{metadata.where}: snapshot {snapshot_id - 1} exists, so that {snapshot_id} does not follow a gap"
+        )
+    write_hint(metadata, EARLIEST, snapshot_id)
+    return previous
 
 
 def _repaired(metadata: TableMetadata, folder: str) -> list[RepairedHint]:

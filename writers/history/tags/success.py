@@ -32,7 +32,11 @@ def write_success(metadata: TableMetadata, name: str, millis: int) -> None:
     Raises:
         CorruptFile: the existing file is damaged. StorageError: it cannot be written.
     """
-    path = success_path(metadata, name)
+    write_success_at(metadata, success_path(metadata, name), millis)
+
+
+def write_success_at(metadata: TableMetadata, path: str, millis: int) -> None:
+    """Writes a success file; arguments and errors as for `write_success`."""
     created = _created(metadata, path)
     metadata.store.write(path, printed({CREATED: millis if created is None else created, MODIFIED: millis}))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.loans import sweep
 from morrow.spark.java import use_java
+from morrow.spark.versions import sessions_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +85,7 @@ def active(spark: SparkSession) -> Iterator[None]:
     from pyspark.sql import SparkSession
 
     private: Any = SparkSession
-    sessions = private._get_j_spark_session_class(cast("Any", spark)._jvm)
+    sessions = sessions_class(spark)
     before, known = sessions.getActiveSession(), private._activeSession
     sessions.setActiveSession(cast("Any", spark)._jsparkSession)
     try:

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from pyspark.sql import datasource as spark
-
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import Predicate
-from morrow.spark.source.filters import translated
+from morrow.spark.source.filters import predicate
 
 
 class Untold(Exception):
@@ -35,44 +33,27 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 """By the kind of a value in `Values.java`. Filters on instants stay Spark's, as in `morrow.spark.source.filters`."""
 
-COMPARED = {
-    name: getattr(spark, name)
-    for name in (
-        "EqualTo",
-        "EqualNullSafe",
-        "GreaterThan",
-        "GreaterThanOrEqual",
-        "LessThan",
-        "LessThanOrEqual",
-        "StringStartsWith",
-    )
-}
-
 
 def predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataField]) -> list[Predicate]:
     """Returns the predicates of those filters that Morrow can test as Spark does."""
     found = []
     for filter in told:
         try:
-            predicate = translated(_filter(filter), fields)
+            kept = _predicate(filter, fields)
         except (Untold, ValueError):  # a year beyond those of Python's dates
             continue
-        if predicate is not None:
-            found.append(predicate)
+        if kept is not None:
+            found.append(kept)
     return found
 
 
-def _filter(told: Sequence[Any]) -> spark.Filter:
-    if told[0] == "Not":
-        return spark.Not(_filter(told[1]))
-    path = (_column(told[1]),)
-    if told[0] in ("IsNull", "IsNotNull"):
-        found: spark.Filter = getattr(spark, told[0])(path)
-    elif told[0] == "In":
-        found = spark.In(path, tuple(map(value_of, told[2])))
-    else:
-        found = COMPARED[told[0]](path, value_of(told[2]))
-    return found
+def _predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Predicate | None:
+    negated = told[0] == "Not"
+    name, column, *values = told[1] if negated else told
+    value: Any = None
+    if values:
+        value = tuple(map(value_of, values[0])) if name == "In" else value_of(values[0])
+    return predicate(name, (_column(column),), value, fields, negated=negated)
 
 
 def value_of(told: Sequence[str]) -> Any:

@@ -20,6 +20,7 @@ from morrow.spark.job.registry import Work
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.job.wire import UNITS, unit_batch
 from morrow.spark.sessions import active, is_connect
+from morrow.spark.versions import from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,9 +68,9 @@ def units_frame(spark: SparkSession, groups: Sequence[Sequence[bytes]]) -> DataF
     if is_connect(spark):
         # The server divides given rows as it does.
         numbers = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in groups])
-        return by_task(spark.createDataFrame(units.append_column(TASK, pa.array(numbers))), TASK, len(groups))
+        return by_task(from_arrow(spark, units.append_column(TASK, pa.array(numbers))), TASK, len(groups))
     with active(spark), _batches_apart(spark):
-        return spark.createDataFrame(units)
+        return from_arrow(spark, units)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.jvm.compiling import jar, package
+from morrow.spark.versions import as_list, check_catalogs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ def load(spark: SparkSession) -> None:
             "the catalog through Spark Connect, whose client reaches no JVM,",
             hint="read and write tables by morrow.spark.read, write and attach",
         )
+    check_catalogs(spark)
     if _found(spark, "Python") is None:
         path = str(jar(spark)).replace("'", "\\'")
         spark.sql(f"ADD JAR '{path}'")
@@ -88,7 +90,7 @@ def _add_rule(spark: SparkSession, place: str, name: str) -> None:
     """Adds a rule to those that the session has from others, in front; not twice."""
     session, jvm = cast("Any", spark)._jsparkSession, cast("Any", spark)._jvm
     experimental = session.experimental()
-    rules = _listed(jvm, getattr(experimental, place)())
+    rules = as_list(spark, getattr(experimental, place)())
     if any(rule.getClass().getName() == class_name(name) for rule in rules):
         return
     rules.insert(0, java_class(spark, name).getConstructors()[0].newInstance(_no_arguments(spark)))
@@ -96,10 +98,6 @@ def _add_rule(spark: SparkSession, place: str, name: str) -> None:
     for rule in rules:
         buffer.append(rule)
     getattr(experimental, f"{place}_$eq")(buffer.toSeq())
-
-
-def _listed(jvm: Any, rules: Any) -> list[Any]:
-    return list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(rules))
 
 
 def _no_arguments(spark: SparkSession) -> Any:

@@ -12,6 +12,7 @@ from morrow.engine.io.resolve import Roots, given_roots
 from morrow.spark.procedures import files, references, snapshots
 from morrow.spark.procedures.procedure import Call, Procedure, Rows, suggestion
 from morrow.spark.procedures.tables import table_argument
+from morrow.spark.versions import from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +84,7 @@ def _frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
     import pyarrow as pa
 
     names = [column.split()[0] for column in columns.split(",")]
-    return spark.createDataFrame(pa.table(dict(zip(names, map(list, zip(*rows))))), columns)
+    return from_arrow(spark, pa.table(dict(zip(names, map(list, zip(*rows))))), columns)
 
 
 def procedure_named(name: str) -> Procedure:

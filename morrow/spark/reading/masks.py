@@ -18,6 +18,7 @@ from morrow.readers.masks.live import known_merged, mask_bytes
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
+from morrow.spark.versions import to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +93,7 @@ def _key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
 def _made_by_tasks(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> dict[Section, tuple[Mask, ...]]:
-    table = run_sections(Work.MASKS, plan, sections, store, MASK_COLUMNS, spark).toArrow()
+    table = to_arrow(run_sections(Work.MASKS, plan, sections, store, MASK_COLUMNS, spark))
     found = dict(zip(table["file"].to_pylist(), table["mask"].to_pylist()))
     made = {}
     for section in sections:

@@ -32,6 +32,7 @@ from morrow.spark.reading.choice import read_fields
 from morrow.spark.reading.folders import Folders, base_of
 from morrow.spark.reading.masks import packed
 from morrow.spark.types.to_spark import spark_schema, without_not_null
+from morrow.spark.versions import from_arrow, joins_row_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -49,9 +50,6 @@ MOST_ALIKE = 2
 ROW = "_metadata.row_index"
 SIZE, NAME = "_metadata.file_size", "_metadata.file_name"
 """The columns that identify files; a join by the size costs half of one by the name."""
-
-JOINS_METADATA = (4, 1)
-"""The first version of Spark whose joins take `_metadata` in their condition."""
 
 READ_OPTIONS = {
     # A missing or damaged file is an error, whatever the session's settings.
@@ -256,7 +254,7 @@ def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
     by_size = len({_size(each) for each in scan.files}) == len(scan.files)
     key, told = (_size, SIZE) if by_size else (_name, NAME)
     relation = broadcast(mask_relation([key(each) for each in scan.files], list(map(mask_words, scan.files)), spark))
-    if _version(spark) >= JOINS_METADATA:
+    if joins_row_positions(spark):
         return frame.join(relation, expr(_is_live(told, ROW)), "left_semi")
     wide = frame.select("*", expr(f"{told} AS {KEY_HERE}"), expr(f"{ROW} AS {ROW_HERE}"))
     return wide.join(relation, expr(_is_live(KEY_HERE, ROW_HERE)), "left_semi").drop(KEY_HERE, ROW_HERE)
@@ -268,10 +266,6 @@ def _is_live(key: str, row: str) -> str:
     return f"{key} = {FILE} AND (shiftright({word}, {bit}) & 1) = 1"
 
 
-def _version(spark: SparkSession) -> tuple[int, ...]:
-    return tuple(int(part) for part in spark.version.split(".")[:2])
-
-
 def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: SparkSession) -> DataFrame:
     """Returns a relation of the keys that identify files, and their masks."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
@@ -279,7 +273,7 @@ def mask_relation(keys: Sequence[int | str], masks: Sequence[Words], spark: Spar
     kind = LongType() if isinstance(keys[0], int) else StringType()
     words = pa.array(masks, pa.list_(pa.int64()))
     schema = StructType([StructField(FILE, kind), StructField(MASK, ArrayType(LongType()))])
-    return spark.createDataFrame(pa.table({FILE: pa.array(keys), MASK: words}), schema=schema)
+    return from_arrow(spark, pa.table({FILE: pa.array(keys), MASK: words}), schema)
 
 
 def mask_words(each: MaskedFile) -> Words:

@@ -27,12 +27,28 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 def register(spark: SparkSession) -> None:
     """Registers ``format("morrow")`` in a session; its options are in `options`. Repeating it changes nothing."""
+    from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements
+    from morrow.spark.source.takeover import take_over
+    from morrow.spark.versions import HAS_SOURCES
+
+    if HAS_SOURCES:
+        _register_source(spark)
+    take_over(
+        spark,
+        (
+            *dataframe_io.REPLACEMENTS,
+            *catalog_tables.REPLACEMENTS,
+            *statements.REPLACEMENTS,
+            *absent_streams.replacements(),
+        ),
+    )
+
+
+def _register_source(spark: SparkSession) -> None:
     from pyspark.errors import AnalysisException
 
     from morrow.spark.sessions import active
-    from morrow.spark.source import catalog_tables, dataframe_io, statements
     from morrow.spark.source.datasource import MorrowDataSource
-    from morrow.spark.source.takeover import take_over
 
     spark.conf.set(PUSHDOWN, "true")
     try:
@@ -43,4 +59,3 @@ def register(spark: SparkSession) -> None:
         # Spark looks for the name in the active session, which may be another one.
         with active(spark):
             spark.dataSource.register(MorrowDataSource)
-    take_over(spark, (*dataframe_io.REPLACEMENTS, *catalog_tables.REPLACEMENTS, *statements.REPLACEMENTS))

@@ -10,7 +10,7 @@ Both ways take the same options. Two things are better here: a table may be writ
 ``ignore``, and the errors are Morrow's own, where Spark wraps those of a data source.
 
 The settings of readers and writers are read from the objects behind them; those of a classic session are in the JVM, in
-fields that are protected in Scala, which means public in Java (the same names from Spark 4.0 to 4.3).
+fields that are protected in Scala, which means public in Java; in Spark 3.5 private, which py4j calls all the same.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from morrow.spark.source.creating import ensure_table
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import check_same
 from morrow.spark.source.takeover import Method, Replacement, is_ours
+from morrow.spark.versions import as_list, as_mapping, clustering, save_mode
 from morrow.spark.writing.write import Mode, session_overwrites_dynamically, write
 
 if TYPE_CHECKING:
@@ -202,11 +203,11 @@ class _Classic:
     def writing(self, writer: Any) -> Writing:
         asked = writer._jwrite
         keys = asked.partitioningColumns()
-        others = (asked.numBuckets(), asked.sortColumnNames(), asked.clusteringColumns())
+        others = (asked.numBuckets(), asked.sortColumnNames(), *clustering(asked))
         return Writing(
             options=self._mapping(writer, asked.extraOptions()),
-            mode=asked.curmode().toString().lower(),
-            partition_by=tuple(self._converters(writer).asJava(keys.get())) if keys.isDefined() else (),
+            mode=save_mode(asked),
+            partition_by=tuple(as_list(writer._spark, keys.get())) if keys.isDefined() else (),
             others=any(other.isDefined() for other in others),
         )
 
@@ -215,10 +216,7 @@ class _Classic:
 
     def _mapping(self, face: Any, options: Any) -> dict[str, str]:
         # The map ignores case; the original keeps it, which matters where columns are named.
-        return dict(self._converters(face).asJava(options.originalMap()))
-
-    def _converters(self, face: Any) -> Any:
-        return face._spark._jvm.scala.jdk.javaapi.CollectionConverters
+        return as_mapping(face._spark, options.originalMap())
 
 
 class _Connect:

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from morrow.engine.errors import Unsupported
 from morrow.spark.job.tasks import use_cores_of_task
 from morrow.spark.source.plain import NAME, Piece, Written
-from morrow.spark.source.versions import (
+from morrow.spark.versions import (
     LIMITS_STREAMS,
     WRITES_STREAMS,
     DataSourceStreamArrowWriter,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any
-
-from pyspark.sql import datasource as spark
+from typing import TYPE_CHECKING, Any
 
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField, DataType
 from morrow.engine.plan.filter.literals import comparison, is_null, membership, not_null
 from morrow.engine.plan.predicate import NEVER, Leaf, Op, Or, Predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 MICROSECONDS = 6
 """The precision of Spark's timestamps. Finer ones are truncated for Spark, where comparisons may then differ."""
@@ -37,24 +38,28 @@ VALUES: Mapping[type[DataType], tuple[type, ...]] = {
 """Python types of literals by column type. Filters on other types (instants, whose zone Spark omits) stay Spark's."""
 
 
-def translated(filter: spark.Filter, fields: Mapping[str, DataField]) -> Predicate | None:
-    """Translates a filter to the predicate that keeps the same rows; None when there is none."""
-    if isinstance(filter, spark.Not):
-        return _built(_NEGATED, filter.child, fields)
-    return _built(_PLAIN, filter, fields)
-
-
 Build = Callable[[DataField, Any], Predicate | None]
 
 
-def _built(
-    builders: Mapping[type[spark.Filter], Build], filter: spark.Filter, fields: Mapping[str, DataField]
+def translated(filter: Filter, fields: Mapping[str, DataField]) -> Predicate | None:
+    """Translates a filter to the predicate that keeps the same rows; None when there is none."""
+    plain: Any = filter
+    name, negated = type(plain).__name__, False
+    if name == "Not":
+        plain, negated = plain.child, True
+        name = type(plain).__name__
+    path: tuple[str, ...] = getattr(plain, "attribute", ())
+    return predicate(name, path, getattr(plain, "value", None), fields, negated=negated)
+
+
+def predicate(
+    name: str, path: tuple[str, ...], value: object, fields: Mapping[str, DataField], *, negated: bool = False
 ) -> Predicate | None:
-    build = builders.get(type(filter))
-    path: tuple[str, ...] = getattr(filter, "attribute", ())
+    """Returns as `translated`, for a filter by the name of its class; by name, for Spark 4.0 has no such classes."""
+    build = (_NEGATED if negated else _PLAIN).get(name)
     if build is None or len(path) != 1 or path[0] not in fields:
         return None
-    return build(fields[path[0]], getattr(filter, "value", None))
+    return build(fields[path[0]], value)
 
 
 def _is_comparable(field: DataField, value: object) -> bool:
@@ -105,27 +110,27 @@ def _starts(op: Op) -> Build:
     return build
 
 
-_PLAIN: Mapping[type[spark.Filter], Build] = {
-    spark.EqualTo: _compared(Op.EQ),
-    spark.EqualNullSafe: _same,
-    spark.GreaterThan: _compared(Op.GT),
-    spark.GreaterThanOrEqual: _compared(Op.GE),
-    spark.LessThan: _compared(Op.LT),
-    spark.LessThanOrEqual: _compared(Op.LE),
-    spark.In: _in,
-    spark.IsNull: lambda field, _: is_null(field),
-    spark.IsNotNull: lambda field, _: not_null(field),
-    spark.StringStartsWith: _starts(Op.STARTS_WITH),
+_PLAIN: Mapping[str, Build] = {
+    "EqualTo": _compared(Op.EQ),
+    "EqualNullSafe": _same,
+    "GreaterThan": _compared(Op.GT),
+    "GreaterThanOrEqual": _compared(Op.GE),
+    "LessThan": _compared(Op.LT),
+    "LessThanOrEqual": _compared(Op.LE),
+    "In": _in,
+    "IsNull": lambda field, _: is_null(field),
+    "IsNotNull": lambda field, _: not_null(field),
+    "StringStartsWith": _starts(Op.STARTS_WITH),
 }
-_NEGATED: Mapping[type[spark.Filter], Build] = {
-    spark.EqualTo: _compared(Op.NE),
-    spark.EqualNullSafe: _not_same,
-    spark.GreaterThan: _compared(Op.LE),
-    spark.GreaterThanOrEqual: _compared(Op.LT),
-    spark.LessThan: _compared(Op.GE),
-    spark.LessThanOrEqual: _compared(Op.GT),
-    spark.In: _not_in,
-    spark.IsNull: lambda field, _: not_null(field),
-    spark.IsNotNull: lambda field, _: is_null(field),
-    spark.StringStartsWith: _starts(Op.NOT_STARTS_WITH),
+_NEGATED: Mapping[str, Build] = {
+    "EqualTo": _compared(Op.NE),
+    "EqualNullSafe": _not_same,
+    "GreaterThan": _compared(Op.LE),
+    "GreaterThanOrEqual": _compared(Op.LT),
+    "LessThan": _compared(Op.GE),
+    "LessThanOrEqual": _compared(Op.GT),
+    "In": _not_in,
+    "IsNull": lambda field, _: not_null(field),
+    "IsNotNull": lambda field, _: is_null(field),
+    "StringStartsWith": _starts(Op.NOT_STARTS_WITH),
 }

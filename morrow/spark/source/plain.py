@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import InputPartition, WriterCommitMessage
-
 from morrow.spark.job.tasks import Tasks, use_cores_of_task
+from morrow.spark.versions import InputPartition, WriterCommitMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa

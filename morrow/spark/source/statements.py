@@ -22,6 +22,7 @@ from morrow.engine.names import VIEW
 from morrow.spark.sessions import is_connect
 from morrow.spark.source.plain import NAME
 from morrow.spark.source.takeover import DEFAULT_SOURCE, Method, Replacement, is_registered, refused
+from morrow.spark.versions import as_mapping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,8 +150,7 @@ def _view(text: str, spark: SparkSession) -> DataFrame | None:
     reader = spark.read.format(NAME)
     if schema.isDefined():
         reader = reader.schema(schema.get().toDDL())
-    options = session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(asked.options())
-    frame = reader.options(**dict(options)).load()
+    frame = reader.options(**as_mapping(session, asked.options())).load()
     kind = "Global" if getattr(asked, "global")() else ""
     getattr(frame, f"create{'OrReplace' if asked.replace() else ''}{kind}TempView")(f"`{_escaped(name.table())}`")
     return spark.range(0).select()
@@ -164,5 +164,4 @@ def _options(reader: Any) -> list[str]:
     """Returns the names of a reader's options."""
     if is_connect(reader):
         return [name for name, value in reader._options.items() if value is not None]
-    given = reader._jreader.extraOptions().originalMap()
-    return list(reader._spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(given))
+    return list(as_mapping(reader._spark, reader._jreader.extraOptions().originalMap()))

@@ -51,6 +51,7 @@ def _owners(spark: SparkSession) -> dict[str, type]:
         "DataFrameReader": module.DataFrameReader,
         "DataFrameWriter": module.DataFrameWriter,
         "DataFrameWriterV2": module.DataFrameWriterV2,
+        "DataStreamReader": streams.DataStreamReader,
         "DataStreamWriter": streams.DataStreamWriter,
         "SparkSession": type(spark),
         "Catalog": type(spark.catalog),

@@ -55,7 +55,7 @@ def spark_schema(fields: Sequence[t.DataField]) -> StructType:
     """Returns the columns' Spark schema, NOT NULL where they are.
 
     Raises:
-        Unsupported: a column whose type this version of Spark does not have (TIME before 4.1).
+        Unsupported: a column whose type this version of Spark does not have (TIME before 4.1, VARIANT before 4.0).
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -152,10 +152,13 @@ def _named(name: str) -> Build:
     return lambda s, _kind, _column: getattr(s, name)()
 
 
-def _time(s: Any, kind: t.TimeType, column: str) -> Any:
-    if not hasattr(s, "TimeType"):
-        raise Unsupported(f"the type {kind} of column {column!r} in Spark before 4.1", hint=LEAVE_OUT)
-    return s.TimeType(TIME_DIGITS)
+def _since(version: str, name: str, *arguments: int) -> Build:
+    def build(s: Any, kind: t.DataType, column: str) -> Any:
+        if not hasattr(s, name):
+            raise Unsupported(f"the type {kind} of column {column!r} in Spark before {version}", hint=LEAVE_OUT)
+        return getattr(s, name)(*arguments)
+
+    return build
 
 
 def _array(s: Any, kind: t.ArrayType | t.VectorType, column: str) -> Any:
@@ -181,10 +184,10 @@ _SPARK: Mapping[type[t.DataType], Build] = {
     t.VarBinaryType: _named("BinaryType"),
     t.BlobType: _named("BinaryType"),
     t.DateType: _named("DateType"),
-    t.TimeType: _time,
+    t.TimeType: _since("4.1", "TimeType", TIME_DIGITS),
     t.TimestampType: _named("TimestampNTZType"),
     t.LocalZonedTimestampType: _named("TimestampType"),
-    t.VariantType: _named("VariantType"),
+    t.VariantType: _since("4.0", "VariantType"),
     t.ArrayType: _array,
     t.VectorType: _array,
     t.MapType: _map,

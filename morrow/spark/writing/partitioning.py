@@ -11,6 +11,7 @@ from morrow.spark.job.registry import Work
 from morrow.spark.job.run import by_task
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.sessions import cores
+from morrow.spark.versions import rebalanced
 from morrow.spark.writing.bucket_sql import bucket_sql
 from morrow.spark.writing.work import NumberJob, WriteJob
 from morrow.writers.buckets import BucketMode, bucket_mode
@@ -48,9 +49,7 @@ def _by_key(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
 
 
 def _evenly(rows: DataFrame, target: WriteTarget, job: WriteJob) -> DataFrame:
-    from pyspark.sql import functions
-
-    return rows.hint("rebalance", *map(functions.col, job.numbered(target.schema.partition_keys)))
+    return rebalanced(rows, job.numbered(target.schema.partition_keys))
 
 
 def _alone(rows: DataFrame, _target: WriteTarget, _job: WriteJob) -> DataFrame:

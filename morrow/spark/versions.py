@@ -1,0 +1,180 @@
+"""What differs between the versions of PySpark; no other module asks for one.
+
+3.5   DataFrames are made of Arrow rows, and Arrow rows of DataFrames, by the calls behind those of pandas; there are no
+      data sources in Python, so that ``format("morrow")`` has no streams, and no classes that the catalog's Java names
+4.0   batches; streams are read without limits, and written row by row, which Morrow does not do
+4.1   streams are written in Arrow batches; filters are pushed; the condition of a join may name the position of a row
+4.2   streams have limits, and get the offset reached when asked for the newest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from morrow.engine.errors import Unsupported
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter, InputPartition, WriterCommitMessage
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    from pyspark.sql.types import StructType
+else:
+    try:
+        from pyspark.sql import datasource
+        from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+    except ImportError:
+        datasource, InputPartition, WriterCommitMessage = None, object, object
+    DataSourceStreamArrowWriter = getattr(datasource, "DataSourceStreamArrowWriter", object)
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:
+        SupportsTriggerAvailableNow = object
+
+HAS_SOURCES = InputPartition.__module__ == "pyspark.sql.datasource"
+WRITES_STREAMS = DataSourceStreamArrowWriter is not object
+LIMITS_STREAMS = SupportsTriggerAvailableNow is not object
+
+JOINS_ROW_POSITIONS = (4, 1)
+CATALOGS = (4, 0)
+"""The first versions of Spark with a feature: of joins, that their condition takes `_metadata`."""
+
+SCALA_2_12 = "2.12"
+"""The Scala whose collections Java converts by other names; Spark 3.5 is built with it, or with 2.13."""
+
+
+def version(spark: SparkSession) -> tuple[int, ...]:
+    """Returns the version of Spark, not of PySpark: with Spark Connect the server's may be another."""
+    return tuple(int(part) for part in spark.version.split(".")[:2])
+
+
+def joins_row_positions(spark: SparkSession) -> bool:
+    """Returns whether the condition of a join may name the position of a row; before, it is a column of the frame."""
+    return version(spark) >= JOINS_ROW_POSITIONS
+
+
+def check_catalogs(spark: SparkSession) -> None:
+    """Raises `Unsupported` where Spark lacks what `morrow.spark.catalog` is made of."""
+    if version(spark) < CATALOGS:
+        raise Unsupported(
+            f"morrow.spark.catalog in Spark {spark.version}, before 4.0,",
+            hint="use morrow.spark.read, write, call and attach",
+        )
+
+
+def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | None = None) -> DataFrame:
+    """Returns Arrow rows, in the types of `morrow.spark.types`, as a DataFrame, of these columns if they are given.
+
+    Raises:
+        Unsupported: Spark Connect before 4.0.
+    """
+    if HAS_SOURCES:
+        return cast("DataFrame", cast("Any", spark).createDataFrame(table, schema))
+    if not hasattr(spark, "_jsparkSession"):
+        raise Unsupported("Spark Connect before 4.0", hint="use a session with a JVM of its own")
+    return _through_jvm(spark, table, schema)
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """Returns all rows of a DataFrame."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    batches = cast("Any", frame)._collect_as_arrow()
+    return pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
+
+
+def rebalanced(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Returns rows with Spark's hint to spread them evenly, those with the same values of these columns together."""
+    from pyspark.sql import DataFrame, functions
+
+    columns = list(map(functions.col, names))
+    if HAS_SOURCES:
+        return rows.hint("rebalance", *columns)
+    plain: Any = rows  # whose method takes no columns
+    listed = plain._jseq([cast("Any", column)._jc.expr() for column in columns])
+    return DataFrame(plain._jdf.hint("rebalance", listed), plain.sparkSession)
+
+
+def sessions_class(spark: Any) -> Any:
+    """Returns the JVM's class of sessions, which knows the active one."""
+    from pyspark.sql import SparkSession
+
+    asks = getattr(SparkSession, "_get_j_spark_session_class", None)
+    return spark._jvm.SparkSession if asks is None else asks(spark._jvm)
+
+
+def save_mode(writer: Any) -> str:
+    """Returns the mode of a writer of the JVM, in lower case."""
+    mode = writer.curmode() if HAS_SOURCES else writer.mode()
+    return str(mode.toString()).lower()
+
+
+def clustering(writer: Any) -> tuple[Any, ...]:
+    """Returns the columns by which a writer of the JVM clusters rows, as Scala's option; none before 4.0."""
+    return (writer.clusteringColumns(),) if HAS_SOURCES else ()
+
+
+def as_mapping(spark: Any, scala: Any) -> dict[str, str]:
+    """Returns a map of Scala's."""
+    if _is_scala_2_12(spark):
+        return dict(spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala))
+    return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
+
+
+def as_list(spark: Any, scala: Any) -> list[Any]:
+    """Returns a sequence of Scala's."""
+    if _is_scala_2_12(spark):
+        return list(spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala))
+    return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
+
+
+def _is_scala_2_12(spark: Any) -> bool:
+    return str(spark._jvm.scala.util.Properties.versionNumberString()).startswith(SCALA_2_12)
+
+
+class _Stream:
+    """Arrow rows as PySpark writes them for its JVM: a stream of Arrow IPC."""
+
+    def dump_stream(self, table: pa.Table, stream: Any) -> None:
+        import pyarrow as pa
+
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+
+
+def _through_jvm(spark: Any, table: pa.Table, schema: StructType | str | None) -> DataFrame:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import _parse_datatype_string
+
+    columns: Any = _parse_datatype_string(schema) if isinstance(schema, str) else schema
+    columns = columns or from_arrow_schema(table.schema)
+    utils, server = spark._jvm.PythonSQLUtils, spark._jvm.ArrowIteratorServer
+    batches = spark.sparkContext._serialize_to_jvm(table, _Stream(), utils.readArrowStreamFromFile, server)
+    return DataFrame(utils.toDataFrame(batches, columns.json(), spark._jsparkSession), spark)
+
+
+__all__ = [
+    "HAS_SOURCES",
+    "LIMITS_STREAMS",
+    "WRITES_STREAMS",
+    "DataSourceStreamArrowWriter",
+    "InputPartition",
+    "SupportsTriggerAvailableNow",
+    "WriterCommitMessage",
+    "as_list",
+    "as_mapping",
+    "check_catalogs",
+    "clustering",
+    "from_arrow",
+    "joins_row_positions",
+    "rebalanced",
+    "save_mode",
+    "sessions_class",
+    "to_arrow",
+    "version",
+]

@@ -5,7 +5,7 @@
     orders = morrow.spark.read(spark, "warehouse/db.db/orders", filter="amount > 10")
     morrow.spark.write(orders.groupBy("customer").count(), "warehouse/db.db/counts", "overwrite")
 
-`pip install 'morrow[spark]'`: Spark 3.5 or 4 and, on a machine without Java 17, a Java runtime in a wheel (`find_java`).
+`pip install 'morrow[spark]'`: Spark 3.5 or 4, and on a machine without Java 17 a Java runtime in a wheel (`find_java`).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from morrow.engine.schema.changes import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
     SetNullable,
     SetOption,
     SetTableComment,
@@ -24,6 +25,7 @@ from morrow.engine.schema.changes import (
 from morrow.engine.schema.changes import (
     Place as Where,
 )
+from morrow.spark.catalogs.defaults import default_text
 from morrow.spark.catalogs.place import Place, Question, full_name
 from morrow.spark.catalogs.read import load
 from morrow.spark.types.to_paimon import paimon_type
@@ -40,7 +42,10 @@ COMMENT = "comment"
 
 def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     table = place.table(full_name(question["namespace"], question["name"]))
-    changes = [_CHANGES[told["verb"]](told) for told in question["changes"] if not _is_done(told, table)]
+    given = (
+        {**told, "text": _default(place, table, told)} if "default" in told else told for told in question["changes"]
+    )
+    changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
     if changes:
         table.alter(*changes)
     return load(place, question)
@@ -49,6 +54,15 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 def _is_done(told: Mapping[str, Any], table: Table) -> bool:
     """Whether DROP COLUMN IF EXISTS finds none."""
     return bool(told.get("if exists")) and told["path"][0] not in table.schema.names
+
+
+def _default(place: Place, table: Table, told: Mapping[str, Any]) -> str | None:
+    """Returns the text of a new default value; None removes the one there is."""
+    if len(told["path"]) != 1:
+        raise Unsupported(f"a default value of {'.'.join(told['path'])}, which is a member of a column,")
+    name = told["path"][0]
+    kind = table._newest.column(name).type
+    return default_text(place.spark, told["default"], kind, name) if told["default"] else None
 
 
 def _type(told: Mapping[str, Any]) -> DataType:
@@ -92,6 +106,7 @@ _CHANGES: Mapping[str, Callable[[Mapping[str, Any]], SchemaChange]] = {
     "set type": lambda told: SetType(_path(told), _type(told)),
     "set nullable": lambda told: SetNullable(_path(told), told["nullable"]),
     "set comment": lambda told: SetComment(_path(told), told["comment"] or None),
+    "set default": lambda told: SetDefault(_path(told), told["text"]),
     "move column": _moved,
 }
 """By the verb of a change in `Questions.java`."""

@@ -21,7 +21,7 @@ from morrow.engine.errors import (
 from morrow.engine.telling import shown
 from morrow.spark.catalogs import alter, changes, databases, partitions, procedures, read, tables, write
 from morrow.spark.catalogs.place import Place, Question
-from morrow.spark.catalogs.rewriting import rewritten
+from morrow.spark.catalogs.rewriting import changed_rows, rewritten
 from morrow.spark.views import Access
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ ANSWERS: Mapping[str, Answer] = {
     **procedures.ANSWERS,
 }
 """By the verb of a question."""
+
+OF_STATEMENTS: Mapping[str, Callable[[SparkSession, Question], object]] = {
+    "rewrite": lambda spark, asked: rewritten(spark, asked["text"]),
+    "changed rows": lambda spark, asked: changed_rows(spark, asked["function"], asked["arguments"]),
+}
+"""By the verb of a question of a session, whatever the catalog."""
 
 TOLD_APART = (TableNotFound, DatabaseNotFound, AlreadyExists, Unsupported)
 """Errors whose name the JVM looks for; of their subclasses too."""
@@ -80,7 +86,8 @@ class Rewriting:
         self._spark = spark
 
     def apply(self, question: str, _rows: Any) -> Any:
-        return _in_java(lambda: rewritten(self._spark, json.loads(question)["text"]))
+        asked = json.loads(question)
+        return _in_java(lambda: OF_STATEMENTS[asked["verb"]](self._spark, asked))
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         return "the statements of morrow.spark.catalog"

@@ -29,13 +29,13 @@ def derived(place: Place, question: Question, filters: Sequence[Sequence[Any]]) 
         Unsupported: options of the table make queries read another state than the newest.
     """
     metadata = place.table(question["table"])._metadata
-    path, request = described.unpacked(question["state"])
+    path, request, is_set = described.unpacked(question["state"])
     target = WriteTarget.of(metadata)
     if path != metadata.root:
         raise TableNotFound(f"{path} is no longer {question['table']}")
     if request.schema != target.schema:
         raise CommitConflict(f"{target.where}: its schema was changed after its rows were read; {ADVICE}")
-    if request.options.travel:
+    if request.options.travel or is_set:
         raise Unsupported("changing rows of a table whose options name the state to read", where=target.where)
     predicate = conjunction(*predicates(filters, target.schema.by_name))
     if predicate == ALWAYS:

@@ -25,15 +25,18 @@ DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Where Spark looks for the default value of a column: for rows to come, and for files without the column."""
 
 
-def of_table(table: Table, scan: Scan, name: str, *, writable: bool) -> dict[str, object]:
-    """Describes the state of a table that `scan` reads; `name` is the full name by which it is asked for again."""
+def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: bool = False) -> dict[str, object]:
+    """Describes the state of a table that `scan` reads; `name` is the full name by which it is asked for again.
+
+    `set`: a setting of the session has chosen the state, of which no rows can be changed then.
+    """
     request = scan.request
     snapshot = request.snapshot
     state = None if snapshot is None else (snapshot.id, snapshot.time_millis)
     return {
         "table": name,
         "schema": columns(scan.fields).json(),
-        "state": packed(table.path, request),
+        "state": packed(table.path, request, set=set),
         "version": str((table.path, table.branch, request.schema.id, request.schema.time_millis, state)),
         "keys": list(request.schema.primary_keys),
         "partitions": list(request.schema.partition_keys),
@@ -55,15 +58,15 @@ def of_rows(name: str, fields: Sequence[t.DataField], state: Mapping[str, object
     }
 
 
-def packed(path: str, request: ScanRequest) -> str:
+def packed(path: str, request: ScanRequest, *, set: bool = False) -> str:
     """Packs what a query reads as text: with the table's name it gives the rows of that very state."""
-    return base64.b64encode(pickle.dumps((path, request))).decode("ascii")
+    return base64.b64encode(pickle.dumps((path, request, set))).decode("ascii")
 
 
-def unpacked(text: str) -> tuple[str, ScanRequest]:
+def unpacked(text: str) -> tuple[str, ScanRequest, bool]:
     """Returns what `packed` has packed, in this process."""
-    path, request = pickle.loads(base64.b64decode(text))
-    return path, request
+    path, request, set = pickle.loads(base64.b64decode(text))
+    return path, request, set
 
 
 def columns(fields: Sequence[t.DataField]) -> StructType:

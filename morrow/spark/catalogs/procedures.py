@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
-from morrow.spark.catalogs import rewriting, tags
+from morrow.spark.catalogs import rewriting, statements
 from morrow.spark.catalogs.filters import value_of
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.procedures.calling import PROCEDURES, call, procedure_named
@@ -40,7 +40,7 @@ def _parameters(_place: Place, question: Question, _rows: DataFrame | None) -> l
 def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
     given = {name: value_of(told) for name, told in question["arguments"].items()}
     if question["name"] == rewriting.PROCEDURE:
-        return tags.run(place, given[STATEMENT])
+        return statements.run(place, given[STATEMENT])
     table = str(given.pop(TABLE))
     return call(
         place.spark,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
@@ -15,7 +16,10 @@ from morrow.scan import Scan
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
+from morrow.spark.catalogs.read_options import are_of_changes, changes, travel
+from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.reading.read import to_dataframe
+from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.system_scan import SystemScan
 
 if TYPE_CHECKING:
@@ -24,16 +28,64 @@ if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import TravelArguments
 
 MICROS_OF_MILLI = 1000
+CHANGES = "changes"
+"""The state that is the changes between two others: the arguments of `Table.changes`, or None where there are none."""
 
 
 def load(place: Place, question: Question, _rows: DataFrame | None = None) -> dict[str, object]:
     """Describes a table in its newest state, or in the one that ``version`` or ``micros`` name."""
     name = full_name(question["namespace"], question["name"])
     at = _travel(question)
-    if parsed(name).system is not None or name.startswith(f"{SYSTEM_DATABASE}."):
+    if _is_system(name):
         return described.of_rows(name, _system(place, name, at).fields, at)
     table = place.table(name)
-    return described.of_table(table, table.scan(**at), name, writable=not at)
+    set = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
+    if are_of_changes(set):
+        found = described.of_table(table, table.scan(), name, writable=False)
+        return {**found, "state": {CHANGES: changes(table, set)}, "version": str((found["version"], set))}
+    scan = table.scan(**(at or travel(set, f"the setting {PREFIX}{{}}")))
+    return described.of_table(table, scan, name, writable=not at, set=bool(set))
+
+
+def _is_system(name: str) -> bool:
+    return parsed(name).system is not None or name.startswith(f"{SYSTEM_DATABASE}.")
+
+
+def _chosen(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Returns the state that the options of a read choose, and what tells it from others.
+
+    Raises:
+        Unsupported: its columns are others than the table's. Others: as `travel` and `changes`.
+    """
+    from pyspark.sql.types import StructType
+
+    name, options = question["table"], question["options"]
+    wanted = are_of_changes(options)
+    state: object
+    if _is_system(name):
+        at = _system_changes(place, name, options) if wanted else travel(options)
+        fields, state = _system(place, name, at).fields, dict(at)
+    elif wanted:
+        table = place.table(name)
+        fields, state = table.scan().fields, {CHANGES: changes(table, options)}
+    else:
+        table = place.table(name)
+        scan = table.scan(**travel(options))
+        fields, state = scan.fields, described.packed(table.path, scan.request)
+    if described.columns(fields) != StructType.fromJson(json.loads(question["columns"])):
+        raise Unsupported(
+            f"the option {next(iter(options))!r}, which chooses a state of {name} with other columns,",
+            hint="write VERSION AS OF or TIMESTAMP AS OF",
+        )
+    return {"state": state, "version": str((question["state"], options))}
+
+
+def _system_changes(place: Place, name: str, options: Mapping[str, str]) -> dict[str, object]:
+    parts = parsed(name)
+    found = changes(place.catalog.table(parts.table, branch=parts.branch), options)
+    if found is None or "from_snapshot" not in found:
+        raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
+    return {key: value for key, value in found.items() if key != "mode"}
 
 
 def _travel(question: Question) -> TravelArguments:
@@ -56,12 +108,14 @@ def _system(place: Place, name: str, at: Mapping[str, object]) -> SystemScan:
 def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> DataFrame:
     """Returns the columns of a state as a DataFrame; filters prune files, and Spark applies them once more."""
     columns, name = tuple(question["columns"]), question["table"]
+    if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
+        return _changed(place, question)
     if isinstance(question["state"], Mapping):
         scan = _system(place, name, question["state"])
         wanted = columns or (scan.fields[0].name,)
         return to_dataframe(scan.narrowed(wanted), place.spark).select(*map(_quoted, columns))
     table = place.table(name)
-    path, request = described.unpacked(question["state"])
+    path, request, _ = described.unpacked(question["state"])
     if path != table.path:  # the catalog has been given another warehouse since
         raise TableNotFound(f"{path} is no longer {name}; make the DataFrame again")
     kept = predicates(question["filters"], request.read_schema.by_name)
@@ -71,8 +125,21 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     return to_dataframe(Scan(table._metadata, narrowed), place.spark)
 
 
+def _changed(place: Place, question: Question) -> DataFrame:
+    """Returns the rows that were added or updated between two states; retractions are left out, as in Paimon."""
+    table, columns = place.table(question["table"]), tuple(question["columns"])
+    wanted = columns or table.schema.names[:1]
+    asked = question["state"][CHANGES]
+    found = table.changes(1, 1, columns=wanted) if asked is None else table.changes(**asked, columns=wanted)
+    return changed_rows(found, place.spark, with_kinds=False).select(*map(_quoted, columns))
+
+
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-ANSWERS = {"load": load, "read": rows}
+ANSWERS: dict[str, Callable[[Place, Question, DataFrame | None], object]] = {
+    "load": load,
+    "read": rows,
+    "read options": _chosen,
+}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options.declared import scans
 from morrow.spark.catalogs.place import full_name
-from morrow.spark.catalogs.syntax import Statement, parsed
+from morrow.spark.catalogs.syntax import Statement, name_of, parsed
 from morrow.spark.jvm.runtime import class_name
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 SETTING = "spark.sql.catalog."
 CLASS = "MorrowCatalog"
+CHANGES_BY = {
+    "paimon_incremental_query": (scans.INCREMENTAL_BETWEEN.key, 2),
+    "paimon_incremental_between_timestamp": (scans.INCREMENTAL_BETWEEN_TIMESTAMP.key, 2),
+    "paimon_incremental_to_auto_tag": (scans.INCREMENTAL_TO_AUTO_TAG.key, 1),
+}
+"""The functions of `ChangedRows.java`: the option of each, and how many arguments it has besides a table."""
 PROCEDURE = "morrow.statement"
 SPARKS_OWN = "spark_catalog"
 
@@ -30,13 +38,18 @@ def rewritten(spark: SparkSession, text: str) -> str | None:
     statement = parsed(text)
     if statement is None:
         return None
-    catalog, name = _place(spark, statement.table)
-    if spark.conf.get(f"{SETTING}{catalog}", None) != class_name(CLASS):
+    catalog, name = placed(spark, statement.table)
+    if not _is_ours(spark, catalog):
         return None
+    if "source" in statement.parts:
+        source = placed(spark, statement.parts["source"])
+        if source[0] != catalog:
+            raise Unsupported(f"CREATE TABLE LIKE a table of another catalog, {source[0]},")
+        statement = replace(statement, parts={**statement.parts, "source": source[1]})
     return f"CALL {_quoted(catalog)}.sys.{_quoted(PROCEDURE)}('{packed(statement, name)}')"
 
 
-def _place(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+def placed(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
     """Returns the catalog that a name is of, and its other parts, as Spark looks names up."""
     first = parts[0]
     if len(parts) > 1 and (first == SPARKS_OWN or spark.conf.get(f"{SETTING}{first}", None) is not None):
@@ -44,6 +57,26 @@ def _place(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[s
     manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
     namespace = tuple(manager.currentNamespace()) if len(parts) == 1 else ()
     return str(manager.currentCatalog().name()), (*namespace, *parts)
+
+
+def _is_ours(spark: SparkSession, catalog: str) -> bool:
+    return spark.conf.get(f"{SETTING}{catalog}", None) == class_name(CLASS)
+
+
+def changed_rows(spark: SparkSession, function: str, arguments: Sequence[str | None]) -> dict[str, object]:
+    """Returns the table that a function of changes reads, and the options that its other arguments stand for.
+
+    Raises:
+        InvalidArgument: other arguments than it takes. Unsupported: a table of another catalog.
+    """
+    key, count = CHANGES_BY[function]
+    if len(arguments) != count + 1 or None in arguments:
+        raise InvalidArgument(f"{function} takes the name of a table and {count} more, none of them null")
+    name, *others = map(str, arguments)
+    catalog, parts = placed(spark, name_of(name))
+    if not _is_ours(spark, catalog):
+        raise Unsupported(f"{function} of a table of the catalog {catalog}")
+    return {"table": [catalog, *parts], "options": {key: ",".join(others)}}
 
 
 def packed(statement: Statement, name: Sequence[str]) -> str:

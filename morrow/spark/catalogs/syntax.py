@@ -80,16 +80,47 @@ class _Text:
         self._at += 1
         return int(token.text)
 
-    def end(self) -> None:
+    def properties(self) -> dict[str, str]:
+        """Takes ``('key' = 'value', ...)``."""
+        found: dict[str, str] = {}
+        opened = self._takes(TokenType.L_PAREN)
+        while opened:
+            key = self._text_of(TokenType.STRING) or ".".join(self.path())
+            self._takes(TokenType.EQ)
+            value = self._text_of(TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE)
+            if value is None:
+                raise self.unexpected("a value")
+            if found.setdefault(key, value) != value:
+                raise InvalidArgument(f"{self}: the property {key!r} is given twice")
+            opened = self._takes(TokenType.COMMA)
+        if not self._takes(TokenType.R_PAREN):
+            raise self.unexpected("a list of properties")
+        return found
+
+    def _text_of(self, *kinds: TokenType) -> str | None:
+        token = self._next()
+        if token is None or token.token_type not in kinds:
+            return None
+        self._at += 1
+        return token.text
+
+    def is_at_end(self) -> bool:
+        """Whether nothing is left but semicolons, which are taken."""
         while self._takes(TokenType.SEMICOLON):
             pass
-        if self._next() is not None:
+        return self._next() is None
+
+    def end(self) -> None:
+        if not self.is_at_end():
             raise self.unexpected("the end")
+
+    def __str__(self) -> str:
+        return " ".join(self._text.split())
 
     def unexpected(self, wanted: str) -> InvalidArgument:
         token = self._next()
         there = "the end" if token is None else repr(self._text[token.start : token.end + 1])
-        return InvalidArgument(f"{' '.join(self._text.split())}: {wanted} is expected, not {there}")
+        return InvalidArgument(f"{self}: {wanted} is expected, not {there}")
 
     def _takes(self, kind: TokenType) -> bool:
         token = self._next()
@@ -124,6 +155,8 @@ def parsed(text: str) -> Statement | None:
         return None
     if words.has("SHOW", "TAGS"):
         return _ended(words, Statement("show tags", words.path()))
+    if words.has("CREATE", "TABLE"):
+        return _like(words)
     if words.has("ALTER", "TABLE"):
         try:
             table = words.path()
@@ -133,6 +166,37 @@ def parsed(text: str) -> Statement | None:
             if words.has(*begin):
                 return _ended(words, parse(words, table))
     return None
+
+
+def _like(words: _Text) -> Statement | None:
+    """Parses CREATE TABLE ... LIKE; None for every other CREATE TABLE."""
+    ignores = words.has("IF", "NOT", "EXISTS")
+    try:
+        table = words.path()
+    except InvalidArgument:
+        return None
+    if not words.has("LIKE"):
+        return None
+    parts: dict[str, Any] = {"source": words.path(), "if not exists": ignores, "properties": {}}
+    while not words.is_at_end():
+        if words.has("USING"):
+            parts["provider"] = words.name()
+        elif words.has("TBLPROPERTIES"):
+            parts["properties"] = words.properties()
+        else:
+            raise words.unexpected("USING, TBLPROPERTIES or the end")
+    return _ended(words, Statement("create like", table, parts))
+
+
+def name_of(text: str) -> tuple[str, ...]:
+    """Returns the parts of a name. Raises `InvalidArgument` for other text."""
+    try:
+        words = _Text(text)
+    except TokenError as error:
+        raise InvalidArgument(f"{text!r} is no name of a table") from error
+    found = words.path()
+    words.end()
+    return found
 
 
 def _ended(words: _Text, statement: Statement) -> Statement:

@@ -11,6 +11,7 @@ from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFoun
 from morrow.engine.format.file_formats import known_format
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Place, Question, full_name
 from morrow.spark.catalogs.read import load
 from morrow.spark.types.to_paimon import paimon_fields
@@ -38,22 +39,29 @@ def _made(place: Place, question: Question, name: str) -> Table:
     from pyspark.sql.types import StructType
 
     full = full_name(question["namespace"], name)
-    database = question["namespace"][0]
-    if database != DEFAULT_DATABASE and database not in place.catalog.databases():
-        raise DatabaseNotFound(f"there is no database {database}")
+    check_database(place, question["namespace"][0])
     properties = question["properties"]
     _check(place, properties)
     own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
     provider = properties.get("provider", "").lower()
     if provider != FILE_FORMAT.default and _is_format(provider):
         own.setdefault(FILE_FORMAT.key, provider)
+    schema = StructType.fromJson(json.loads(question["schema"]))
+    fields = paimon_fields(schema)
     return place.catalog.create_table(
         full,
-        schema=paimon_fields(StructType.fromJson(json.loads(question["schema"]))),
+        schema=fields,
+        defaults=defaults_in(place.spark, schema, {field.name: field for field in fields}),
         partition_keys=[_column(path) for path in question["partitions"]],
         options=own,
         comment=properties.get("comment"),
     )
+
+
+def check_database(place: Place, name: str) -> None:
+    """Raises `DatabaseNotFound`: creating a table makes no database but ``default``."""
+    if name != DEFAULT_DATABASE and name not in place.catalog.databases():
+        raise DatabaseNotFound(f"there is no database {name}")
 
 
 def _check(place: Place, properties: dict[str, str]) -> None:

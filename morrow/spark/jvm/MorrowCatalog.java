@@ -1,15 +1,19 @@
 package morrow.spark.jvm;
 
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -18,13 +22,15 @@ import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A warehouse as a catalog of Spark. It knows nothing itself and keeps nothing: every question goes to Python. */
-public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     private static final String DEFAULT = "default";
     private static final String PROCEDURES = "sys";
     private String name;
@@ -48,6 +54,10 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
 
     private Object ask(Map question) {
         return Python.ask(id, question);
+    }
+
+    public Set capabilities() {
+        return EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE);
     }
 
     // Namespaces
@@ -137,6 +147,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         if (travel != null) {
             question.put(travel, value);
         }
+        question.put("settings", Questions.settings());
         try {
             return MorrowTable.of(name, id, table, (Map) ask(question));
         } catch (RuntimeException error) {
@@ -220,6 +231,21 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
             names[i] = Identifier.of(namespace, (String) found.get(i));
         }
         return names;
+    }
+
+    // Functions
+
+    public UnboundFunction loadFunction(Identifier function) throws NoSuchFunctionException {
+        String[] namespace = function.namespace();
+        if (namespace.length != 1 || !namespace[0].equals(PROCEDURES) || !function.name().equalsIgnoreCase(MaxPartition.NAME)) {
+            throw new NoSuchFunctionException(function);
+        }
+        return new MaxPartition(id);
+    }
+
+    public Identifier[] listFunctions(String[] namespace) {
+        boolean there = namespace.length == 1 && namespace[0].equals(PROCEDURES);
+        return there ? new Identifier[] {Identifier.of(namespace, MaxPartition.NAME)} : new Identifier[0];
     }
 
     // Tables made together with their rows

@@ -11,15 +11,18 @@ import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A scan that notes what the query needs, for the plan that Python makes of it; ReadPlans puts that in its place. */
 public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequiredColumns, SupportsPushDownFilters {
     private final MorrowTable table;
     private StructType columns;
+    private final CaseInsensitiveStringMap options;
     private Filter[] filters = new Filter[0];
 
-    MorrowScan(MorrowTable table) {
+    MorrowScan(MorrowTable table, CaseInsensitiveStringMap options) {
         this.table = table;
+        this.options = options;
         this.columns = table.schema;
     }
 
@@ -67,7 +70,7 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
 
     /** The plan of the rows. Its columns are those of readSchema, in any order and with ids of their own. */
     LogicalPlan plan() {
-        Map question = table.question("read");
+        Map question = table.with(options).question("read");
         question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
         question.put("filters", told());
         return Python.rows(table.catalog, question).queryExecution().optimizedPlan();

@@ -2,6 +2,7 @@ package morrow.spark.jvm;
 
 import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -82,10 +83,20 @@ public class MorrowTable implements SupportsRead {
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        if (!options.isEmpty()) {
-            throw Refused.of("Unsupported", "the option " + options.keySet().iterator().next() + " of a read by name is not supported");
+        return new MorrowScan(this, options);
+    }
+
+    /** The state of the same columns that the options of a read name. */
+    MorrowTable with(CaseInsensitiveStringMap options) {
+        if (options.isEmpty()) {
+            return this;
         }
-        return new MorrowScan(this);
+        Map question = question("read options");
+        question.put("columns", schema.json());
+        question.put("options", new HashMap(options.asCaseSensitiveMap()));
+        Map other = new HashMap(described);
+        other.putAll((Map) Python.ask(catalog, question));
+        return new MorrowTable(catalogName, catalog, identifier, other);
     }
 
     public boolean equals(Object other) {

@@ -9,11 +9,14 @@ import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /** What Spark says about tables, as maps and lists that JSON can hold. */
 final class Questions {
+    private static final String SETTING = "spark.paimon.";
+
     private Questions() {}
 
     static Map of(String verb) {
@@ -32,6 +35,19 @@ final class Questions {
         Map question = of(verb, key, value);
         question.put(other, another);
         return question;
+    }
+
+    /** The options that the session sets for tables, without their prefix. */
+    static Map settings() {
+        Map found = new HashMap();
+        scala.collection.Iterator all = SQLConf.get().getAllConfs().iterator();
+        while (all.hasNext()) {
+            scala.Tuple2 one = (scala.Tuple2) all.next();
+            if (((String) one._1()).startsWith(SETTING)) {
+                found.put(((String) one._1()).substring(SETTING.length()), one._2());
+            }
+        }
+        return found;
     }
 
     static Map creation(Map question, Column[] columns, Transform[] partitions, Map properties) {
@@ -92,6 +108,9 @@ final class Questions {
         if (change instanceof TableChange.UpdateColumnComment) {
             return of("set comment", "path", path, "comment", ((TableChange.UpdateColumnComment) change).newComment());
         }
+        if (change instanceof TableChange.UpdateColumnDefaultValue) {
+            return of("set default", "path", path, "default", ((TableChange.UpdateColumnDefaultValue) change).newDefaultValue());
+        }
         if (change instanceof TableChange.UpdateColumnPosition) {
             Map moved = of("move column", "path", path);
             place(((TableChange.UpdateColumnPosition) change).position(), moved);
@@ -102,7 +121,7 @@ final class Questions {
 
     private static Map added(TableChange.AddColumn change, List path) {
         if (change.defaultValue() != null) {
-            throw Refused.of("Unsupported", "ADD COLUMN with DEFAULT is not supported; set it by morrow.Catalog(...).table(...).alter.set_default");
+            throw Refused.of("Unsupported", "ADD COLUMN with DEFAULT is not supported; rows that are there would not get it: add the column, then ALTER COLUMN ... SET DEFAULT");
         }
         Map added = of("add column", "path", path, "type", type(change.dataType()));
         added.put("nullable", Boolean.valueOf(change.isNullable()));

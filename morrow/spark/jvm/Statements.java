@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 
 /** The parser of a session as it was, but that Python may put a statement of Spark's in the place of one of Paimon's. */
 public final class Statements implements InvocationHandler {
-    private static final Pattern MAYBE_PAIMONS = Pattern.compile("\\bTAGS?\\b", Pattern.CASE_INSENSITIVE);
+    private static final Pattern MAYBE_PAIMONS = Pattern.compile("\\bTAGS?\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     private static final String PARSED = "parsePlan";
     private final Object own;
     private final String id;
@@ -32,6 +32,7 @@ public final class Statements implements InvocationHandler {
         Statements made = new Statements(there, UUID.randomUUID().toString());
         Object parser = Proxy.newProxyInstance(Statements.class.getClassLoader(), new Class[] {ParserInterface.class}, made);
         ((ParserInterface) parser).parsePlan("SELECT 1");
+        ChangedRows.install(state, made.id);
         Field field = SessionState.class.getDeclaredField("sqlParser");
         field.setAccessible(true);
         field.set(state, parser);

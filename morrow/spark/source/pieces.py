@@ -41,10 +41,10 @@ def change_pieces(
     Changes of a key keep their order: one task reads those of a bucket, snapshot after snapshot.
     """
     tasks = Tasks.of(Work.CHANGES, ChangesJob(fields, StoreAccess.of(store), with_kinds))
-    return [Piece(tasks, [unit(group)]) for group in _divided(parts)]
+    return [Piece(tasks, [unit(group)]) for group in divided(parts)]
 
 
-def _divided(parts: Sequence[Changes]) -> Iterator[Sequence[Changes]]:
+def divided(parts: Sequence[Changes]) -> Iterator[Sequence[Changes]]:
     """Yields the changes for each task."""
     if any(isinstance(part, Difference) for part in parts):
         # A difference is computed as a whole, in order with the changes before and after it.

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.schema.defaults import default_text_of, default_value
 from morrow.readers.casts.dtypes import conform, list_offsets, null_mask
 
 if TYPE_CHECKING:
@@ -74,7 +75,16 @@ def spark_type(kind: t.DataType, column: str) -> SparkType:
 
 def default_sql(field: t.DataField, kind: SparkType) -> str:
     """Returns the default value of a column, which it has, as an expression in Spark's SQL."""
-    text = str(field.default_value).replace("\\", "\\\\").replace("'", "\\'")
+    scalar = default_value(field.type, str(field.default_value), field.name)
+    if pa.types.is_timestamp(scalar.type):
+        scalar = scalar.cast(pa.timestamp("us", scalar.type.tz), safe=False)  # the most that Spark can hold
+    value = scalar.as_py()
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    text = default_text_of(value, field.name)
+    if isinstance(field.type, t.LocalZonedTimestampType):
+        text += "Z"  # whatever the session's zone
+    text = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"CAST('{text}' AS {kind.simpleString()})"
 
 

@@ -1,0 +1,57 @@
+"""Settings of the session: ``spark.paimon.<option>``, ``spark.paimon.<catalog>.<database>.<table>.<option>``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.options.declared import spark as connector
+from morrow.engine.options.registry import options_of
+
+PREFIX = "spark.paimon."
+ANY = "*"
+HARMLESS = frozenset(
+    option.key
+    for option in (
+        connector.REQUIRED_SPARK_CONFS_CHECK_ENABLED,
+        connector.WRITE_USE_V2_WRITE,
+        connector.SOURCE_SPLIT_TARGET_SIZE_WITH_COLUMN_PRUNING,
+    )
+)
+"""Options of Paimon's connector that say how it works, and not what it does."""
+
+
+def options_for(settings: Mapping[str, str], catalog: str, database: str, table: str) -> dict[str, str]:
+    """Returns the options that the settings, without their prefix, have for a table.
+
+    Those for the table count before those for all; with fewer ``*`` before those with more.
+
+    Raises:
+        InvalidArgument: a setting that names no option.
+    """
+    found: list[tuple[int, str, str]] = []
+    for key, value in settings.items():
+        if options_of(key):
+            found.append((-1, key, value))
+            continue
+        given = [own for own in _own(key, (catalog, database, table)) if options_of(own[1])]
+        found += [(rank, option, value) for rank, option in given]
+        if not given and not any(options_of(rest) for rest in _rests(key)):
+            raise InvalidArgument(f"the setting {PREFIX}{key}: there is no option {key!r} of tables")
+    return {option: value for _, option, value in sorted(found) if option not in HARMLESS}
+
+
+def _own(key: str, names: tuple[str, ...], rank: int = 0) -> Iterator[tuple[int, str]]:
+    """Yields what follows the names of a table, or ``*`` in their place, and how many names are given."""
+    if not names:
+        yield rank, key
+        return
+    for name in (ANY, names[0]):
+        if key.startswith(f"{name}."):
+            yield from _own(key.removeprefix(f"{name}."), names[1:], rank + (name != ANY))
+
+
+def _rests(key: str) -> Iterator[str]:
+    """Yields what follows three names and more: the settings for other tables."""
+    parts = key.split(".")
+    return (".".join(parts[at:]) for at in range(3, len(parts)))

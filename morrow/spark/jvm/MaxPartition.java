@@ -1,0 +1,56 @@
+package morrow.spark.jvm;
+
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** sys.max_pt('table'): the greatest value of the first partition column. Spark computes it when it plans a query. */
+public final class MaxPartition implements UnboundFunction, ScalarFunction {
+    static final String NAME = "max_pt";
+    private final String catalog;
+
+    MaxPartition(String catalog) {
+        this.catalog = catalog;
+    }
+
+    public String name() {
+        return NAME;
+    }
+
+    public String canonicalName() {
+        return "morrow." + catalog + "." + NAME;
+    }
+
+    public String description() {
+        return "sys.max_pt('table'): the greatest value of the first partition column";
+    }
+
+    public BoundFunction bind(StructType given) {
+        if (given.length() != 1) {
+            throw new UnsupportedOperationException("max_pt takes the name of a table");
+        }
+        return this;
+    }
+
+    public DataType[] inputTypes() {
+        return new DataType[] {DataTypes.StringType};
+    }
+
+    public DataType resultType() {
+        return DataTypes.StringType;
+    }
+
+    public Object produceResult(InternalRow row) {
+        if (TaskContext.get() != null || row.isNullAt(0)) {
+            // A class that the driver knows when a task throws it.
+            throw new UnsupportedOperationException("max_pt of anything but the name of a table as a literal is not supported");
+        }
+        return UTF8String.fromString((String) Python.ask(catalog, Questions.of("max partition", "name", row.getString(0))));
+    }
+}

@@ -1,0 +1,81 @@
+"""Default values of columns, and tables like others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import morrow
+from tests.spark.catalogs.conftest import Sql
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GIVEN = {
+    "b STRING": (r"'it\'s \\ ü'", "'it's \\ ü'", "it's \\ ü"),
+    "c INT": ("-5", "-5", "-5"),
+    "d DATE": ("DATE'2024-02-29'", "2024-02-29", "2024-02-29"),
+    "e DECIMAL(5, 2)": ("1.5", "1.50", "1.50"),
+    "f BOOLEAN": ("true", "true", "true"),
+    "g TIMESTAMP": ("TIMESTAMP'2024-03-10 06:30:00 UTC'", "2024-03-10 06:30:00", "2024-03-10 01:30:00"),
+    "h TIMESTAMP_NTZ": ("TIMESTAMP_NTZ'2024-03-10 02:30:00.5'", "2024-03-10 02:30:00.500000", "2024-03-10 02:30:00.5"),
+    "i DOUBLE": ("CAST('NaN' AS DOUBLE)", "NaN", "NaN"),
+    "j STRING": ("NULL", None, None),
+}
+"""Column -> its default in SQL, the text that Paimon stores, and the value in the session's zone as text."""
+
+
+def test_defaults(sql: Sql, tmp_path: Path) -> None:
+    columns = ", ".join(f"{column} DEFAULT {sql_text}" for column, (sql_text, _, _) in GIVEN.items())
+    sql(f"CREATE TABLE pm.db.t (a INT, {columns})")
+    table = morrow.Catalog(tmp_path).table("db.t")
+    stored = [field.default_value for field in table._newest.fields[1:]]
+    assert stored == [text for _, text, _ in GIVEN.values()]
+    sql("INSERT INTO pm.db.t (a) VALUES (1)")
+    shown = ", ".join(f"CAST({column.split()[0]} AS STRING)" for column in GIVEN)
+    assert sql(f"SELECT {shown} FROM pm.db.t") == [tuple(value for *_, value in GIVEN.values())]
+    sql("ALTER TABLE pm.db.t ALTER COLUMN c SET DEFAULT 7")
+    sql("ALTER TABLE pm.db.t ALTER COLUMN b DROP DEFAULT")
+    sql("INSERT INTO pm.db.t (a, b, c) VALUES (2, DEFAULT, DEFAULT)")
+    assert sql("SELECT b, c FROM pm.db.t WHERE a = 2") == [(None, 7)]
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("b DATE DEFAULT current_date()", r"the default value current_date\(\) of the column 'b' is not supported"),
+        ("b INT DEFAULT 1 + 1", "give a literal"),
+        ("b ARRAY<INT> DEFAULT array(1)", "give a literal"),
+        ("b INT DEFAULT 'x'", "INVALID_DEFAULT_VALUE"),
+    ],
+)
+def test_refused(sql: Sql, column: str, words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        sql(f"CREATE TABLE pm.db.t (a INT, {column})")
+    assert sql("SHOW TABLES IN pm.db") == []
+
+
+def test_tables_like_others(sql: Sql, tmp_path: Path) -> None:
+    sql(
+        "CREATE TABLE pm.db.`a b` (id INT NOT NULL COMMENT 'c', n STRING DEFAULT 'x', p INT NOT NULL) COMMENT 'all' "
+        "PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '5')"
+    )
+    sql("CREATE TABLE pm.db.made LIKE pm.db.`a b` TBLPROPERTIES (bucket = 3, 'file.format' 'orc')")
+    sql("CREATE TABLE IF NOT EXISTS pm.db.made LIKE pm.db.`a b`")
+    made, source = (morrow.Catalog(tmp_path).table(f"db.{name}") for name in ("made", "a b"))
+    assert made._newest.fields == source._newest.fields
+    assert (made.primary_keys, made.partition_keys, made.comment) == (("id", "p"), ("p",), "all")
+    assert made.options == {"bucket": "3", "file.format": "orc"}
+    for statement, words in (
+        ("CREATE TABLE pm.db.made LIKE pm.db.`a b`", "AlreadyExists"),
+        ("CREATE TABLE pm.db.x LIKE pm.db.nope", "TableNotFound"),
+        ("CREATE TABLE pm.nope.x LIKE pm.db.made", "DatabaseNotFound: there is no database nope"),
+        ("CREATE TABLE pm.db.x LIKE pm.db.made USING csv", "a table USING csv is not supported"),
+        ("CREATE TABLE pm.db.x LIKE pm.db.made LOCATION '/x'", "USING, TBLPROPERTIES or the end is expected"),
+        ("CREATE TABLE pm.db.x LIKE pm.db.made TBLPROPERTIES ('location' = '/x')", "the property 'location'"),
+        ("CREATE TABLE pm.db.x LIKE pm.db.made TBLPROPERTIES ('a' = '1', a = 2)", "'a' is given twice"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(statement)
+    assert len(sql("SHOW TABLES IN pm.db")) == 2

@@ -19,7 +19,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.telling import shown
-from morrow.spark.catalogs import alter, changes, databases, partitions, procedures, read, tables, write
+from morrow.spark.catalogs import alter, changes, databases, partitions, procedures, read, streams, tables, write
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.catalogs.rewriting import changed_rows, rewritten
 from morrow.spark.views import Access
@@ -36,6 +36,7 @@ ANSWERS: Mapping[str, Answer] = {
     **read.ANSWERS,
     **write.ANSWERS,
     **changes.ANSWERS,
+    **streams.ANSWERS,
     **partitions.ANSWERS,
     **procedures.ANSWERS,
 }

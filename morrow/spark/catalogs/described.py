@@ -45,7 +45,9 @@ def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: bool =
     }
 
 
-def of_rows(name: str, fields: Sequence[t.DataField], state: Mapping[str, object]) -> dict[str, object]:
+def of_rows(
+    name: str, fields: Sequence[t.DataField], state: Mapping[str, object], *, streams: bool
+) -> dict[str, object]:
     """Describes a system table, whose rows are made when they are read."""
     return {
         "table": name,
@@ -55,6 +57,7 @@ def of_rows(name: str, fields: Sequence[t.DataField], state: Mapping[str, object
         "partitions": [],
         "properties": {"provider": PROVIDER},
         "writable": False,
+        "streams": streams,
     }
 
 

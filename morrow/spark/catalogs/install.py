@@ -14,6 +14,7 @@ from morrow.session import Verify
 from morrow.spark.catalogs.answers import Answers, Rewriting
 from morrow.spark.catalogs.rewriting import CLASS, SETTING, SPARKS_OWN
 from morrow.spark.jvm.runtime import class_name, java_class, load, take_statements
+from morrow.spark.source import register_source
 from morrow.spark.views import Access
 
 if TYPE_CHECKING:
@@ -56,12 +57,19 @@ def catalog(
     answers = Answers(spark, name, lambda: access.catalog(warehouse), access)
     answers.catalog()  # a wrong warehouse is an error here
     load(spark)
+    _register_streams(spark)
     _start_answering(spark, _id_of(spark, name), answers)
     statements = take_statements(spark)
     if statements is not None:
         _start_answering(spark, statements, Rewriting(spark))
     # Spark makes its catalogs when they are first named, in a thread that may not know the classes.
     cast("Any", spark)._jsparkSession.sessionState().catalogManager().catalog(name)
+
+
+def _register_streams(spark: SparkSession) -> None:
+    from morrow.spark.source.datasource import StreamsByName  # which Spark 3.5 cannot import
+
+    register_source(spark, StreamsByName)
 
 
 def _id_of(spark: SparkSession, name: str) -> str:

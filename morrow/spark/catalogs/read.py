@@ -18,6 +18,7 @@ from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read_options import are_of_changes, changes, travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
+from morrow.spark.catalogs.streams import streams
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.system_scan import SystemScan
@@ -37,7 +38,7 @@ def load(place: Place, question: Question, _rows: DataFrame | None = None) -> di
     name = full_name(question["namespace"], question["name"])
     at = _travel(question)
     if _is_system(name):
-        return described.of_rows(name, _system(place, name, at).fields, at)
+        return described.of_rows(name, _system(place, name, at).fields, at, streams=not at and streams(name))
     table = place.table(name)
     set = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
     if are_of_changes(set):

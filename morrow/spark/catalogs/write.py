@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.catalogs.changes import derived
 from morrow.spark.catalogs.place import Place, Question
-from morrow.spark.source.options import Options
+from morrow.spark.source.options import Options, SinkOptions
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
 
@@ -19,13 +20,7 @@ def _write(place: Place, question: Question, rows: DataFrame | None) -> None:
     """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     assert rows is not None  # every write has some
     table = place.table(question["table"])
-    sink = Options(question["options"]).sink()
-    if sink.table:
-        raise Unsupported(
-            f"the option {next(iter(sink.table))!r} of a write", hint="set options of a table by ALTER TABLE"
-        )
-    if sink.dynamic_overwrite is not None:
-        raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
+    sink = sink_of(question["options"])
     if "derived from" in question:
         insert(rows, *derived(place, question, question["derived from"]))
         return
@@ -34,16 +29,25 @@ def _write(place: Place, question: Question, rows: DataFrame | None) -> None:
         arguments = {"partition": _partition(question["partition"]), "dynamic": question["mode"] == "dynamic"}
     write_rows(
         rows,
-        table.path,
+        table,
         "append" if question["mode"] == "append" else "overwrite",
         kinds=sink.kinds,
         commit_user=sink.commit_user,
         commit_identifier=sink.commit_identifier,
-        branch=None if table.branch == "main" else table.branch,
-        storage_options=place.access.storage_options,
-        allowed_roots=place.access.allowed_roots,
         **arguments,
     )
+
+
+def sink_of(given: Mapping[str, str]) -> SinkOptions:
+    """Returns the options of a write. Raises `Unsupported` for those that concern the table."""
+    sink = Options(given).sink()
+    if sink.table:
+        raise Unsupported(
+            f"the option {next(iter(sink.table))!r} of a write", hint="set options of a table by ALTER TABLE"
+        )
+    if sink.dynamic_overwrite is not None:
+        raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
+    return sink
 
 
 def _partition(told: dict[str, list[str]]) -> dict[str, str | None]:

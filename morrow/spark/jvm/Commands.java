@@ -16,6 +16,8 @@ import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.v2.AppendDataExecV1;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
+import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 import org.apache.spark.sql.sources.InsertableRelation;
 import scala.collection.mutable.ArrayBuffer;
 
@@ -32,7 +34,7 @@ public class Commands extends SparkStrategy {
         return (scala.collection.immutable.Seq) all.toSeq();
     }
 
-    private static SparkPlan planned(LogicalPlan plan) {
+    private SparkPlan planned(LogicalPlan plan) {
         if (plan instanceof OverwritePartitionsDynamic) {
             OverwritePartitionsDynamic overwrite = (OverwritePartitionsDynamic) plan;
             if (overwrite.write().isDefined() && overwrite.write().get() instanceof MorrowWrite) {
@@ -45,6 +47,12 @@ public class Commands extends SparkStrategy {
             if (write.write().isDefined() && write.write().get() instanceof MorrowChange.Planned) {
                 refuseEvolution(plan);
                 return changed(((MorrowChange.Planned) write.write().get()).change, write.query());
+            }
+        }
+        if (plan instanceof WriteToDataSourceV2 && ((WriteToDataSourceV2) plan).batchWrite() instanceof MicroBatchWrite) {
+            Object write = ((MicroBatchWrite) ((WriteToDataSourceV2) plan).batchWrite()).writeSupport();
+            if (write instanceof StreamWrite.Planned) {
+                return new StreamWrite((StreamWrite.Planned) write, planLater(((WriteToDataSourceV2) plan).query()));
             }
         }
         return changesRows(plan) ? others((LogicalPlan) plan.children().apply(0), plan) : null;

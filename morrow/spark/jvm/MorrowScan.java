@@ -2,13 +2,21 @@ package morrow.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.execution.datasources.DataSource;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -46,6 +54,17 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
 
     public StructType readSchema() {
         return columns;
+    }
+
+    /** The stream of the table's changes: that of the data source in Python, whose offsets it has. */
+    public MicroBatchStream toMicroBatchStream(String checkpoint) {
+        Map question = table.question("stream");
+        question.put("options", new HashMap(options.asCaseSensitiveMap()));
+        Map answer = (Map) Python.ask(table.catalog, question);
+        TableProvider provider = (TableProvider) DataSource.lookupDataSourceV2((String) answer.get("format"), SQLConf.get()).get();
+        CaseInsensitiveStringMap given = new CaseInsensitiveStringMap((Map) answer.get("options"));
+        Table source = provider.getTable(provider.inferSchema(given), new Transform[0], given.asCaseSensitiveMap());
+        return ((SupportsRead) source).newScanBuilder(given).build().toMicroBatchStream(checkpoint);
     }
 
     public String description() {

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -18,6 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One state of a table, as Python described it: every query loads it anew. Its text, which plans show, is its name. */
 public class MorrowTable implements SupportsRead {
+    private static final int NEAR = 4; // calls, from the caller of Table.columns on
     final String catalog;
     final Identifier identifier;
     final StructType schema;
@@ -61,8 +63,14 @@ public class MorrowTable implements SupportsRead {
         return "`" + name.replace("`", "``") + "`";
     }
 
+    /** The columns; in relations VARCHAR is STRING, as Spark itself makes it for queries, and forgets to for streams. */
     public StructType schema() {
-        return schema;
+        StackTraceElement[] callers = new Throwable().getStackTrace();
+        boolean isRelation = false;
+        for (int i = 1; i < Math.min(callers.length, NEAR); i++) {
+            isRelation |= callers[i].getClassName().contains("RelationResolution");
+        }
+        return isRelation ? CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema) : schema;
     }
 
     public Transform[] partitioning() {
@@ -79,7 +87,8 @@ public class MorrowTable implements SupportsRead {
     }
 
     public Set capabilities() {
-        return EnumSet.of(TableCapability.BATCH_READ);
+        boolean streams = Boolean.TRUE.equals(described.get("streams"));
+        return streams ? EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ) : EnumSet.of(TableCapability.BATCH_READ);
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {

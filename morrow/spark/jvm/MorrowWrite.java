@@ -8,6 +8,8 @@ import org.apache.spark.sql.connector.write.SupportsOverwrite;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.sources.EqualNullSafe;
 import org.apache.spark.sql.sources.EqualTo;
 import org.apache.spark.sql.sources.Filter;
@@ -15,12 +17,13 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.sources.IsNull;
 
 /** A write whose rows go to Python as a Dataset. */
-public final class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation {
+public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation {
     private final Target table;
     private final Map options;
     private String mode = "append";
     private Map partition = new HashMap();
     private MorrowScan derivedFrom;
+    private String query;
 
     MorrowWrite(Target table, Map options) {
         this.table = table;
@@ -70,6 +73,27 @@ public final class MorrowWrite implements SupportsOverwrite, SupportsDynamicOver
 
     public Write build() {
         return this;
+    }
+
+    /** The query, where it is a stream that writes. */
+    MorrowWrite of(String query) {
+        this.query = query;
+        return this;
+    }
+
+    public StreamingWrite toStreaming() {
+        Map question = table.question("write batch");
+        question.put("mode", mode);
+        question.put("query", query);
+        question.put("options", new HashMap(options));
+        return new StreamWrite.Planned(table.catalog, question);
+    }
+
+    /** A write to a table with keys, where updated rows of a stream replace those before. */
+    static final class Keyed extends MorrowWrite implements SupportsStreamingUpdateAsAppend {
+        Keyed(Target table, Map options) {
+            super(table, options);
+        }
     }
 
     public InsertableRelation toInsertableRelation() {

@@ -36,6 +36,8 @@ public class Target extends MorrowTable
         // BATCH_WRITE for overwrites of the partitions of the rows alone, which Spark plans only with it; see Commands.
         return EnumSet.of(
                 TableCapability.BATCH_READ,
+                TableCapability.MICRO_BATCH_READ,
+                TableCapability.STREAMING_WRITE,
                 TableCapability.BATCH_WRITE,
                 TableCapability.V1_BATCH_WRITE,
                 TableCapability.TRUNCATE,
@@ -44,7 +46,8 @@ public class Target extends MorrowTable
     }
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        return new MorrowWrite(this, info.options().asCaseSensitiveMap());
+        Map options = info.options().asCaseSensitiveMap();
+        return (isKeyed() ? new MorrowWrite.Keyed(this, options) : new MorrowWrite(this, options)).of(info.queryId());
     }
 
     public boolean truncateTable() {

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """The setting without which Spark refuses readers that take filters, as with the option ``push-filters``."""
@@ -32,7 +33,10 @@ def register(spark: SparkSession) -> None:
     from morrow.spark.versions import HAS_SOURCES
 
     if HAS_SOURCES:
-        _register_source(spark)
+        from morrow.spark.source.datasource import MorrowDataSource
+
+        spark.conf.set(PUSHDOWN, "true")
+        register_source(spark, MorrowDataSource)
     take_over(
         spark,
         (
@@ -44,18 +48,17 @@ def register(spark: SparkSession) -> None:
     )
 
 
-def _register_source(spark: SparkSession) -> None:
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Registers a data source under its name, in place of one that has it."""
     from pyspark.errors import AnalysisException
 
     from morrow.spark.sessions import active
-    from morrow.spark.source.datasource import MorrowDataSource
 
-    spark.conf.set(PUSHDOWN, "true")
     try:
-        spark.dataSource.register(MorrowDataSource)
+        spark.dataSource.register(source)
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
         # Spark looks for the name in the active session, which may be another one.
         with active(spark):
-            spark.dataSource.register(MorrowDataSource)
+            spark.dataSource.register(source)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NAME = "morrow"
 """The name of the format."""
+STREAMS_BY_NAME = "morrow-streams-by-name"
+"""The name of the format of streams of a catalog's tables, which nobody else needs."""
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 """Spark's properties of the streaming query and the batch number, for tasks and for the thread that runs a batch."""

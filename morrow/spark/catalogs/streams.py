@@ -1,0 +1,89 @@
+"""Streams by name: ``readStream.table`` and ``writeStream.toTable``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.options.declared.spark import READ_CHANGELOG
+from morrow.spark.catalogs import described
+from morrow.spark.catalogs.place import Place, Question, parsed
+from morrow.spark.catalogs.write import sink_of
+from morrow.spark.source.option_names import STORAGE_PREFIX
+from morrow.spark.source.options import Options, check_stream_sink
+from morrow.spark.source.plain import STREAMS_BY_NAME
+from morrow.spark.source.stream import StreamPlanner
+from morrow.spark.writing.job import was_committed
+from morrow.spark.writing.write import write as write_rows
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+AUDIT_LOG = "audit_log"
+"""The system table whose stream has the kinds of rows."""
+OF_PLACES = ("path", "paths", "branch")
+
+
+def streams(name: str) -> bool:
+    """Whether a stream can be read of the table of this name."""
+    return parsed(name).system in (None, AUDIT_LOG)
+
+
+def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Returns the data source that follows a table, and the options that say what and from where on."""
+    given = dict(question["options"])
+    _check(given)
+    if isinstance(question["state"], str) and described.unpacked(question["state"])[-1] is True:
+        raise Unsupported("a stream while settings choose the state that is read", hint="unset spark.paimon.scan.*")
+    name = parsed(question["table"])
+    table = place.catalog.table(name.table, branch=name.branch)
+    options = {**given, "path": table.path}
+    if name.branch is not None:
+        options["branch"] = name.branch
+    if name.system == AUDIT_LOG:
+        options[READ_CHANGELOG.key] = "true"
+    if place.access.verify is not None:
+        options["verify"] = place.access.verify
+    options |= {f"{STORAGE_PREFIX}{key}": str(value) for key, value in (place.access.storage_options or {}).items()}
+    StreamPlanner(Options(options))  # what is wrong is said here, in one line
+    return {"format": STREAMS_BY_NAME, "options": options}
+
+
+def _check(given: dict[str, str]) -> None:
+    """Refuses options that would change which table is read, or its columns."""
+    for key in given:
+        option = key.lower()
+        if option in OF_PLACES or option.startswith(STORAGE_PREFIX):
+            raise Unsupported(f"the option {key!r} of a stream by name", hint="it is the catalog that says where")
+        if option == "columns":
+            raise Unsupported("the option 'columns' of a stream by name", hint="select the columns afterwards")
+        if option == READ_CHANGELOG.key and given[key].strip().lower() != "false":
+            raise Unsupported(
+                f"the option {READ_CHANGELOG.key!r} of a stream by name", hint=f"read `table${AUDIT_LOG}` for row kinds"
+            )
+
+
+def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bool:
+    """Writes a batch; returns whether it had not been written before."""
+    assert rows is not None  # every batch has some
+    options = question["options"]
+    check_stream_sink(options)
+    sink = sink_of(options)
+    table, user, batch = place.table(question["table"]), sink.commit_user or question["query"], question["batch"]
+    if was_committed(WriteTarget.of(table._metadata, user), batch):
+        return False
+    overwrites = question["mode"] == "overwrite"
+    write_rows(
+        rows,
+        table,
+        "overwrite" if overwrites else "append",
+        dynamic=False if overwrites else None,
+        kinds=sink.kinds,
+        commit_user=user,
+        commit_identifier=batch,
+    )
+    return True
+
+
+ANSWERS = {"stream": _stream, "write batch": _write_batch}

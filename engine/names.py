@@ -50,6 +50,8 @@ CURVE = own("curve")
 TASK = own("task")
 """The task of a Spark job that writes the row."""
 MASK = own("mask")
+FIRST_BIT = own("first_bit")
+"""The number of the bit of a file's first row among those of all masks; negative where the file has no mask."""
 KEY_HERE, ROW_HERE = own("key_here"), own("row_here")
 VIEW = own("view")
 """The alias of the relation that Spark reads, which locates a table's rows in Spark's plans."""

@@ -23,40 +23,57 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGE = "morrow.spark.jvm"
+"""The folder of the catalog's text."""
+SCANS = f"{PACKAGE}.scans"
+"""The folder of the text that reads need, which is small and compiled apart."""
 JAVA_VERSION = 8
 """The language that Janino knows."""
 
 IMPORT = re.compile(r"^import [^;]+;\n", re.MULTILINE)
-HEAD = f"package {PACKAGE};\n"
 
 
-def sources() -> dict[str, str]:
-    """Returns the text of every class by its file's name."""
-    files = (file for file in resources.files(PACKAGE).iterdir() if file.name.endswith(".java"))
+def sources(folder: str = PACKAGE) -> dict[str, str]:
+    """Returns the text of every class of a folder by its file's name."""
+    files = (file for file in resources.files(folder).iterdir() if file.name.endswith(".java"))
     return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
 
 
 @cache
-def package() -> str:
+def package(folder: str = PACKAGE) -> str:
     """Returns the name of the package of the compiled classes."""
-    text = "\0".join(sources().values())
-    return f"morrow.spark.jvm{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    text = "\0".join(sources(folder).values())
+    return f"{folder}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 @cache
-def compilation_unit() -> str:
+def compilation_unit(folder: str = PACKAGE) -> str:
     """Returns all classes as one text, as Janino compiles it: classes of several texts could not name each other."""
-    texts = list(sources().values())
+    texts = list(sources(folder).values())
     imports = sorted({found for text in texts for found in IMPORT.findall(text)})
-    bodies = [IMPORT.sub("", text).replace(HEAD, "") for text in texts]
-    return "".join([f"package {package()};\n", *imports, *bodies])
+    bodies = [IMPORT.sub("", text).replace(f"package {folder};\n", "") for text in texts]
+    return "".join([f"package {package(folder)};\n", *imports, *bodies])
 
 
 def compiled(spark: SparkSession) -> dict[str, bytes]:
-    """Compiles the classes in the driver's JVM, and returns the bytes of each by its name.
+    """Compiles the catalog's classes in the driver's JVM, and returns the bytes of each by its name.
 
     Raises:
         Unsupported: the text does not compile against this version of Spark.
+    """
+    compiler = cooked(
+        spark,
+        PACKAGE,
+        f"the catalog in Spark {spark.version}",
+        "read and write tables by morrow.spark.read, write and attach",
+    )
+    return {name: bytes(code) for name, code in compiler.getBytecodes().items()}
+
+
+def cooked(spark: SparkSession, folder: str, what: str, hint: str | None = None) -> Any:
+    """Compiles the classes of a folder in the driver's JVM, and returns Janino's compiler, which holds them.
+
+    Raises:
+        Unsupported: the text does not compile against this version of Spark; the message begins with `what`.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -66,16 +83,13 @@ def compiled(spark: SparkSession) -> dict[str, bytes]:
     compiler.setSourceVersion(JAVA_VERSION)
     compiler.setTargetVersion(JAVA_VERSION)
     try:
-        compiler.cook(compilation_unit())
+        compiler.cook(compilation_unit(folder))
     except Py4JJavaError as error:
-        raise Unsupported(
-            f"the catalog in Spark {spark.version} ({_root(error.java_exception)})",
-            hint="read and write tables by morrow.spark.read, write and attach",
-        ) from error
-    return {name: bytes(code) for name, code in compiler.getBytecodes().items()}
+        raise Unsupported(f"{what} ({root_of(error.java_exception)})", hint=hint) from error
+    return compiler
 
 
-def _root(error: Any) -> str:
+def root_of(error: Any) -> str:
     """Returns what the innermost cause says: those around it tell where in the text."""
     while error.getCause() is not None:
         error = error.getCause()

@@ -36,11 +36,17 @@ MOST_SCANS = 32
 MOST_MASKED_ROWS = 1 << 30
 """Rows of the files whose masks the driver holds, 128 MiB of them; sections beyond are read by tasks."""
 
-MOST_FILES = 10_000
-"""Files whose names are passed to Spark, one by one; sections beyond are read by tasks."""
+MOST_FILES = 100_000
+"""Files whose names are told to Spark; sections beyond are read by tasks."""
+
+MOST_FOUND_FILES = 10_000
+"""The same where Spark is not told their sizes and has to look for each."""
 
 METADATA = "_metadata"
 """Spark's hidden column of a file scan, where the row index is."""
+
+ROW_INDEX = "_tmp_metadata_row_index"
+"""The column that Spark's readers of Parquet fill with the row index."""
 
 HIDDEN = ("_", ".")
 """Spark ignores files whose names begin so."""
@@ -61,13 +67,17 @@ class Choice:
         return self.obstacle is None
 
 
-def choices(plan: ScanPlan, store: FileStore) -> list[Choice]:
-    """Returns one choice for each section of one part of a plan, in their order."""
+def choices(plan: ScanPlan, store: FileStore, *, told: bool = True) -> list[Choice]:
+    """Returns one choice for each section of one part of a plan, in their order.
+
+    Without `told` Spark finds files by their names, and values of partitions in them; masks are joined.
+    """
     obstacle = _of_plan(plan, store)
-    chosen = [Choice(section, obstacle or _of_section(plan, section)) for section in plan.sections]
-    obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
-    chosen = [Choice(choice.section, choice.obstacle or obstacle) for choice in chosen]
-    return list(_within_bounds(chosen))
+    chosen = [Choice(section, obstacle or _of_section(plan, section, told)) for section in plan.sections]
+    if not told:
+        obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
+        chosen = [Choice(choice.section, choice.obstacle or obstacle) for choice in chosen]
+    return list(_within_bounds(chosen, MOST_FILES if told else MOST_FOUND_FILES))
 
 
 def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
@@ -80,7 +90,7 @@ def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
     return f"Spark does not know the values of its {len(partitions):,} partitions from their folders"
 
 
-def _within_bounds(chosen: Iterable[Choice]) -> Iterator[Choice]:
+def _within_bounds(chosen: Iterable[Choice], most_files: int) -> Iterator[Choice]:
     """Yields the choices, Spark's only as long as the driver can hold the masks and name the files."""
     rows = files = 0
     for choice in chosen:
@@ -89,8 +99,8 @@ def _within_bounds(chosen: Iterable[Choice]) -> Iterator[Choice]:
             files += len(choice.section.files)
         if choice.is_native and rows > MOST_MASKED_ROWS:
             yield Choice(choice.section, f"the driver holds masks of {MOST_MASKED_ROWS:,} rows at most")
-        elif choice.is_native and files > MOST_FILES:
-            yield Choice(choice.section, f"the driver names {MOST_FILES:,} files at most")
+        elif choice.is_native and files > most_files:
+            yield Choice(choice.section, f"the driver names {most_files:,} files at most")
         else:
             yield choice
 
@@ -99,14 +109,17 @@ def _is_masked(section: Section) -> bool:
     return section.kind is SectionKind.MERGE or any(file.deletion is not None for file in section.files)
 
 
-def explain(plan: ScanPlan, store: FileStore) -> str:
-    """Returns the choices as text, those of a kind together."""
-    return "\n".join(["Spark reads", *(f"  {line}" for part in plan.parts for line in _lines(part, store))])
+def explain(plan: ScanPlan, store: FileStore, join: str | None = None) -> str:
+    """Returns the choices as text, those of a kind together; `join` says why masks are joined, if they are."""
+    lines = [line for part in plan.parts for line in _lines(part, store, told=join is None)]
+    if any(_is_masked(section) for part in plan.parts for section in part.sections):
+        lines.append("masks are a filter of the scan" if join is None else f"masks are joined to the scan: {join}")
+    return "\n".join(["Spark reads", *(f"  {line}" for line in lines)])
 
 
-def _lines(plan: ScanPlan, store: FileStore) -> Iterator[str]:
+def _lines(plan: ScanPlan, store: FileStore, *, told: bool) -> Iterator[str]:
     counts: Counter[str] = Counter()
-    for choice in choices(plan, store):
+    for choice in choices(plan, store, told=told):
         how = f"by tasks: {choice.obstacle}" if choice.obstacle else "by its own Parquet scan"
         merged = ", keys of several versions by tasks" if choice.is_native and is_folded(plan, choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
@@ -129,7 +142,7 @@ def _of_plan(plan: ScanPlan, store: FileStore) -> str | None:
     return None
 
 
-def _of_section(plan: ScanPlan, section: Section) -> str | None:
+def _of_section(plan: ScanPlan, section: Section, told: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
     shapes = {(file.schema_id, file.write_columns): file for file in section.files}
@@ -140,9 +153,9 @@ def _of_section(plan: ScanPlan, section: Section) -> str | None:
         if file.size <= 0:
             return "metadata does not tell the sizes of files"
         name = file.path.rpartition("/")[2]
-        if name.startswith(HIDDEN):
+        if not told and name.startswith(HIDDEN):
             return "Spark hides files of such names"
-        if not SPELLED_ALIKE.fullmatch(name):
+        if not told and not SPELLED_ALIKE.fullmatch(name):
             return "Spark spells such names of files in another way"
     return next((found for file in shapes.values() if (found := _of_file(plan, file, read))), None)
 
@@ -155,8 +168,9 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
     later = [f.name.casefold() for f in fields if f.id not in by_id and f.name.casefold() not in stored]
     if len({*stored, *later}) < len(stored) + len(later):
         return "names of columns differ in case only"
-    if METADATA in (*stored, *later):
-        return f"a column has the name of Spark's {METADATA}"
+    for name in (METADATA, ROW_INDEX):
+        if name in (*stored, *later):
+            return f"a column has the name of Spark's {name}"
     if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
         return "but for the case of its letters, a column has a name of Morrow's own"
     for field in fields:

@@ -18,14 +18,18 @@ from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
+from morrow.spark.jvm.scanning import Scanning, scanning
 from morrow.spark.reading.choice import choices
 from morrow.spark.reading.expressions import literal, quoted
 from morrow.spark.reading.masks import section_masks
 from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
+from morrow.spark.reading.told import told_frames
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+BY_CHOICE = "the caller chose it"
 
 MOST_BRANCHES = 32
 """Partitions, or groups of them, that get separate tasks, so that later filters on them skip tasks."""
@@ -34,7 +38,9 @@ LEAST_BRANCHED_ROWS = 1 << 20
 """Stored rows from which separate tasks pay off: each branch costs the planner some milliseconds."""
 
 
-def to_dataframe(plan: ScanPlan, store: FileStore, spark: SparkSession, *, tasks_only: bool = False) -> DataFrame:
+def to_dataframe(
+    plan: ScanPlan, store: FileStore, spark: SparkSession, *, tasks_only: bool = False, joins: bool = False
+) -> DataFrame:
     """Returns the rows of a plan. Every column is nullable, as Spark has those of files.
 
     Args:
@@ -42,14 +48,16 @@ def to_dataframe(plan: ScanPlan, store: FileStore, spark: SparkSession, *, tasks
         store: the store of its files.
         spark: a session whose executors reach the files.
         tasks_only: leave all sections to tasks, even those that Spark could scan itself.
+        joins: have masks joined, even where they could be a filter.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
         CorruptFile, FileMissing, StorageError: the files that masks come from cannot be read.
         SnapshotExpired: the files are gone because the snapshot has been removed meanwhile.
     """
+    way = Scanning(obstacle=BY_CHOICE) if joins or tasks_only else scanning(spark)
     with in_flight(plan, store):
-        frames = [frame for part in plan.parts for frame in _part(part, store, spark, tasks_only)]
+        frames = [frame for part in plan.parts for frame in _part(part, store, spark, way, tasks_only)]
     if not frames:
         frames = [spark.createDataFrame([], spark_schema(without_not_null(plan.fields)))]
     frame = reduce(lambda left, right: left.unionAll(right), frames)
@@ -65,11 +73,14 @@ def not_writable(frame: DataFrame) -> DataFrame:
     return frame.select("*").alias(VIEW)
 
 
-def _part(plan: ScanPlan, store: FileStore, spark: SparkSession, tasks_only: bool) -> Iterator[DataFrame]:
-    native = [] if tasks_only else [choice.section for choice in choices(plan, store) if choice.is_native]
+def _part(
+    plan: ScanPlan, store: FileStore, spark: SparkSession, way: Scanning, tasks_only: bool
+) -> Iterator[DataFrame]:
+    told = way.obstacle is None
+    native = [] if tasks_only else [each.section for each in choices(plan, store, told=told) if each.is_native]
     if native:
         for file in (file for section in native for file in section.files):
-            # Spark identifies masked files by their sizes, which therefore have to match the metadata.
+            # Spark is told their sizes, or identifies masked files by them; they have to match the metadata.
             source_of(file, plan, store)
         masks = section_masks(plan, native, store, spark)
         files = [
@@ -77,8 +88,11 @@ def _part(plan: ScanPlan, store: FileStore, spark: SparkSession, tasks_only: boo
             for section, file_masks in zip(native, masks)
             for file, mask in zip(section.files, file_masks, strict=True)
         ]
-        checks = store.checks_pages
-        yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))
+        if told:
+            yield from told_frames(plan, files, store, way, spark)
+        else:
+            checks = store.checks_pages
+            yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))
     scanned = set(map(id, native))
     read = [section for section in plan.sections if id(section) not in scanned]
     merged = [section for section in native if is_folded(plan, section)]

@@ -6,6 +6,7 @@ leave NaN out and its dictionaries tell the zeros apart, so conditions on floats
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,15 @@ def literal(value: object, kind: t.DataType, name: str) -> Column:
     # Dates, times and decimals as text, which Spark casts without loss; instants name their zone.
     plain = value if value is None or isinstance(value, PLAIN) else _text(value, kind)
     return lit(plain).cast(spark_type(kind, name))
+
+
+def constant(value: object, kind: t.DataType) -> str | None:
+    """Returns the text of a value, as `FileScans` takes it: bytes in Base64, instants in UTC."""
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value).lower() if isinstance(value, bool) else _text(value, kind)
 
 
 def quoted(name: str) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -78,13 +78,17 @@ class MaskedFile:
 
 @dataclass(frozen=True)
 class FileScan:
-    """The files of one Spark scan; `folders` where it takes the partitions' values from their paths."""
+    """The files of one Spark scan.
+
+    `folders` where it takes the partitions' values from their paths, `told` where they are told to it.
+    """
 
     plan: ScanPlan
     files: tuple[MaskedFile, ...]
     names: Names
     drops: bool
     folders: Folders | None = None
+    told: bool = False
 
     @property
     def paths(self) -> list[str]:
@@ -92,9 +96,15 @@ class FileScan:
 
     @cached_property
     def fields(self) -> tuple[DataField, ...]:
-        """The schema that Spark is given: the columns of the files, under the names that they have there."""
-        named = zip(read_fields(self.plan), self.names)
-        stored = (replace(field, name=name) for field, name in named if name is not None)
+        """The schema that Spark is given: columns under the names that they have in files, and those of partitions.
+
+        Told columns are in the order in which they are read, those of folders at the end.
+        """
+        names = {field.name: name for field, name in zip(read_fields(self.plan), self.names)}
+        if self.told:
+            names |= {name: name for name in self.plan.schema.partition_keys}
+        wanted = (name for name in self.plan.read_columns if names.get(name) is not None)
+        stored = (replace(self.plan.schema.by_name[name], name=cast("str", names[name])) for name in wanted)
         kind = (VALUE_KIND_FIELD,) if self.drops else ()
         return (*stored, *kind, *(self.folders.fields if self.folders else ()))
 
@@ -105,27 +115,37 @@ class FileScan:
         return tuple(field.name for field in self.fields if field.name not in days)
 
     @property
+    def found(self) -> frozenset[str]:
+        """The partition columns that are told to Spark."""
+        return frozenset(self.plan.schema.partition_keys) if self.told else frozenset()
+
+    @property
     def constants(self) -> Mapping[str, object]:
-        """The partition's values, where they are not taken from paths."""
-        keys = self.plan.schema.partition_keys if self.folders is None else ()
+        """The partition's values, where Spark does not know them."""
+        keys = self.plan.schema.partition_keys if self.folders is None and not self.told else ()
         return dict(zip(keys, self.files[0].section.partition))
 
 
-def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
-    """Groups the files into as few scans as possible; those without a live row are left out."""
+def alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool], list[MaskedFile]]:
+    """Groups files by the names of their columns and whether retractions are dropped; leaves out those of dead rows."""
     read = read_fields(plan)
     shapes: dict[tuple[object, ...], Names] = {}
-    alike: dict[tuple[Names, bool], list[MaskedFile]] = {}
+    groups: dict[tuple[Names, bool], list[MaskedFile]] = {}
     for each in files:
         if each.mask is None or each.mask.any():
             shape = each.file.schema_id, each.file.write_columns
             if shape not in shapes:
                 shapes[shape] = _names(plan, each.file, read)
-            alike.setdefault((shapes[shape], _drops(plan, each)), []).append(each)
+            groups.setdefault((shapes[shape], _drops(plan, each)), []).append(each)
+    return groups
+
+
+def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
+    """Groups the files into as few scans as possible; those without a live row are left out."""
     partitioned = any(name in plan.schema.partition_keys for name in plan.read_columns)
     return [
         FileScan(plan, tuple(group), names, drops, folders)
-        for (names, drops), some in alike.items()
+        for (names, drops), some in alike(plan, files).items()
         for apart in _by_mask(some)
         for told in _told_apart(apart)
         for group, folders in (_by_partition(plan, told) if partitioned else [(told, None)])
@@ -203,18 +223,21 @@ def _by_partition(plan: ScanPlan, files: list[MaskedFile]) -> list[tuple[list[Ma
 
 
 def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pages: bool = False) -> DataFrame:
-    """Returns the live rows of a scan that the filter keeps, columns `plan.columns`.
+    """Returns the live rows of a scan that the filter keeps, columns `plan.columns`; masks are joined.
 
     With `checks_pages` Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
     """
+    frame = _reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths)
+    return finished(plan, scan, _masked(frame, scan, spark) if _is_masked(scan.files) else frame)
+
+
+def finished(plan: ScanPlan, scan: FileScan, frame: DataFrame) -> DataFrame:
+    """Returns the rows that the filter keeps of the live rows of a scan, columns `plan.columns`."""
     from pyspark.sql.functions import expr
 
-    frame = _reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths)
     if plan.filter.predicate != ALWAYS:
         columns = _columns(plan, scan, plan.filter.columns)
         frame = frame.where(expressions.compile(plan.filter.predicate, plan.schema.fields, columns.__getitem__))
-    if _is_masked(scan.files):
-        frame = _masked(frame, scan, spark)
     if scan.drops:
         frame = frame.where(expr(f"{VALUE_KIND} IN ({INSERT}, {UPDATE_AFTER})"))
     # Often they are so already, and every call into the JVM costs time. Where a column is missing, another one, which

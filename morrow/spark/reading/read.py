@@ -15,6 +15,7 @@ from morrow.scan import Scan
 from morrow.session import Verify
 from morrow.session import open as open_table
 from morrow.spark import handoff
+from morrow.spark.jvm.scanning import scanning
 from morrow.spark.reading import choice, distributed
 from morrow.spark.types.to_spark import without_not_null
 from morrow.system_scan import RowScan, SystemScan
@@ -98,9 +99,18 @@ def to_dataframe(scan: AnyScan, spark: SparkSession) -> DataFrame:
 
 
 def explain(scan: AnyScan) -> str:
-    """Explains the read, as `Scan.explain`, and who reads: Spark's own scan, or tasks and why."""
+    """Explains the read, as `Scan.explain`, and who reads: Spark's own scan, or tasks and why.
+
+    How masks reach Spark's scan depends on the session: that of this thread, if there is one.
+    """
+    from pyspark.sql import SparkSession
+
     rows = _rows_of(scan)
-    return MADE_HERE if rows is None else f"{rows.explain()}\n\n{choice.explain(rows.plan, rows.store)}"
+    if rows is None:
+        return MADE_HERE
+    spark = SparkSession.getActiveSession()
+    join = None if spark is None else scanning(spark).obstacle
+    return f"{rows.explain()}\n\n{choice.explain(rows.plan, rows.store, join)}"
 
 
 def _rows_of(scan: AnyScan) -> Scan | None:

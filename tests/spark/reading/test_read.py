@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
@@ -25,6 +26,7 @@ from morrow.spark.reading.read import explain, read
 from tests.engine.plan.test_fallback import Branched
 from tests.support.spark_rows import assert_reads_alike
 from tests.support.table_factory import TableFactory
+from tests.support.written import new_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,15 +115,17 @@ def test_a_deletion_vector_is_a_mask(spark: SparkSession, tmp_path: Path) -> Non
     table.commit()
     frame = read(spark, table.path)
     assert {row.id for row in frame.collect()} == set(range(200)) - {0, 64, 199}
-    assert "LeftSemi" in plan_of(frame)
+    assert "Join" not in plan_of(frame)
 
 
-def test_files_that_spark_spells_in_another_way_are_left_to_tasks(spark: SparkSession, tmp_path: Path) -> None:
-    """Masks are told apart by the names of files, and Spark has those of URLs: ``my%20data-``."""
-    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"data-file.prefix": "my data-"})
+@pytest.mark.parametrize("prefix", ["my data-", "_", "ü#?%20,"])
+def test_files_of_any_name_are_scanned(spark: SparkSession, tmp_path: Path, prefix: str) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", options={"data-file.prefix": prefix})
     table.append({"id": [1, 2]})
-    assert rows(read(spark, table.path)) == [(1,), (2,)]
-    assert "by tasks: Spark spells such names" in explain(table.scan())
+    frame = read(spark, table.path)
+    assert rows(frame) == [(1,), (2,)]
+    assert "MapInArrow" not in plan_of(frame)
+    assert [unquote(file) for file in frame.inputFiles()] == [f"file:{file.path}" for file in table.scan().plan.files]
 
 
 # --- partitions ---
@@ -168,29 +172,26 @@ def test_a_later_condition_on_the_partition_prunes_folders(
     ("key", "values"),
     [
         ("STRING", [None, "a", "a=b/ü%"]),
+        ("STRING", ["", "\n", "__HIVE_DEFAULT_PARTITION__"]),
         ("DECIMAL(5, 2)", [Decimal("1.50"), Decimal("-2.00"), None]),
         ("BOOLEAN", [True, False, None]),
-        ("DOUBLE", [1.5, -0.25]),
+        ("DOUBLE", [1.5, -0.25, float("inf"), None]),
+        ("DATE", [dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
+        ("TIMESTAMP(6)", [dt.datetime(1500, 1, 1, 1, 2, 3, 4), None]),
     ],
 )
-def test_partitions_that_spark_cannot_tell_are_constants(
+def test_partitions_are_constants_of_their_files(
     spark: SparkSession, tmp_path: Path, key: str, values: list[Any]
 ) -> None:
-    table = partitioned(tmp_path, key, values)
+    table = new_table(tmp_path, f"id INT, p {key}", by=["p"])
+    table.append(pa.table({"id": range(len(values)), "p": pa.array(values, parse_atomic(key).arrow())}))
     frame = read(spark, table.path)
     assert rows(frame) == sorted(enumerate(values), key=repr)
-    # The planner drops whole scans.
-    assert plan_of(frame.where("p IS NULL")).count("FileScan") == sum(value is None for value in values)
-
-
-def test_more_such_partitions_than_scans_are_left_to_tasks(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(choice, "MOST_SCANS", 2)
-    table = partitioned(tmp_path, "STRING", [None, "a", "b"])
-    assert rows(read(spark, table.path)) == sorted(enumerate([None, "a", "b"]), key=repr)
-    assert "does not know the values of its 3 partitions" in explain(morrow.open(table.path).scan())
-    assert "MapInArrow" not in plan_of(read(spark, table.path, columns=["id"]))
+    assert plan_of(frame).count("FileScan") == 1
+    nulls = frame.where("p IS NULL")
+    assert rows(nulls) == [(number, None) for number, value in enumerate(values) if value is None]
+    files = nulls._jdf.queryExecution().executedPlan().collectLeaves().head().metrics().get("numFiles").get()
+    assert files.value() == values.count(None)
 
 
 def test_tasks_are_pruned_by_partition_where_that_is_worth_while(

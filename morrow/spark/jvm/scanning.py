@@ -1,0 +1,90 @@
+"""Spark's own scan of files that it is told, with masks as a filter: the Java text that does it, in a session.
+
+The classes are compiled by the first read, and stay in the driver: plans hold no others than Spark's own
+where executors see them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+from morrow.engine.errors import Unsupported
+from morrow.spark.jvm.compiling import SCANS, cooked, package, root_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLASS, METHOD = "FileScans", "frame"
+NO_JVM = "a client of Spark Connect reaches no JVM"
+
+TRIAL = (
+    '{"stored":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","constants":"{\\"type\\":\\"struct\\",\\"fields\\":[]}",'
+    '"partitions":[],"paths":[],"folder":"file:/","first":"first","unmasked":true,"columns":["first"],"options":{},'
+    '"format":"org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"}'
+)
+"""A scan of no files, which is planned to see whether this version of Spark takes the classes."""
+
+
+@dataclass(frozen=True)
+class Scanning:
+    """What a session can do: scan files that it is told, or, for the reason in `obstacle`, those that it finds."""
+
+    method: Any = None
+    obstacle: str | None = None
+
+    def frame(self, spark: SparkSession, told: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
+        """Returns the live rows of the files that `told` describes, as the Java text has it.
+
+        Args:
+            spark: the session.
+            told: the scan as JSON.
+            numbers: three 64-bit numbers a file: its size, the row of its partition, and its first bit (-1: no mask).
+            masks: the bits of all masks, in words of 64; empty where no file has a mask.
+            spread: have the masks broadcast, or sent with each task.
+        """
+        from pyspark.sql import DataFrame
+
+        given = (cast("Any", spark)._jsparkSession, told, bytearray(numbers), bytearray(masks), spread)
+        gateway = cast("Any", spark).sparkContext._gateway
+        arguments = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
+        for number, argument in enumerate(given):
+            arguments[number] = argument
+        return DataFrame(self.method.invoke(None, arguments), spark)
+
+
+_KNOWN: WeakKeyDictionary[Any, Scanning] = WeakKeyDictionary()
+"""What has been found out, by the way to a JVM."""
+_LOCK = Lock()
+
+
+def scanning(spark: SparkSession) -> Scanning:
+    """Returns what the session can do; the first call in a JVM compiles the classes and tries them."""
+    if not hasattr(spark, "_jsparkSession"):
+        return Scanning(obstacle=NO_JVM)
+    gateway = cast("Any", spark).sparkContext._gateway
+    with _LOCK:
+        known = _KNOWN.get(gateway)
+        if known is None:
+            known = _KNOWN[gateway] = _found_out(spark)
+    return known
+
+
+def _found_out(spark: SparkSession) -> Scanning:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+        compiler = cooked(spark, SCANS, f"the scan of named files in Spark {spark.version}")
+        found = compiler.getClassLoader().loadClass(f"{package(SCANS)}.{CLASS}")
+        (method,) = [method for method in found.getMethods() if method.getName() == METHOD]
+        tried = Scanning(method).frame(spark, TRIAL, b"", bytes(8), spread=False)
+        cast("Any", tried)._jdf.queryExecution().executedPlan()
+    except Unsupported as error:
+        return Scanning(obstacle=str(error))
+    except Py4JJavaError as error:
+        return Scanning(obstacle=f"Spark {spark.version} does not plan it ({root_of(error.java_exception)})")
+    except Py4JError as error:
+        return Scanning(obstacle=f"Spark {spark.version} does not have it ({error})")
+    return Scanning(method)

@@ -1,0 +1,139 @@
+package morrow.spark.jvm.scans;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.Field;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.collection.BitSet;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ArrayBuffer;
+
+/** Spark's own scan of known files, and the filter that leaves their live rows: one bit each, found by the row's number in its file. */
+public final class FileScans {
+    private static final String ROW = "_tmp_metadata_row_index"; // which Spark's readers of Parquet fill in
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private FileScans() {}
+
+    /** The live rows of the files that `told` describes; the bits of all masks are in `masks`, which may be empty. */
+    public static Dataset frame(SparkSession spark, String told, byte[] numbers, byte[] masks, boolean spread) throws Exception {
+        Map scan = (Map) JSON.readValue(told, Map.class);
+        StructType stored = (StructType) DataType.fromJson((String) scan.get("stored"));
+        StructType constants = (StructType) DataType.fromJson((String) scan.get("constants"));
+        Object[][] partitions = Constants.rows((List) scan.get("partitions"), constants);
+        String first = (String) scan.get("first");
+        if (masks.length > 0) {
+            stored = stored.add(ROW, DataTypes.LongType);
+            constants = constants.add(first, DataTypes.LongType, false);
+        }
+        String[] paths = (String[]) ((List) scan.get("paths")).toArray(new String[0]);
+        KnownFiles files = new KnownFiles((String) scan.get("folder"), paths, numbers, partitions, constants);
+        FileFormat format = (FileFormat) Class.forName((String) scan.get("format")).getConstructors()[0].newInstance(new Object[0]);
+        HadoopFsRelation relation = new HadoopFsRelation(
+            files, constants, stored, scala.Option.empty(), format, options((Map) scan.get("options")), spark);
+        LogicalPlan plan = LogicalRelation$.MODULE$.apply(relation, false);
+        Map columns = byName(plan);
+        if (masks.length > 0) {
+            Expression at = (Expression) columns.get(first);
+            Expression live = live(spark, masks, at, (Expression) columns.get(ROW), spread);
+            boolean some = Boolean.TRUE.equals(scan.get("unmasked"));
+            plan = new Filter(some ? new Or(new LessThan(at, new Literal(Long.valueOf(0), DataTypes.LongType)), live) : live, plan);
+        }
+        ArrayBuffer kept = new ArrayBuffer(8);
+        for (Object name : (List) scan.get("columns")) {
+            kept.$plus$eq(columns.get(name));
+        }
+        return Dataset.ofRows(spark, new Project((Seq) kept.toSeq(), plan));
+    }
+
+    private static Map byName(LogicalPlan plan) {
+        Map found = new HashMap();
+        scala.collection.Iterator output = plan.output().iterator();
+        while (output.hasNext()) {
+            Attribute column = (Attribute) output.next();
+            found.put(column.name(), column);
+        }
+        return found;
+    }
+
+    private static scala.collection.immutable.Map options(Map told) {
+        scala.collection.immutable.Map found = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
+        for (Object name : told.keySet()) {
+            found = (scala.collection.immutable.Map) found.updated(name, told.get(name));
+        }
+        return found;
+    }
+
+    /** Whether the bit of a row is set. Spark's classes alone, so that executors need none of ours; what they add up is not checked twice. */
+    private static Expression live(SparkSession spark, byte[] masks, Expression first, Expression row, boolean spread) throws Exception {
+        Expression set;
+        if (spread) { // as Java's bits: those of Spark would be taken out of the broadcast by the optimiser
+            Object bits = java.util.BitSet.valueOf(longs(masks));
+            Broadcast sent = new JavaSparkContext(spark.sparkContext()).broadcast(bits);
+            set = invoke(new Literal(sent, new ObjectType(Broadcast.class)), "value", new ObjectType(java.util.BitSet.class), none());
+        } else { // as Spark's bits, which a plan's text does not print
+            set = new Literal(bits(masks), new ObjectType(BitSet.class));
+        }
+        Expression sum = call(Long.class, "sum", DataTypes.LongType, list(first, row));
+        return invoke(set, "get", DataTypes.BooleanType, list(call(Math.class, "toIntExact", DataTypes.IntegerType, list(sum, null)), null));
+    }
+
+    private static BitSet bits(byte[] masks) throws Exception {
+        BitSet bits = new BitSet(masks.length * 8);
+        Field words = BitSet.class.getDeclaredField("words");
+        words.setAccessible(true);
+        longs(masks).get((long[]) words.get(bits));
+        return bits;
+    }
+
+    private static LongBuffer longs(byte[] masks) {
+        return ByteBuffer.wrap(masks).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+    }
+
+    /** Nothing is null here; saying that nulls pass would have Spark test for them, in files too. */
+    private static Expression invoke(Expression target, String method, DataType type, Seq arguments) {
+        return new Invoke(target, method, type, arguments, none(), false, false, true);
+    }
+
+    private static Expression call(Class holder, String method, DataType type, Seq arguments) {
+        return new StaticInvoke(holder, type, method, arguments, none(), false, false, true, scala.Option.empty());
+    }
+
+    private static Seq none() {
+        return (Seq) new ArrayBuffer(0).toSeq();
+    }
+
+    private static Seq list(Expression one, Expression other) {
+        ArrayBuffer all = new ArrayBuffer(2);
+        all.$plus$eq(one);
+        if (other != null) {
+            all.$plus$eq(other);
+        }
+        return (Seq) all.toSeq();
+    }
+}

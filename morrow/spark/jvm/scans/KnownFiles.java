@@ -1,0 +1,120 @@
+package morrow.spark.jvm.scans;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
+import java.util.Arrays;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ArrayBuffer;
+
+/** Files that the driver names, so that nothing is listed: each has the values of its partition and, if masks are there, the number of its first bit. */
+public final class KnownFiles implements FileIndex {
+    private static final int NUMBERS = 3;
+    private static final long BLOCK = 128L << 20;
+
+    private final String folder;
+    private final String[] paths;
+    private final long[] numbers; // of each file: size, row of `partitions`, first bit
+    private final Object[][] partitions;
+    private final StructType columns;
+    private final boolean masked;
+
+    /** Takes paths below `folder`; `columns` are those of `partitions` and, where masks are there, the first bit. */
+    KnownFiles(String folder, String[] paths, byte[] numbers, Object[][] partitions, StructType columns) {
+        this.folder = folder;
+        this.paths = paths;
+        this.partitions = partitions;
+        this.columns = columns;
+        LongBuffer packed = ByteBuffer.wrap(numbers).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+        this.numbers = new long[packed.remaining()];
+        packed.get(this.numbers);
+        this.masked = partitions.length > 0 && columns.size() > partitions[0].length;
+    }
+
+    private InternalRow values(int file) {
+        Object[] known = partitions[(int) numbers[NUMBERS * file + 1]];
+        Object[] all = Arrays.copyOf(known, columns.size());
+        if (masked) {
+            all[known.length] = Long.valueOf(numbers[NUMBERS * file + 2]);
+        }
+        return new GenericInternalRow(all);
+    }
+
+    private Path path(int file) {
+        return new Path(folder + paths[file]);
+    }
+
+    public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+        Pruning pruning = new Pruning(partitionFilters, columns);
+        ArrayBuffer found = new ArrayBuffer(paths.length);
+        for (int i = 0; i < paths.length; i++) {
+            InternalRow values = values(i);
+            if (pruning.keeps(values)) {
+                FileStatus status = new FileStatus(numbers[NUMBERS * i], false, 1, BLOCK, 0L, path(i));
+                ArrayBuffer one = new ArrayBuffer(1);
+                one.$plus$eq(new FileStatusWithMetadata(status, (scala.collection.immutable.Map) Map$.MODULE$.empty()));
+                found.$plus$eq(new PartitionDirectory(values, (Seq) one.toSeq()));
+            }
+        }
+        return (Seq) found.toSeq();
+    }
+
+    public Seq rootPaths() {
+        ArrayBuffer one = new ArrayBuffer(1);
+        one.$plus$eq(new Path(folder));
+        return (Seq) one.toSeq();
+    }
+
+    public String[] inputFiles() {
+        String[] found = new String[paths.length];
+        for (int i = 0; i < paths.length; i++) {
+            found[i] = path(i).toUri().toString();
+        }
+        return found;
+    }
+
+    public void refresh() {}
+
+    public long sizeInBytes() {
+        long total = 0;
+        for (int i = 0; i < paths.length; i++) {
+            total += numbers[NUMBERS * i];
+        }
+        return total;
+    }
+
+    public StructType partitionSchema() {
+        return columns;
+    }
+
+    public scala.Option metadataOpsTimeNs() {
+        return scala.Option.empty();
+    }
+
+    /** The same files with the same constants are the same to Spark, which may then read them once. */
+    public boolean equals(Object other) {
+        if (!(other instanceof KnownFiles)) {
+            return false;
+        }
+        KnownFiles that = (KnownFiles) other;
+        return folder.equals(that.folder) && columns.equals(that.columns) && Arrays.equals(numbers, that.numbers)
+            && Arrays.equals(paths, that.paths) && Arrays.deepEquals(partitions, that.partitions);
+    }
+
+    public int hashCode() {
+        return 31 * folder.hashCode() + Arrays.hashCode(numbers);
+    }
+
+    public String toString() {
+        return "MorrowFiles(" + paths.length + " files of " + folder + ")";
+    }
+}

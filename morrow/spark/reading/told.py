@@ -1,0 +1,115 @@
+"""Sections that Spark reads itself, from files and masks that it is told.
+
+    files ──Spark's scan, row index and first bit──▶ filter: no mask, or its bit is set ──▶ rows
+
+The values of partitions and the first bits of masks are constants of the files, so that one scan takes all files whose
+columns are named alike. Projections and filters of Spark reach it as they reach any Parquet files; conditions on
+partition columns drop files before they are opened, also those that a join finds at run time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import FIRST_BIT
+from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.spark.jvm.scanning import Scanning
+from morrow.spark.reading import expressions
+from morrow.spark.reading.native import (
+    CHECKS_PAGES,
+    READ_OPTIONS,
+    WORD_BITS,
+    FileScan,
+    MaskedFile,
+    Words,
+    alike,
+    finished,
+    mask_words,
+)
+from morrow.spark.types.to_spark import spark_schema, without_not_null
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+LEAST_SPREAD = 1 << 20
+"""Bytes of masks from which they are broadcast. Smaller ones travel with the tasks, of which Spark expects no more."""
+
+FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+
+NO_MASK = -1
+
+
+def told_frames(
+    plan: ScanPlan, files: Sequence[MaskedFile], store: FileStore, scanning: Scanning, spark: SparkSession
+) -> Iterator[DataFrame]:
+    """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
+    for (names, drops), some in alike(plan, files).items():
+        scan = FileScan(plan, tuple(some), names, drops, told=True)
+        yield finished(plan, scan, _frame(scan, store, scanning, spark))
+
+
+def _frame(scan: FileScan, store: FileStore, scanning: Scanning, spark: SparkSession) -> DataFrame:
+    """Returns the live rows of a scan, columns `scan.columns`."""
+    partitions: dict[bytes, tuple[object, ...]] = {}
+    for each in scan.files:
+        partitions.setdefault(each.section.partition_row, each.section.partition)
+    rows = {partition: number for number, partition in enumerate(partitions)}
+    firsts, masks = _masks(scan.files)
+    numbers = [(each.file.size, rows[each.section.partition_row], first) for each, first in zip(scan.files, firsts)]
+    keys = [field for field in scan.fields if field.name in scan.found]
+    places = [scan.plan.schema.partition_keys.index(field.name) for field in keys]
+    folder = _folder(scan.paths)
+    told = {
+        "stored": _json([field for field in scan.fields if field.name not in scan.found]),
+        "constants": _json(keys),
+        "partitions": [
+            [expressions.constant(values[place], field.type) for place, field in zip(places, keys)]
+            for values in partitions.values()
+        ],
+        "folder": _url(folder, store),
+        "paths": [path.removeprefix(folder) for path in scan.paths],
+        "first": FIRST_BIT,
+        "unmasked": NO_MASK in firsts,
+        "columns": scan.columns,
+        "format": FORMAT,
+        "options": READ_OPTIONS | {CHECKS_PAGES: str(store.checks_pages).lower()},
+    }
+    packed = np.array(numbers, np.int64).tobytes()
+    bits = np.concatenate(masks).tobytes() if masks else b""
+    text = msgspec.json.encode(told).decode()
+    return scanning.frame(spark, text, packed, bits, spread=len(bits) >= LEAST_SPREAD)
+
+
+def _masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
+    """Returns the first bit of each file, and the words of all masks one after another."""
+    firsts, masks, words = [], [], 0
+    for each in files:
+        if each.mask is None:
+            firsts.append(NO_MASK)
+        else:
+            firsts.append(words * WORD_BITS)
+            masks.append(mask_words(each))
+            words += len(masks[-1])
+    return firsts, masks
+
+
+def _folder(paths: Sequence[str]) -> str:
+    """Returns the beginning that all paths share, with the slash at its end."""
+    shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # names are cut off below
+    return shared[: shared.rfind("/") + 1]
+
+
+def _url(folder: str, store: FileStore) -> str:
+    return f"file:{folder}" if store.is_local else store.url(folder)
+
+
+def _json(fields: Sequence[DataField]) -> str:
+    return spark_schema(without_not_null(fields)).json()

@@ -1,0 +1,136 @@
+"""Spark's scan of files and masks that it is told: right in all that Spark may make of a query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.spark.jvm import scanning
+from morrow.spark.reading import told
+from morrow.spark.reading.read import explain, read
+from tests.support.written import new_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = 3000
+SMALL_SPLITS = {"spark.sql.files.maxPartitionBytes": "4000", "spark.sql.files.openCostInBytes": "1"}
+BY_ROWS = {"spark.sql.parquet.enableVectorizedReader": "false"}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    yield
+    for name in values:
+        spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
+def updated(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
+    """Files of several row groups: every third key has two versions, every seventh is deleted in the end."""
+    options = {"bucket": "2", "parquet.block.size": "20000", "write-only": "true"}
+    table = new_table(tmp_path_factory.mktemp("told"), "id BIGINT, v STRING, n INT", keys=["id"], options=options)
+    for step in (1, 3):
+        ids = range(0, KEYS, step)
+        table.upsert(pa.table({"id": ids, "v": [f"{i} of {step}" for i in ids], "n": [i * step % 7 for i in ids]}))
+    table.delete("id % 7 = 0")
+    return table
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+def expected(table: morrow.Table, snapshot: int | None = None) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in table.scan(snapshot=snapshot).to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("least_spread", [told.LEAST_SPREAD, 0], ids=["sent", "broadcast"])
+@pytest.mark.parametrize(
+    "conf",
+    [{}, SMALL_SPLITS, SMALL_SPLITS | BY_ROWS, INTERPRETED, {"spark.sql.ansi.enabled": "false"}],
+    ids=["as it is", "many tasks to a file", "row by row", "interpreted", "not ANSI"],
+)
+def test_masks_are_of_the_rows_that_they_belong_to(
+    spark: SparkSession,
+    updated: morrow.Table,
+    monkeypatch: pytest.MonkeyPatch,
+    conf: Mapping[str, str],
+    least_spread: int,
+) -> None:
+    monkeypatch.setattr(told, "LEAST_SPREAD", least_spread)
+    alive = expected(updated)
+    with settings(spark, conf):
+        frame = read(spark, updated.path)
+        assert rows(frame) == alive
+        some = frame.where("n > 3 AND id BETWEEN 500 AND 2500 AND v LIKE '%of 3'")  # skips row groups
+        assert rows(some) == [r for r in alive if r[2] > 3 and 500 <= r[0] <= 2500 and r[1].endswith("of 3")]  # type: ignore[operator,attr-defined]
+        assert frame.count() == len(alive)
+
+
+def test_scans_with_other_masks_are_other_scans(spark: SparkSession, updated: morrow.Table) -> None:
+    """Spark reads, shuffles and caches once what it takes for the same."""
+    frames = {at: read(spark, updated.path, snapshot=at) for at in (1, 2, 3)}
+    counts = {at: Counter(row[2] for row in expected(updated, at)) for at in frames}
+    first, second, third = (frame.groupBy("n").count() for frame in frames.values())
+    joined = first.join(second.withColumnRenamed("count", "b"), "n").join(third.withColumnRenamed("count", "c"), "n")
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false"}):
+        assert rows(joined) == sorted((n, *(counts[at][n] for at in frames)) for n in counts[3])
+    frames[2].cache()
+    try:
+        found = [frame.count() for frame in frames.values()]
+    finally:
+        frames[2].unpersist()
+    assert found == [count.total() for count in counts.values()]
+    assert frames[3].alias("a").join(frames[3].alias("b"), "id").count() == counts[3].total()
+
+
+def test_dead_rows_are_in_no_expression(spark: SparkSession, tmp_path: Path) -> None:
+    """An older version holds a zero, by which ANSI does not divide."""
+    table = new_table(tmp_path, "id BIGINT, n INT", keys=["id"], options={"bucket": "1", "write-only": "true"})
+    table.upsert({"id": [1, 2], "n": [0, 5]})
+    table.upsert({"id": [1], "n": [4]})
+    frame = read(spark, table.path)
+    assert rows(frame.where("20 / n > 4").selectExpr("20 / n")) == [(5.0,)]
+
+
+def test_what_a_join_finds_prunes_files(spark: SparkSession, tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id INT, p DECIMAL(3, 1)", by=["p"])
+    table.append(pa.table({"id": range(40), "p": pa.array([Decimal(i % 10) for i in range(40)], pa.decimal128(3, 1))}))
+    few = spark.range(10).selectExpr("CAST(id AS DECIMAL(3, 1)) AS p", "id * 2 AS twice").where("twice = 6")
+    with settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": "false"}):
+        frame = read(spark, table.path).join(few, "p")
+        assert frame.count() == 4
+        assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString().lower()
+
+
+def test_plans_print_no_bits(spark: SparkSession, updated: morrow.Table) -> None:
+    text = read(spark, updated.path)._jdf.queryExecution().toString()
+    assert max(map(len, text.splitlines())) < 1000
+
+
+def test_explain_says_how_masks_are_applied(spark: SparkSession, updated: morrow.Table) -> None:
+    assert scanning.scanning(spark).obstacle is None
+    assert "masks are a filter of the scan" in explain(updated.scan())
+
+
+def test_a_spark_that_lacks_something_is_told_nothing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connected:
+        """A session without a way to a JVM."""
+
+    assert scanning.scanning(Connected()).obstacle == scanning.NO_JVM  # type: ignore[arg-type]
+    for name, value in (("CLASS", "NoSuch"), ("TRIAL", "{}")):
+        with monkeypatch.context() as patch:
+            patch.setattr(scanning, name, value)
+            assert scanning._found_out(spark).obstacle is not None

@@ -6,7 +6,8 @@ where executors see them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
@@ -17,7 +18,10 @@ from morrow.spark.jvm.compiling import SCANS, cooked, package, root_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CLASS, METHOD = "FileScans", "frame"
+FRAME = "FileScans", "frame"
+REACHES = "Reach", "obstacle"
+"""Class and method."""
+
 NO_JVM = "a client of Spark Connect reaches no JVM"
 
 TRIAL = (
@@ -32,7 +36,7 @@ TRIAL = (
 class Scanning:
     """What a session can do: scan files that it is told, or, for the reason in `obstacle`, those that it finds."""
 
-    method: Any = None
+    methods: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     obstacle: str | None = None
 
     def frame(self, spark: SparkSession, told: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
@@ -47,12 +51,18 @@ class Scanning:
         """
         from pyspark.sql import DataFrame
 
-        given = (cast("Any", spark)._jsparkSession, told, bytearray(numbers), bytearray(masks), spread)
+        return DataFrame(self._call(spark, FRAME, told, bytearray(numbers), bytearray(masks), spread), spark)
+
+    def reaches(self, spark: SparkSession, url: str, size: int) -> str | None:
+        """Returns why Spark does not find a file of this size at a URL; None if it does."""
+        return cast("str | None", self._call(spark, REACHES, url, size))
+
+    def _call(self, spark: SparkSession, method: tuple[str, str], *arguments: object) -> Any:
         gateway = cast("Any", spark).sparkContext._gateway
-        arguments = gateway.new_array(gateway.jvm.java.lang.Object, len(given))
-        for number, argument in enumerate(given):
-            arguments[number] = argument
-        return DataFrame(self.method.invoke(None, arguments), spark)
+        given = gateway.new_array(gateway.jvm.java.lang.Object, 1 + len(arguments))
+        for number, argument in enumerate((cast("Any", spark)._jsparkSession, *arguments)):
+            given[number] = gateway.jvm.java.lang.Long(argument) if type(argument) is int else argument
+        return self.methods[method].invoke(None, given)
 
 
 _KNOWN: WeakKeyDictionary[Any, Scanning] = WeakKeyDictionary()
@@ -77,9 +87,8 @@ def _found_out(spark: SparkSession) -> Scanning:
 
     try:
         compiler = cooked(spark, SCANS, f"the scan of named files in Spark {spark.version}")
-        found = compiler.getClassLoader().loadClass(f"{package(SCANS)}.{CLASS}")
-        (method,) = [method for method in found.getMethods() if method.getName() == METHOD]
-        tried = Scanning(method).frame(spark, TRIAL, b"", bytes(8), spread=False)
+        made = Scanning({each: _method(compiler, *each) for each in (FRAME, REACHES)})
+        tried = made.frame(spark, TRIAL, b"", bytes(8), spread=False)
         cast("Any", tried)._jdf.queryExecution().executedPlan()
     except Unsupported as error:
         return Scanning(obstacle=str(error))
@@ -87,4 +96,10 @@ def _found_out(spark: SparkSession) -> Scanning:
         return Scanning(obstacle=f"Spark {spark.version} does not plan it ({root_of(error.java_exception)})")
     except Py4JError as error:
         return Scanning(obstacle=f"Spark {spark.version} does not have it ({error})")
-    return Scanning(method)
+    return made
+
+
+def _method(compiler: Any, holder: str, name: str) -> Any:
+    """Returns a method, as Java's Method."""
+    found = compiler.getClassLoader().loadClass(f"{package(SCANS)}.{holder}")
+    return next(method for method in found.getMethods() if method.getName() == name)

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField, DataType, same_values
-from morrow.engine.io.store import FileStore
 from morrow.engine.names import OWN_PREFIX
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.files.file_frames import written_fields
@@ -67,12 +66,13 @@ class Choice:
         return self.obstacle is None
 
 
-def choices(plan: ScanPlan, store: FileStore, *, told: bool = True) -> list[Choice]:
+def choices(plan: ScanPlan, *, far: str | None = None, told: bool = True) -> list[Choice]:
     """Returns one choice for each section of one part of a plan, in their order.
 
-    Without `told` Spark finds files by their names, and values of partitions in them; masks are joined.
+    `far` says why Spark does not reach the files, if it does not. Without `told` it finds them by their names, and
+    values of partitions in those; masks are joined.
     """
-    obstacle = _of_plan(plan, store)
+    obstacle = far or _of_plan(plan)
     chosen = [Choice(section, obstacle or _of_section(plan, section, told)) for section in plan.sections]
     if not told:
         obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
@@ -109,17 +109,20 @@ def _is_masked(section: Section) -> bool:
     return section.kind is SectionKind.MERGE or any(file.deletion is not None for file in section.files)
 
 
-def explain(plan: ScanPlan, store: FileStore, join: str | None = None) -> str:
-    """Returns the choices as text, those of a kind together; `join` says why masks are joined, if they are."""
-    lines = [line for part in plan.parts for line in _lines(part, store, told=join is None)]
-    if any(_is_masked(section) for part in plan.parts for section in part.sections):
+def explain(plan: ScanPlan, far: str | None = None, join: str | None = None) -> str:
+    """Returns the choices as text, those of a kind together.
+
+    `far` says why Spark does not reach the files, `join` why masks are joined; None where it is not so.
+    """
+    lines = [line for part in plan.parts for line in _lines(part, far, told=join is None)]
+    if far is None and any(_is_masked(section) for part in plan.parts for section in part.sections):
         lines.append("masks are a filter of the scan" if join is None else f"masks are joined to the scan: {join}")
     return "\n".join(["Spark reads", *(f"  {line}" for line in lines)])
 
 
-def _lines(plan: ScanPlan, store: FileStore, *, told: bool) -> Iterator[str]:
+def _lines(plan: ScanPlan, far: str | None, *, told: bool) -> Iterator[str]:
     counts: Counter[str] = Counter()
-    for choice in choices(plan, store, told=told):
+    for choice in choices(plan, far=far, told=told):
         how = f"by tasks: {choice.obstacle}" if choice.obstacle else "by its own Parquet scan"
         merged = ", keys of several versions by tasks" if choice.is_native and is_folded(plan, choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
@@ -128,10 +131,8 @@ def _lines(plan: ScanPlan, store: FileStore, *, told: bool) -> Iterator[str]:
         yield "nothing: there are no files"
 
 
-def _of_plan(plan: ScanPlan, store: FileStore) -> str | None:
+def _of_plan(plan: ScanPlan) -> str | None:
     """Returns the obstacle to Spark's scan for all sections."""
-    if not store.is_local:
-        return "the files lie in an object store"
     if plan.filter.residuals:
         return f"the filter {plan.filter.residuals[0].text} is not one of Spark's"
     for field in virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):

@@ -23,6 +23,7 @@ from morrow.spark.reading.choice import choices
 from morrow.spark.reading.expressions import literal, quoted
 from morrow.spark.reading.masks import section_masks
 from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
+from morrow.spark.reading.places import place_of
 from morrow.spark.reading.told import told_frames
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
@@ -77,7 +78,9 @@ def _part(
     plan: ScanPlan, store: FileStore, spark: SparkSession, way: Scanning, tasks_only: bool
 ) -> Iterator[DataFrame]:
     told = way.obstacle is None
-    native = [] if tasks_only else [each.section for each in choices(plan, store, told=told) if each.is_native]
+    place = place_of(store, next(iter(plan.files), None), way, spark)
+    chosen = [] if tasks_only else choices(plan, far=place.obstacle, told=told)
+    native = [each.section for each in chosen if each.is_native]
     if native:
         for file in (file for section in native for file in section.files):
             # Spark is told their sizes, or identifies masked files by them; they have to match the metadata.
@@ -89,7 +92,7 @@ def _part(
             for file, mask in zip(section.files, file_masks, strict=True)
         ]
         if told:
-            yield from told_frames(plan, files, store, way, spark)
+            yield from told_frames(plan, files, place, way, spark, checks_pages=store.checks_pages)
         else:
             checks = store.checks_pages
             yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))

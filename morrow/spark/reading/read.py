@@ -17,6 +17,7 @@ from morrow.session import open as open_table
 from morrow.spark import handoff
 from morrow.spark.jvm.scanning import scanning
 from morrow.spark.reading import choice, distributed
+from morrow.spark.reading.places import FAR, place_of
 from morrow.spark.types.to_spark import without_not_null
 from morrow.system_scan import RowScan, SystemScan
 from morrow.travelling import travels
@@ -109,8 +110,13 @@ def explain(scan: AnyScan) -> str:
     if rows is None:
         return MADE_HERE
     spark = SparkSession.getActiveSession()
-    join = None if spark is None else scanning(spark).obstacle
-    return f"{rows.explain()}\n\n{choice.explain(rows.plan, rows.store, join)}"
+    if spark is None:
+        far, join = (None if rows.store.is_local else FAR), None
+    else:
+        way = scanning(spark)
+        file = next((file for part in rows.plan.parts for file in part.files), None)
+        far, join = place_of(rows.store, file, way, spark).obstacle, way.obstacle
+    return f"{rows.explain()}\n\n{choice.explain(rows.plan, far, join)}"
 
 
 def _rows_of(scan: AnyScan) -> Scan | None:

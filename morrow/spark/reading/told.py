@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 
 from morrow.engine.format.types import DataField
-from morrow.engine.io.store import FileStore
 from morrow.engine.names import FIRST_BIT
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.spark.jvm.scanning import Scanning
@@ -33,6 +32,7 @@ from morrow.spark.reading.native import (
     finished,
     mask_words,
 )
+from morrow.spark.reading.places import Place
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:
@@ -48,15 +48,21 @@ NO_MASK = -1
 
 
 def told_frames(
-    plan: ScanPlan, files: Sequence[MaskedFile], store: FileStore, scanning: Scanning, spark: SparkSession
+    plan: ScanPlan,
+    files: Sequence[MaskedFile],
+    place: Place,
+    scanning: Scanning,
+    spark: SparkSession,
+    *,
+    checks_pages: bool,
 ) -> Iterator[DataFrame]:
     """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
     for (names, drops), some in alike(plan, files).items():
         scan = FileScan(plan, tuple(some), names, drops, told=True)
-        yield finished(plan, scan, _frame(scan, store, scanning, spark))
+        yield finished(plan, scan, _frame(scan, place, scanning, spark, checks_pages))
 
 
-def _frame(scan: FileScan, store: FileStore, scanning: Scanning, spark: SparkSession) -> DataFrame:
+def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession, checks_pages: bool) -> DataFrame:
     """Returns the live rows of a scan, columns `scan.columns`."""
     partitions: dict[bytes, tuple[object, ...]] = {}
     for each in scan.files:
@@ -74,13 +80,13 @@ def _frame(scan: FileScan, store: FileStore, scanning: Scanning, spark: SparkSes
             [expressions.constant(values[place], field.type) for place, field in zip(places, keys)]
             for values in partitions.values()
         ],
-        "folder": _url(folder, store),
+        "folder": place.url + folder,
         "paths": [path.removeprefix(folder) for path in scan.paths],
         "first": FIRST_BIT,
         "unmasked": NO_MASK in firsts,
         "columns": scan.columns,
         "format": FORMAT,
-        "options": READ_OPTIONS | {CHECKS_PAGES: str(store.checks_pages).lower()},
+        "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
     }
     packed = np.array(numbers, np.int64).tobytes()
     bits = np.concatenate(masks).tobytes() if masks else b""
@@ -105,10 +111,6 @@ def _folder(paths: Sequence[str]) -> str:
     """Returns the beginning that all paths share, with the slash at its end."""
     shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # names are cut off below
     return shared[: shared.rfind("/") + 1]
-
-
-def _url(folder: str, store: FileStore) -> str:
-    return f"file:{folder}" if store.is_local else store.url(folder)
 
 
 def _json(fields: Sequence[DataField]) -> str:

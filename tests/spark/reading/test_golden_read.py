@@ -92,7 +92,7 @@ def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFram
 
 def is_native(scan: Scan) -> bool:
     """Whether Spark's own scan takes part."""
-    return any(choice.is_native for part in scan.plan.parts for choice in choices(part, scan.store))
+    return any(choice.is_native for part in scan.plan.parts for choice in choices(part))
 
 
 @cache

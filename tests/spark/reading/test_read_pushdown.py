@@ -1,8 +1,9 @@
-"""What Spark executes: columns and conditions that it chooses reach files; object stores are read by tasks."""
+"""What Spark executes: columns and conditions that it chooses reach files; files are scanned where they lie."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 import morrow
 from morrow.spark.reading.read import explain, read
+from tests.spark.reading.test_told import settings
 from tests.support.s3_server import BUCKET, client_of, s3_server
 from tests.support.table_factory import TableFactory
 
@@ -70,18 +72,62 @@ def test_what_tasks_read_is_tested_by_spark_afterwards(spark: SparkSession, tmp_
     assert scans(narrow) == set()
 
 
-def test_tables_in_an_object_store_are_read_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+def upload(folder: Path, options: dict[str, str]) -> str:
+    """Puts the files of a table into a bucket, and returns its URL."""
+    client = client_of(options)
+    for file in folder.rglob("*"):
+        if file.is_file():
+            client.put_object(Bucket=BUCKET, Key=f"db.db/t/{file.relative_to(folder)}", Body=file.read_bytes())
+    return f"s3://{BUCKET}/db.db/t"
+
+
+def test_tables_in_an_object_store_that_spark_does_not_know_are_read_by_tasks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = updated(tmp_path, "partial-update")
     with s3_server() as options:
-        client = client_of(options)
-        for file in table.path.rglob("*"):
-            if file.is_file():
-                key = f"db.db/t/{file.relative_to(table.path)}"
-                client.put_object(Bucket=BUCKET, Key=key, Body=file.read_bytes())
-        url = f"s3://{BUCKET}/db.db/t"
+        url = upload(table.path, options)
         frame = read(spark, url, columns=["id", "n"], filter="id > 1", storage_options=options)
         assert sorted(frame.collect()) == [(2, 21), (3, 30)]
-        assert "object store" in explain(morrow.open(url, storage_options=options).scan())
+        told = explain(morrow.open(url, storage_options=options).scan())
+        assert "by tasks: the files lie in an object store, and Spark has no file system for s3://" in told
         assert read(spark, url + "$snapshots", ["snapshot_id"], storage_options=options).collect() == [(1,)]
         # What Spark prints of a query has no secrets.
         assert "secret" not in str(frame._jdf.queryExecution().toString())
+
+
+def mounted(folder: Path) -> dict[str, str]:
+    """Settings of a session that has the folder at s3a://lake/db.db/t, by a file system of Hadoop's."""
+    return {
+        "fs.s3a.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
+        "fs.s3a.impl.disable.cache": "true",
+        f"fs.viewfs.mounttable.{BUCKET}.link./db.db/t": folder.as_uri(),
+    }
+
+
+def test_where_spark_has_a_file_system_for_the_store_it_scans_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Metadata and masks come from the server, by Morrow's options; rows from where Spark's settings say."""
+    table = updated(tmp_path)
+    with s3_server() as options, settings(spark, mounted(table.path)):
+        url = upload(table.path, options)
+        frame = read(spark, url, storage_options=options)
+        assert scans(frame.where("n > 20"))
+        assert sorted(frame.select("id", "v").collect()) == [(1, "a"), (2, "B"), (3, "c")]
+        assert {file.partition("bucket-0")[0] for file in frame.inputFiles()} == {f"s3a://{BUCKET}/db.db/t/"}
+        text = str(frame._jdf.queryExecution().toString())
+        assert not re.search("MapInArrow|secret|user", text)
+        assert "masks are a filter of the scan" in explain(morrow.open(url, storage_options=options).scan())
+
+
+def test_files_of_another_store_by_that_name_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = updated(tmp_path)
+    other = tmp_path / "other"
+    shutil.copytree(table.path, other)
+    for file in other.rglob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    with s3_server() as options:
+        url = upload(table.path, options)
+        for folder, said in ((other, "finds another file at"), (tmp_path / "none", "does not reach")):
+            with settings(spark, mounted(folder)):
+                assert sorted(read(spark, url, ["id"], storage_options=options).collect()) == [(1,), (2,), (3,)]
+                assert f"Spark {said}" in explain(morrow.open(url, storage_options=options).scan())

@@ -130,7 +130,7 @@ def test_a_spark_that_lacks_something_is_told_nothing(spark: SparkSession, monke
         """A session without a way to a JVM."""
 
     assert scanning.scanning(Connected()).obstacle == scanning.NO_JVM  # type: ignore[arg-type]
-    for name, value in (("CLASS", "NoSuch"), ("TRIAL", "{}")):
+    for name, value in (("FRAME", ("NoSuch", "frame")), ("TRIAL", "{}")):
         with monkeypatch.context() as patch:
             patch.setattr(scanning, name, value)
             assert scanning._found_out(spark).obstacle is not None

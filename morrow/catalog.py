@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
+    from morrow.many_tables import CompactedTable
     from morrow.readers.execution.dataset import PaimonDataset
 
 
@@ -235,6 +236,70 @@ class Catalog:
             Unsupported: in object stores, where a rename is many steps that others would see.
         """
         return Table(self._catalog.rename_table(name, new_name))
+
+    def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> Table:
+        """Copies a table: its newest columns, keys and options, and its rows in one commit. History is not copied.
+
+        Args:
+            source: ``database.table`` of this catalog, or any table.
+            name: the copy, ``database.table``. If it exists, its partitions of which there are rows are replaced; all
+                of its rows where it has no partitions.
+            where: only partitions for which this condition on partition columns is true.
+
+        Raises:
+            DatabaseNotFound, TableNotFound: no such source.
+            InvalidArgument: `where` is about other columns, or the copy exists with other columns, keys or buckets.
+            Others as `create_table` and `Table.overwrite`; a table made by this call is dropped then.
+        """
+        from morrow.many_tables import copy_table
+
+        return copy_table(self._catalog, self.table(source) if isinstance(source, str) else source, name, where)
+
+    def clone_parquet(
+        self, folder: str | os.PathLike[str], name: str, *, options: Mapping[str, object] | None = None
+    ) -> Table:
+        """Makes a table of the rows of the Parquet files below a local folder, in one commit; the files stay.
+
+        Folders ``<column>=<value>``, as Hive and Spark write them, make partition columns. The table has no primary
+        key. Columns that only some of the files have are null in the rows of the others.
+
+        Args:
+            folder: files and folders whose names begin with ``_`` or ``.`` are left out.
+            name: the table, ``database.table``, which must not exist.
+            options: of the table.
+
+        Raises:
+            AlreadyExists: the table exists.
+            InvalidArgument: no Parquet file, files that cannot be read or whose columns have different types.
+            Unsupported: a folder in an object store. Others as `create_table`; no table is left then.
+        """
+        from morrow.many_tables import clone_parquet
+
+        return clone_parquet(self._catalog, folder, name, options)
+
+    def compact(
+        self,
+        *,
+        databases: str | None = None,
+        including: str | None = None,
+        excluding: str | None = None,
+        full: bool = False,
+    ) -> list[CompactedTable]:
+        """Compacts many tables, one after the other, each in a commit of its own; an error does not stop the others.
+
+        Args:
+            databases: a regular expression for the whole names of databases; None: all.
+            including, excluding: regular expressions for whole names ``database.table``; None: all, and none.
+            full: as for `Table.compact`.
+
+        Returns: for each table its snapshot (None: nothing was worth it), or its error.
+
+        Raises:
+            InvalidArgument: not a regular expression.
+        """
+        from morrow.many_tables import compact_tables
+
+        return compact_tables(self._catalog, databases, including, excluding, full=full)
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Creates a database. Raises `AlreadyExists`, `InvalidArgument`."""

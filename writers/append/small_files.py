@@ -23,7 +23,7 @@ from morrow.engine.options import WriteOptions
 from morrow.writers.append.bucket_compaction import small_size
 from morrow.writers.append.stored import check_rewritable, rewrite
 from morrow.writers.append.writer import UNAWARE, AppendWriter
-from morrow.writers.buckets.restored import BucketState, restored_partitions
+from morrow.writers.buckets.restored import BucketState, of_buckets, restored_partitions
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files
@@ -35,7 +35,12 @@ LEAST_FILES = 2
 
 
 def compact_append(
-    target: WriteTarget, snapshot: Snapshot | None, *, full: bool = False, partitions: Sequence[bytes] | None = None
+    target: WriteTarget,
+    snapshot: Snapshot | None,
+    *,
+    full: bool = False,
+    partitions: Sequence[bytes] | None = None,
+    buckets: Sequence[range] | None = None,
 ) -> list[CommitMessage]:
     """Compacts the small files of an append table, whatever ``write-only`` says.
 
@@ -44,6 +49,7 @@ def compact_append(
         full: tables without buckets: every small file and every file with dead rows, however few, and with
             ``compaction.force-rewrite-all-files`` all files. Fixed buckets: a requested compaction in each.
         partitions: compact only these (BinaryRows); None: all.
+        buckets: compact only those with these numbers; None: all.
 
     Returns: one message for each rewrite; none when no rewrite is worthwhile. All new files are durable.
 
@@ -52,7 +58,7 @@ def compact_append(
         CorruptFile, FileMissing: a file that cannot be read. StorageError: after any error nothing new stays.
     """
     target = compactable(target)
-    states = restored_partitions(target, snapshot, partitions)
+    states = of_buckets(restored_partitions(target, snapshot, partitions), buckets)
     tasks = _unaware_tasks if target.options.bucket == UNAWARE else compact_append_buckets
     messages: list[CommitMessage] = []
     try:

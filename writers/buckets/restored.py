@@ -128,6 +128,15 @@ def restored_partitions(
     return _states(target, snapshot, frame, _totals(frame), kept)
 
 
+def of_buckets(
+    states: Mapping[Placement, BucketState], buckets: Sequence[range] | None
+) -> Mapping[Placement, BucketState]:
+    """Returns the states of buckets with these numbers; None: all."""
+    if buckets is None:
+        return states
+    return {place: state for place, state in states.items() if any(place.bucket in numbers for numbers in buckets)}
+
+
 def _states(
     target: WriteTarget,
     snapshot: Snapshot,

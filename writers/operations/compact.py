@@ -11,7 +11,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.sort_compaction import ORDER, sort_compact
-from morrow.writers.buckets.restored import BucketState, restored_partitions
+from morrow.writers.buckets.restored import BucketState, of_buckets, restored_partitions
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement
@@ -48,8 +48,12 @@ def compact_partitions(
     full: bool = False,
     order_by: Sequence[str] | None = None,
     strategy: str = ORDER,
+    buckets: Sequence[range] | None = None,
 ) -> Snapshot | None:
-    """Compacts these partitions (BinaryRows; None: all) of a snapshot. Other arguments as for `Table.compact`."""
+    """Compacts these partitions (BinaryRows; None: all) of a snapshot. Other arguments as for `Table.compact`.
+
+    `buckets`: only buckets with these numbers, unless rows are sorted.
+    """
     if snapshot is None or partitions == []:
         return None
     commits = maintained(target)
@@ -57,9 +61,10 @@ def compact_partitions(
         if order_by is not None:
             messages = sort_compact(target, snapshot, order_by, strategy, partitions=partitions)
         elif target.keyed:
-            messages = _keyed(target, commits, restored_partitions(target, snapshot, partitions), full)
+            states = of_buckets(restored_partitions(target, snapshot, partitions), buckets)
+            messages = _keyed(target, commits, states, full)
         else:
-            messages = compact_append(target, snapshot, full=full, partitions=partitions)
+            messages = compact_append(target, snapshot, full=full, partitions=partitions, buckets=buckets)
     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
 
 

@@ -29,6 +29,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
     "date": dt.date.fromisoformat,
     "timestamp": dt.datetime.fromisoformat,
     "instant": _refused,
+    "map": lambda given: given,
     "other": _refused,
 }
 """By the kind of a value in `Values.java`. Filters on instants stay Spark's, as in `morrow.spark.source.filters`."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAMESPACE = "sys"
 TABLE = "table"
 STATEMENT = "statement"
-TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN)}
+TYPES = dict.fromkeys(Kind, "STRING") | {kind: kind.value for kind in (Kind.INT, Kind.BIGINT, Kind.BOOLEAN, Kind.MAP)}
 """The type that Spark casts an argument to."""
 
 
@@ -34,18 +34,21 @@ def _parameters(_place: Place, question: Question, _rows: DataFrame | None) -> l
         return [{"name": STATEMENT, "type": "STRING", "required": True}]
     found = procedure_named(question["name"])
     own = [{"name": p.name, "type": TYPES[p.kind], "required": p.required} for p in found.parameters]
-    return [{"name": TABLE, "type": "STRING", "required": True}, *own]
+    return [{"name": TABLE, "type": "STRING", "required": True}, *own] if found.of_table else own
 
 
 def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
     given = {name: value_of(told) for name, told in question["arguments"].items()}
     if question["name"] == rewriting.PROCEDURE:
         return statements.run(place, given[STATEMENT])
-    table = str(given.pop(TABLE))
+    found = procedure_named(question["name"])
+    tables = [parameter.name for parameter in found.parameters if parameter.kind is Kind.TABLE]
+    for name in (*tables, *((TABLE,) if found.of_table else ())):
+        if given.get(name) is not None:
+            given[name] = given[name].removeprefix(f"{place.name}.")
     return call(
         place.spark,
-        question["name"],
-        table=table.removeprefix(f"{place.name}."),
+        found.name,
         warehouse=place.catalog.warehouse,
         storage_options=place.access.storage_options,
         allowed_roots=place.access.allowed_roots,

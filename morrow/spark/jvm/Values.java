@@ -31,6 +31,9 @@ final class Values {
         } else if (value instanceof java.sql.Timestamp) {
             told.add("instant");
             told.add(((java.sql.Timestamp) value).toInstant().toString());
+        } else if (value instanceof scala.collection.Map) {
+            told.add("map");
+            told.add(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) value));
         } else {
             told.add(kind(value));
             told.add(value.toString());

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
@@ -33,7 +34,7 @@ from morrow.spark.sessions import cores
 from morrow.writers.append.small_files import compactable, packs, vectors_of
 from morrow.writers.append.sort_compaction import ORDER, Sorter
 from morrow.writers.append.writer import UNAWARE
-from morrow.writers.buckets.restored import restored_partitions
+from morrow.writers.buckets.restored import of_buckets, restored_partitions
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
@@ -63,11 +64,13 @@ class Chosen:
         partitions: values of partition columns; a partition matches any of them; none: all.
         where: a condition on partition columns.
         idle: only partitions without a new file for this duration.
+        buckets: only buckets with these numbers; None: all.
     """
 
     partitions: Sequence[Mapping[str, object]] = ()
     where: FilterLike = None
     idle: dt.timedelta | None = None
+    buckets: Sequence[range] | None = None
 
 
 def compact(
@@ -92,13 +95,14 @@ def compact(
     target = with_options(target, how.options)
     sorter = Sorter.of(target, how.order_by, how.strategy) if how.order_by else None
     snapshot = target.metadata.latest_snapshot()
+    _check_buckets(target, chosen.buckets)
     partitions = _partitions(target, snapshot, chosen)
     if snapshot is None or partitions == []:
         return None
     if distributed is not False:
         commits = maintained(target)
         with compacting(target.metadata, snapshot):
-            held = _held(target, snapshot, partitions)
+            held = _held(target, snapshot, partitions, chosen.buckets)
             if distributed or _bytes(held) >= LEAST_BYTES:
                 units, parts = _planned(target, held, how, sorter)
                 if distributed or _pays_off(units, parts):
@@ -106,7 +110,13 @@ def compact(
                     return commit_once(commits, messages, BATCH_COMMIT_IDENTIFIER)
     order_by = list(how.order_by) or None
     return compact_partitions(
-        target, snapshot, partitions, full=how.full, order_by=order_by, strategy=how.strategy or ORDER
+        target,
+        snapshot,
+        partitions,
+        full=how.full,
+        order_by=order_by,
+        strategy=how.strategy or ORDER,
+        buckets=chosen.buckets,
     )
 
 
@@ -165,8 +175,21 @@ def _partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chosen) 
     return [partition for partition, time in newest.items() if time <= until]
 
 
-def _held(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes] | None) -> list[Held]:
-    states = restored_partitions(target, snapshot, partitions)
+def _check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
+    """Raises `Unsupported` where buckets have no fixed numbers, `InvalidArgument` for numbers that no bucket has."""
+    if buckets is None:
+        return
+    there = target.options.bucket
+    if there < 1:
+        raise Unsupported(f"compaction of some buckets with 'bucket' = {there}", where=target.where)
+    if any(numbers[-1] >= there for numbers in buckets if numbers):
+        raise InvalidArgument(f"{target.where}: compact: the buckets are 0 to {there - 1}")
+
+
+def _held(
+    target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes] | None, buckets: Sequence[range] | None
+) -> list[Held]:
+    states = of_buckets(restored_partitions(target, snapshot, partitions), buckets)
     return [Held.of(place, state) for place, state in states.items() if state.files]
 
 

@@ -35,6 +35,7 @@ def compact(
     order_by: str | Sequence[str] | None = None,
     strategy: str | None = None,
     idle: dt.timedelta | None = None,
+    buckets: Sequence[range] | None = None,
     options: Mapping[str, object] | None = None,
     distributed: bool | None = None,
     branch: str | None = None,
@@ -51,6 +52,7 @@ def compact(
         full, where, order_by, strategy: as for `Table.compact`.
         partition: only partitions with these values of partition columns; of several mappings, with any of them.
         idle: only partitions without a new file for this long.
+        buckets: only the buckets with these numbers, in a table with a fixed number of them.
         options: table options overridden for this call, such as ``{"target-file-size": "512 mb"}``.
         distributed: whether executors compact; None: from 128 MB of files on. Below that the driver is faster.
         branch, storage_options, allowed_roots: as for `morrow.open`.
@@ -67,10 +69,12 @@ def compact(
     columns = sort_columns(order_by, strategy)
     if columns is not None and idle is not None:
         raise InvalidArgument("compact: order_by sorts whole partitions; it does not go with idle")
+    if columns is not None and buckets is not None:
+        raise InvalidArgument("compact: order_by sorts whole partitions; it does not go with buckets")
     specs = (partition,) if isinstance(partition, Mapping) else tuple(partition)
     texts = {key: _text(value) for key, value in (options or {}).items()}
     how = Compaction(full, tuple(columns or ()), (strategy or "order") if columns else "", texts)
-    return compact_by_tasks(spark, WriteTarget.of(metadata), Chosen(specs, where, idle), how, distributed)
+    return compact_by_tasks(spark, WriteTarget.of(metadata), Chosen(specs, where, idle, buckets), how, distributed)
 
 
 def remove_orphan_files(

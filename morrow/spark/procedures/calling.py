@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
-from morrow.spark.procedures import files, references, snapshots
-from morrow.spark.procedures.procedure import Call, Procedure, Rows, suggestion
-from morrow.spark.procedures.tables import table_argument
+from morrow.spark.procedures import databases, files, layout, metadata, references, snapshots
+from morrow.spark.procedures.procedure import Call, Kind, Procedure, Rows, suggestion
+from morrow.spark.procedures.tables import TableArgument, catalog_argument, table_argument
 from morrow.spark.versions import from_arrow
 
 if TYPE_CHECKING:
@@ -19,19 +19,27 @@ if TYPE_CHECKING:
 
 NAMESPACE = "sys."
 """The database of Paimon's procedures; optional here."""
+TABLE = "table"
 
 PROCEDURES: Mapping[str, Procedure] = {
-    procedure.name: procedure for procedure in (*references.PROCEDURES, *snapshots.PROCEDURES, *files.PROCEDURES)
+    procedure.name: procedure
+    for module in (references, snapshots, files, layout, metadata, databases)
+    for procedure in module.PROCEDURES
 }
 
-NOT_HERE = frozenset(
-    {
-        *("alter_function", "alter_view_dialect", "compact_database", "compact_manifest", "copy", "create_function"),
-        *("create_global_index", "drop_function", "drop_global_index", "mark_partition_done", "migrate_database"),
-        *("migrate_table", "remove_unexisting_files", "repair", "rescale", "rewrite_file_index"),
-    }
-)
-"""Procedures of Paimon 1.4 that Morrow does not have."""
+_VIEWS, _FUNCTIONS = "the catalog has no views", "the catalog has no functions"
+_GLOBAL = "Morrow makes no global indexes"
+NOT_HERE: Mapping[str, str] = {
+    **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
+    **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL),
+    "alter_view_dialect": _VIEWS,
+    "compact_chain_table": "Morrow has no chain tables",
+    "materialize_deletion_vectors": "it is for tables with data evolution, whose files Morrow does not rewrite",
+    "migrate_database": "it reads a Hive metastore; migrate_table clones a folder of Parquet files",
+    "reassign_row_id": "Morrow does not rewrite files whose rows have ids",
+    "repair": "the catalog is its folders, so that no metastore can lag behind; Table.repair mends hints",
+}
+"""The procedures of Paimon that Morrow does not have, each with the reason."""
 
 
 def call(
@@ -47,14 +55,15 @@ def call(
 ) -> DataFrame:
     """Calls a procedure of Paimon: ``call(spark, "create_tag", table="wh/db.db/t", tag="v1")``.
 
-    Names, arguments and columns of the result are those of Paimon 1.4's ``CALL sys.create_tag(...)``; names ignore
+    Names, arguments and columns of the result are those of Paimon's ``CALL sys.create_tag(...)``; names ignore
     case. The work is done when this returns.
 
     Args:
         procedure: its name, with or without ``sys.``; `PROCEDURES` lists them.
-        warehouse: the warehouse of a `table` of the form ``database.table``.
+        warehouse: the warehouse of a `table` of the form ``database.table``, and of procedures without a table.
         storage_options, allowed_roots: as for `morrow.open`.
-        distributed: of ``compact`` and ``remove_orphan_files``: whether executors do the work; None: if it is much.
+        distributed: of ``compact``, ``compact_database`` and ``remove_orphan_files``: whether executors do the work;
+            None: if it is much.
         arguments: `table`, which is a folder or URL (with a ``/`` in it), ``database.table`` in `warehouse`, or
             ``pm.database.table`` in a catalog attached as ``pm``; and those of the procedure.
 
@@ -68,14 +77,20 @@ def call(
     found = procedure_named(procedure)
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")
-    given = {name: value for name, value in arguments.items() if name.lower() != "table"}
-    tables = [value for name, value in arguments.items() if name.lower() == "table"]
-    bound = found.bound(given)
-    if len(tables) != 1:
-        raise InvalidArgument(f"{found.name} needs the argument 'table'; it has {found}")
-    where = table_argument(spark, tables[0], warehouse, storage_options)
-    where = replace(where, allowed_roots=(*where.allowed_roots, *given_roots(allowed_roots)))
-    rows = found.run(Call(spark, where, distributed), **bound)
+    tables = {name: value for name, value in arguments.items() if found.of_table and name.lower() == TABLE}
+    bound = found.bound({name: value for name, value in arguments.items() if name not in tables})
+    if len(tables) != found.of_table:
+        raise InvalidArgument(f"{found.name} needs the argument {TABLE!r}; it has {found}")
+
+    def where(table: object) -> TableArgument:
+        named = table_argument(spark, table, warehouse, storage_options)
+        return replace(named, allowed_roots=(*named.allowed_roots, *given_roots(allowed_roots)))
+
+    for parameter in found.parameters:
+        if parameter.kind is Kind.TABLE and bound[parameter.python] is not None:
+            bound[parameter.python] = where(bound[parameter.python])
+    place = where(*tables.values()) if tables else catalog_argument(warehouse, storage_options)
+    rows = found.run(Call(spark, place, distributed), **bound)
     return _frame(spark, rows, found.columns)
 
 
@@ -84,7 +99,8 @@ def _frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
     import pyarrow as pa
 
     names = [column.split()[0] for column in columns.split(",")]
-    return from_arrow(spark, pa.table(dict(zip(names, map(list, zip(*rows))))), columns)
+    values = map(list, zip(*rows)) if rows else ([] for _ in names)
+    return from_arrow(spark, pa.table(dict(zip(names, values))), columns)
 
 
 def procedure_named(name: str) -> Procedure:
@@ -97,6 +113,6 @@ def procedure_named(name: str) -> Procedure:
     if plain in PROCEDURES:
         return PROCEDURES[plain]
     if plain in NOT_HERE:
-        raise Unsupported(f"the procedure {plain}", hint=f"there are {', '.join(sorted(PROCEDURES))}")
+        raise Unsupported(f"the procedure {plain}", hint=NOT_HERE[plain])
     close = suggestion(plain, PROCEDURES)
     raise InvalidArgument(f"there is no procedure {name!r}{close}; there are {', '.join(sorted(PROCEDURES))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -25,6 +26,7 @@ FULL, MINOR = "full", "minor"
 DISTRIBUTED: Mapping[str, bool] = {"distributed": True, "local": False}
 """The modes of ``remove_orphan_files``; by default the size of the table decides."""
 PURGED = "Success"
+BUCKETS = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
 
 
 def _compact(
@@ -36,6 +38,7 @@ def _compact(
     where: str | None,
     options: str | None,
     partition_idle_time: str | None,
+    buckets: str | None,
 ) -> Rows:
     how = (compact_strategy or FULL).strip().lower()
     if how not in (FULL, MINOR):
@@ -56,6 +59,7 @@ def _compact(
         strategy=order if columns else None,
         idle=None if partition_idle_time is None else time_span(partition_idle_time),
         options=pairs(options, "options"),
+        buckets=None if buckets is None else buckets_of(buckets),
         distributed=call.distributed,
         branch=call.where.branch,
         storage_options=call.where.storage_options,
@@ -70,6 +74,17 @@ def partitions_of(text: str | None) -> list[dict[str, object]]:
     """
     parts = [pairs(part, "partitions") for part in (text or "").split(";") if part.strip()]
     return [{key: _unquoted(value) for key, value in part.items()} for part in parts]
+
+
+def buckets_of(text: str) -> tuple[range, ...]:
+    """Parses ``0-3,7`` as ranges of bucket numbers. Raises `InvalidArgument`."""
+    found = []
+    for part in text.split(","):
+        match = BUCKETS.fullmatch(part.strip())
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            raise InvalidArgument(f"compact: buckets are numbers such as '0-3,7', not {text!r}")
+        found.append(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(found)
 
 
 def _unquoted(value: str) -> str:
@@ -111,6 +126,7 @@ _COMPACT = tuple(
     Parameter(name)
     for name in (
         *("partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time"),
+        "buckets",
     )
 )
 _ORPHANS = (

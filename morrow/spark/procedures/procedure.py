@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from morrow.engine.options.declaring import AnyOption
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from morrow.catalog import Catalog
     from morrow.engine.plan.metadata import TableMetadata
     from morrow.spark.procedures.tables import TableArgument
     from morrow.table import Table
@@ -40,6 +42,9 @@ class Kind(Enum):
     VERSION = "STRING, or the number of a snapshot"
     FLAG = "'true' or 'false'"
     """A STRING in Paimon, where Spark casts a BOOLEAN to it."""
+    TABLE = "the name of a table"
+    """A STRING; the procedure gets a `TableArgument`."""
+    MAP = "MAP<STRING, STRING>"
 
     def takes(self, value: object) -> bool:
         return _TAKES[self](value)
@@ -60,12 +65,14 @@ _TAKES: Mapping[Kind, Callable[[object], bool]] = {
     Kind.BOOLEAN: lambda value: isinstance(value, bool),
     Kind.VERSION: lambda value: isinstance(value, str) or _is_whole(MOST_BIGINT)(value),
     Kind.FLAG: _is_flag,
+    Kind.TABLE: lambda value: isinstance(value, (str, os.PathLike)),
+    Kind.MAP: lambda value: isinstance(value, Mapping),
 }
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter besides `table`, which every procedure has first."""
+    """One parameter besides `table`, which most procedures have first."""
 
     name: str
     kind: Kind = Kind.STRING
@@ -82,7 +89,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a procedure: the session, and the table that it names."""
+    """A call of a procedure: the session, and the table that it names; without one, only its catalog."""
 
     spark: SparkSession
     where: TableArgument
@@ -92,6 +99,14 @@ class Call:
     def metadata(self) -> TableMetadata:
         """The metadata of the table. Raises `TableNotFound` and the like."""
         return self.where.metadata()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the table. Raises `InvalidArgument` where it is a folder."""
+        found = self.where.catalog
+        if found is None:
+            raise InvalidArgument("in which warehouse? Give warehouse=...")
+        return found
 
     @property
     def table(self) -> Table:
@@ -106,10 +121,12 @@ class Procedure:
     """A procedure of Paimon.
 
     Args:
-        parameters: in Paimon's order, without `table`.
+        parameters: in Paimon's order, without the first one, `table`.
         columns: of the result, as DDL.
         run: the function; gets the `Call` and the arguments by the parameters' Python names, None where not given.
         jobs: whether it may run Spark jobs, and so takes `distributed`.
+        of_table: whether it is about one table, which the parameter `table` names. Others have all their parameters in
+            `parameters`.
     """
 
     name: str
@@ -117,6 +134,7 @@ class Procedure:
     columns: str
     run: Callable[..., Rows]
     jobs: bool = False
+    of_table: bool = True
 
     def bound(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Returns the arguments by Python names. Names ignore case, as in Spark; a blank text is None.
@@ -128,10 +146,8 @@ class Procedure:
         arguments: dict[str, Any] = dict.fromkeys(parameter.python for parameter in self.parameters)
         for name, value in given.items():
             if name.lower() not in known:
-                names = ["table", *(parameter.name for parameter in self.parameters)]
-                close = suggestion(name, names)
-                listed = ", ".join(map(str, self.parameters)) or "only table"
-                raise InvalidArgument(f"{self.name} has no argument {name!r}{close}; it has table, {listed}")
+                close = suggestion(name, [*self._table, *(parameter.name for parameter in self.parameters)])
+                raise InvalidArgument(f"{self.name} has no argument {name!r}{close}; it has {self}")
             parameter = known[name.lower()]
             if value is not None and not parameter.kind.takes(value):
                 raise InvalidArgument(f"{self.name}: {parameter.name} is {parameter.kind.value}, not {value!r}")
@@ -141,8 +157,12 @@ class Procedure:
             raise InvalidArgument(f"{self.name} needs the argument {missing[0]!r}; it has {self}")
         return arguments
 
+    @property
+    def _table(self) -> list[str]:
+        return ["table"] if self.of_table else []
+
     def __str__(self) -> str:
-        return ", ".join(["table", *map(str, self.parameters)])
+        return ", ".join([*self._table, *map(str, self.parameters)])
 
 
 def required(name: str, kind: Kind = Kind.STRING) -> Parameter:

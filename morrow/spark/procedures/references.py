@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from morrow.branches import Branches
+from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Tag
 from morrow.spark.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, moment, required
 
@@ -76,6 +78,11 @@ def _fast_forward(call: Call, branch: str) -> Rows:
     return DONE
 
 
+def _merge_branch(call: Call, source_branch: str, target_branch: str | None) -> Rows:
+    Branches(call.metadata.on_branch(target_branch or MAIN_BRANCH)).merge(source_branch)
+    return DONE
+
+
 def _names(text: str) -> list[str]:
     """Splits names at commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
@@ -96,5 +103,6 @@ PROCEDURES = (
     Procedure("create_branch", _BRANCH, RESULT, _create_branch),
     Procedure("delete_branch", (required("branch"),), RESULT, _delete_branch),
     Procedure("rename_branch", (required("from_branch"), required("to_branch")), RESULT, _rename_branch),
+    Procedure("merge_branch", (required("source_branch"), Parameter("target_branch")), RESULT, _merge_branch),
     Procedure("fast_forward", (required("branch"),), RESULT, _fast_forward),
 )

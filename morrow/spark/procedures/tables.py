@@ -120,6 +120,13 @@ def table_argument(
     )
 
 
+def catalog_argument(
+    warehouse: str | os.PathLike[str] | None, storage_options: Mapping[str, str] | None
+) -> TableArgument:
+    """Returns the place of a procedure that names no table: only its catalog."""
+    return TableArgument("", None if warehouse is None else os.fspath(warehouse), None, storage_options)
+
+
 def _is_name(given: object) -> bool:
     return isinstance(given, str) and "/" not in given and os.sep not in given
 

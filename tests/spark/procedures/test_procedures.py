@@ -21,7 +21,7 @@ from morrow.engine.errors import (
     TagNotFound,
     Unsupported,
 )
-from morrow.spark.procedures.calling import PROCEDURES, call
+from morrow.spark.procedures.calling import NOT_HERE, PROCEDURES, call
 from morrow.spark.procedures.files import partitions_of
 from morrow.spark.procedures.procedure import moment
 from morrow.spark.procedures.tables import TableArgument, table_argument
@@ -253,7 +253,19 @@ def test_orphans_of_a_whole_database(spark: SparkSession, tmp_path: Path) -> Non
         ("compact", {"where": "id = 1"}, "'id' is no partition column"),
         ("compact", {"options": "merge-engine=first-row"}, "'merge-engine' cannot be changed"),
         ("compact", {"options": "no.such.option=1"}, "there is no option 'no.such.option'"),
-        ("rescale", {"bucket_num": 3}, "the procedure rescale is not supported"),
+        ("compact", {"buckets": "1-0"}, "buckets are numbers such as '0-3,7', not '1-0'"),
+        ("compact", {"buckets": "0,1"}, "the buckets are 0 to 0"),
+        ("rescale", {"bucket_num": 0}, "the number of buckets is 1 or more, not 0"),
+        ("rescale", {"bucket_num": 2, "partitions": "a=1", "where": "a = 1"}, "give partitions or where, not both"),
+        ("rewrite_file_index", {"where": "id = 1"}, "'id' is no partition column"),
+        ("mark_partition_done", {"partitions": "dt=1"}, "'dt' is no partition column; they are: none"),
+        ("compact_manifest", {"manifest_sort_enabled": True}, "manifest_sort_"),
+        ("compact_manifest", {"options": "bucket=3"}, "compact_manifest with the option 'bucket'"),
+        ("repair_earliest_snapshot", {"snapshot_id": 2}, "snapshot 1 exists, so that 2 does not follow a gap"),
+        ("repair_earliest_snapshot", {"snapshot_id": 9}, "the oldest snapshot is one of 1 to 3, and 9 is not"),
+        ("merge_branch", {"source_branch": "x"}, "there is no branch 'x'"),
+        ("repair", {"database_or_table": "x"}, "the catalog is its folders, so that no metastore can lag behind"),
+        ("compact_chain_table", {"partition": "x"}, "Morrow has no chain tables"),
         ("clear_consumers", {"includingConsumers": "["}, "'[' is no regular expression"),
     ],
 )
@@ -300,5 +312,6 @@ def test_texts_of_arguments() -> None:
 
 
 def test_each_procedure_is_described() -> None:
-    assert len(PROCEDURES) == 21
+    assert len(PROCEDURES) == 31
+    assert not PROCEDURES.keys() & NOT_HERE.keys()
     assert str(PROCEDURES["rename_tag"]) == "table, tag (STRING), target_tag (STRING)"

@@ -225,7 +225,12 @@ class Scan(Rows):
     def count(self) -> int:
         """Returns the number of rows, from metadata where that suffices."""
         from morrow.readers.execution import execute
+        from morrow.readers.execution.summaries import Summary, Summing, is_of_partitions, summarised
 
+        if self._request.filter.columns and is_of_partitions(self._request.filter, self._request.schema):
+            told = summarised(self._metadata, self._request, [Summary(Summing.COUNT)])
+            if told is not None:
+                return int(told.item())
         return execute.count(self.plan, self._metadata.store)
 
     def verify(self) -> int:

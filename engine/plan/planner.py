@@ -74,9 +74,7 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
         CorruptFile, FileMissing, UnsafePath: metadata that cannot be trusted.
         SnapshotExpired: the snapshot has been removed meanwhile.
     """
-    spec = request.merge or merge_spec(request.schema, request.options, where=metadata.where)
-    if spec is not None and request.keeps_retractions:
-        spec = replace(spec, keeps_retractions=True)
+    spec = spec_of(metadata, request)
     plan = ScanPlan(
         table=metadata.where,
         schema=request.read_schema,
@@ -97,16 +95,22 @@ def make_plan(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
         return _with_files(metadata, request, plan)
 
 
+def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
+    """Returns how versions of a key become a row; None in tables without keys. Raises `Unsupported`."""
+    spec = request.merge or merge_spec(request.schema, request.options, where=metadata.where)
+    return replace(spec, keeps_retractions=True) if spec is not None and request.keeps_retractions else spec
+
+
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
     steps: list[PruneStep] = []
-    entries, vectors = _visible_entries(metadata, request, plan.merge, steps)
+    entries, vectors = visible_entries(metadata, request, plan.merge, steps)
     entries = _keyed(metadata, request, entries, steps)
-    sectioned = _sectioned(metadata, request, plan.merge, entries)
-    sectioned = replace(sectioned, frame=_prune_raw(metadata, request, sectioned, steps))
-    return _assembled(metadata, request, plan, sectioned, vectors, steps)
+    divided = sectioned(metadata, request, plan.merge, entries)
+    divided = replace(divided, frame=_prune_raw(metadata, request, divided, steps))
+    return _assembled(metadata, request, plan, divided, vectors, steps)
 
 
-def _visible_entries(
+def visible_entries(
     metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, steps: list[PruneStep]
 ) -> tuple[pl.DataFrame, DeletionVectors | None]:
     """Returns the live entries of matching partitions that batch reads may see, and their deletion vectors."""
@@ -154,9 +158,8 @@ class _Sectioned:
     bounds: Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]] = field(default_factory=dict)
 
 
-def _sectioned(
-    metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, frame: pl.DataFrame
-) -> _Sectioned:
+def sectioned(metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, frame: pl.DataFrame) -> _Sectioned:
+    """Divides visible entries into sections."""
     if spec is None and request.options.data_evolution and frame.height:
         return _stitched(frame)
     if spec is None or spec.hides_level_zero or not frame.height:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
+from morrow.spark.job.sizes import sized
 from morrow.spark.types.to_spark import as_spark, spark_schema, travel_schema, with_nullable_members
 from morrow.spark.versions import from_arrow
 
@@ -57,4 +58,4 @@ def to_spark(
     # createDataFrame localises timestamps chunk by chunk, and fails without any chunk.
     held = held or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in travel], schema=travel)]
     # Spark rejects an INSERT into a projection clearly; for plain rows its message may look like an internal error.
-    return from_arrow(spark, pa.Table.from_batches(held, travel), schema).select("*")
+    return sized(from_arrow(spark, pa.Table.from_batches(held, travel), schema), size).select("*")

@@ -65,7 +65,7 @@ def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[Non
 
 def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_once: bool = False) -> pl.LazyFrame:
     """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
-    sections = _enough(plan, sections)
+    sections = enough(plan, sections)
     frames, scanned = _in_one_pass(plan, sections, store) if at_once and _is_complete(plan) else ([], sections)
     masks = _masks(plan, scanned, store)
     frames += section_frames(plan, zip(scanned, masks), store)
@@ -77,7 +77,7 @@ def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_onc
     return frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
 
 
-def _enough(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
+def enough(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
     """Returns the first sections that hold as many rows as the plan's limit, where metadata tell; otherwise all."""
     if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
         return sections

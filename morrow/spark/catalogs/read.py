@@ -112,18 +112,28 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
         return _changed(place, question)
     if isinstance(question["state"], Mapping):
-        scan = _system(place, name, question["state"])
-        wanted = columns or (scan.fields[0].name,)
-        return to_dataframe(scan.narrowed(wanted), place.spark).select(*map(_quoted, columns))
-    table = place.table(name)
+        system = _system(place, name, question["state"])
+        wanted = columns or (system.fields[0].name,)
+        return to_dataframe(system.narrowed(wanted), place.spark).select(*map(_quoted, columns))
+    scan = narrowed(place, question)
+    limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
+    limit = min(limits, default=None)
+    return to_dataframe(scan.adapted(lambda each: replace(each, columns=columns, limit=limit)), place.spark)
+
+
+def narrowed(place: Place, question: Question) -> Scan:
+    """Returns the scan of a state and of those of its rows that the filters keep, as far as Morrow can test them.
+
+    Raises `TableNotFound` where the catalog has been given another warehouse since.
+    """
+    table = place.table(question["table"])
     path, request, _ = described.unpacked(question["state"])
-    if path != table.path:  # the catalog has been given another warehouse since
-        raise TableNotFound(f"{path} is no longer {name}; make the DataFrame again")
+    if path != table.path:
+        raise TableNotFound(f"{path} is no longer {question['table']}; make the DataFrame again")
     kept = predicates(question["filters"], request.read_schema.by_name)
     predicate = conjunction(request.filter.predicate, *kept)
     filter = Filter(predicate, (), columns_of(predicate), " AND ".join(map(str, kept)))
-    narrowed = replace(request, columns=columns, filter=filter)
-    return to_dataframe(Scan(table._metadata, narrowed), place.spark)
+    return Scan(table._metadata, replace(request, filter=filter))
 
 
 def _changed(place: Place, question: Question) -> DataFrame:

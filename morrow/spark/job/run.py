@@ -17,6 +17,7 @@ import pyarrow as pa
 from morrow.engine.format.murmur import hash_words
 from morrow.engine.names import TASK
 from morrow.spark.job.registry import Work
+from morrow.spark.job.sizes import sized_for
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.job.wire import UNITS, unit_batch
 from morrow.spark.sessions import active, is_connect
@@ -34,10 +35,21 @@ _SETTING = Lock()
 
 
 def run_tasks(
-    spark: SparkSession, work: Work, shared: object, groups: Sequence[Sequence[bytes]], columns: StructType | str
+    spark: SparkSession,
+    work: Work,
+    shared: object,
+    groups: Sequence[Sequence[bytes]],
+    columns: StructType | str,
+    size: int | None = None,
 ) -> DataFrame:
-    """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's."""
-    return units_frame(spark, groups).mapInArrow(Tasks.of(work, shared), columns)
+    """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's.
+
+    `size` is that of the results in bytes, for Spark's planner, where it is known.
+    """
+    units = units_frame(spark, groups)
+    if size is not None:
+        units = sized_for(units, columns, size)
+    return units.mapInArrow(Tasks.of(work, shared), columns)
 
 
 def by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:

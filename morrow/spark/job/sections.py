@@ -68,7 +68,8 @@ def run_sections(
     """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once."""
     job = ScanJob.of(plan, store)
     groups = packed_sections(sections, task_bytes(sections, cores(spark)))
-    return run_tasks(spark, work, job, [job.units(group) for group in groups], columns)
+    size = sum(section.size for section in sections)
+    return run_tasks(spark, work, job, [job.units(group) for group in groups], columns, size)
 
 
 def encoded(section: Section, plan: ScanPlan) -> bytes:

@@ -10,10 +10,14 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.internal.SQLConf;
@@ -22,11 +26,22 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A scan that notes what the query needs, for the plan that Python makes of it; ReadPlans puts that in its place. */
-public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequiredColumns, SupportsPushDownFilters {
+public final class MorrowScan implements ScanBuilder,
+                Scan,
+                SupportsPushDownRequiredColumns,
+                SupportsPushDownFilters,
+                SupportsPushDownAggregates,
+                SupportsPushDownLimit,
+                SupportsReportStatistics {
     private final MorrowTable table;
     private StructType columns;
     private final CaseInsensitiveStringMap options;
+    private MorrowTable chosen;
     private Filter[] filters = new Filter[0];
+    private Filter[] applied = new Filter[0];
+    private int limit = -1;
+    private List aggregates;
+    private org.apache.spark.sql.classic.Dataset aggregated;
 
     MorrowScan(MorrowTable table, CaseInsensitiveStringMap options) {
         this.table = table;
@@ -34,18 +49,79 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
         this.columns = table.schema;
     }
 
+    /** The state that is read: that of the table, or the one that the options choose. */
+    private MorrowTable read() {
+        if (chosen == null) {
+            chosen = table.with(options);
+        }
+        return chosen;
+    }
+
     public void pruneColumns(StructType wanted) {
         columns = wanted;
     }
 
-    /** Takes all filters for pruning, and leaves all of them to Spark as well. */
+    /** Takes all filters for pruning, and leaves to Spark as well those that are not known to keep or drop whole partitions. */
     public Filter[] pushFilters(Filter[] given) {
         filters = given;
-        return given;
+        List told = told();
+        if (told.isEmpty() || !table.hasPartitions()) {
+            return given;
+        }
+        Map question = read().question("partition filters");
+        question.put("filters", told);
+        List exact = (List) Python.ask(table.catalog, question);
+        List taken = new ArrayList();
+        List left = new ArrayList();
+        int next = 0;
+        for (int i = 0; i < given.length; i++) {
+            boolean isExact = Values.filter(given[i]) != null && Boolean.TRUE.equals(exact.get(next++));
+            (isExact ? taken : left).add(given[i]);
+        }
+        applied = (Filter[]) taken.toArray(new Filter[0]);
+        return (Filter[]) left.toArray(new Filter[0]);
     }
 
     public Filter[] pushedFilters() {
-        return new Filter[0];
+        return applied;
+    }
+
+    /** Takes COUNT, MIN and MAX where metadata tells them; the answer then is the rows of this scan. */
+    public boolean supportCompletePushDown(Aggregation aggregation) {
+        List wanted = Aggregates.told(aggregation);
+        if (wanted == null) {
+            return false;
+        }
+        if (!wanted.equals(aggregates)) {
+            Map question = read().question("aggregate");
+            question.put("filters", told());
+            question.put("aggregates", wanted.get(0));
+            question.put("groups", wanted.get(1));
+            aggregates = wanted;
+            aggregated = Python.rowsIfAny(table.catalog, question);
+        }
+        return aggregated != null;
+    }
+
+    public boolean pushAggregation(Aggregation aggregation) {
+        return supportCompletePushDown(aggregation);
+    }
+
+    /** Notes the limit, which Spark applies as well. */
+    public boolean pushLimit(int rows) {
+        limit = rows;
+        return true;
+    }
+
+    public boolean isPartiallyPushed() {
+        return true;
+    }
+
+    public org.apache.spark.sql.connector.read.Statistics estimateStatistics() {
+        Map question = read().question("statistics");
+        question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
+        question.put("filters", told());
+        return new Estimates((Map) Python.ask(table.catalog, question), (double) columns.defaultSize() / table.schema.defaultSize());
     }
 
     public Scan build() {
@@ -53,7 +129,7 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
     }
 
     public StructType readSchema() {
-        return columns;
+        return aggregated == null ? columns : aggregated.schema();
     }
 
     /** The stream of the table's changes: that of the data source in Python, whose offsets it has. */
@@ -89,9 +165,15 @@ public final class MorrowScan implements ScanBuilder, Scan, SupportsPushDownRequ
 
     /** The plan of the rows. Its columns are those of readSchema, in any order and with ids of their own. */
     LogicalPlan plan() {
-        Map question = table.with(options).question("read");
+        if (aggregated != null) {
+            return aggregated.queryExecution().optimizedPlan();
+        }
+        Map question = read().question("read");
         question.put("columns", Arrays.asList((Object[]) columns.fieldNames()));
         question.put("filters", told());
+        if (limit >= 0) {
+            question.put("limit", Integer.valueOf(limit));
+        }
         return Python.rows(table.catalog, question).queryExecution().optimizedPlan();
     }
 }

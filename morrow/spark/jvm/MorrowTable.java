@@ -59,6 +59,10 @@ public class MorrowTable implements SupportsRead {
         return quoted(catalogName) + "." + quoted(identifier.namespace()[0]) + "." + quoted(identifier.name());
     }
 
+    boolean hasPartitions() {
+        return !((List) described.get("partitions")).isEmpty();
+    }
+
     static String quoted(String name) {
         return "`" + name.replace("`", "``") + "`";
     }

@@ -28,12 +28,24 @@ public final class Python {
 
     /** Asks for rows: the answer is a Dataset. */
     static org.apache.spark.sql.classic.Dataset rows(String catalog, Map question) {
+        org.apache.spark.sql.classic.Dataset found = rowsIfAny(catalog, question);
+        if (found == null) {
+            throw new IllegalStateException("there are no rows");
+        }
+        return found;
+    }
+
+    /** Asks for rows where there are any: null stands for none. */
+    static org.apache.spark.sql.classic.Dataset rowsIfAny(String catalog, Map question) {
         Object answer = send(catalog, question, null);
         if (answer instanceof org.apache.spark.sql.classic.Dataset) {
             return (org.apache.spark.sql.classic.Dataset) answer;
         }
         Map told = parsed((String) answer);
-        throw Refused.of((String) told.get("error"), (String) told.get("message"));
+        if (told.containsKey("error")) {
+            throw Refused.of((String) told.get("error"), (String) told.get("message"));
+        }
+        return null;
     }
 
     private static Object send(String catalog, Map question, Object rows) {

@@ -6,6 +6,7 @@ The driver makes the plan and, up to a size, the masks; it holds no rows. `choic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import VIEW
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.readers.execution.execute import enough
 from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work
@@ -77,6 +79,7 @@ def not_writable(frame: DataFrame) -> DataFrame:
 def _part(
     plan: ScanPlan, store: FileStore, spark: SparkSession, way: Scanning, tasks_only: bool
 ) -> Iterator[DataFrame]:
+    plan = plan if plan.limit is None else replace(plan, sections=tuple(enough(plan, plan.sections)))
     told = way.obstacle is None
     place = place_of(store, next(iter(plan.files), None), way, spark)
     chosen = [] if tasks_only else choices(plan, far=place.obstacle, told=told)

@@ -19,7 +19,18 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.telling import shown
-from morrow.spark.catalogs import alter, changes, databases, partitions, procedures, read, streams, summaries, tables, write
+from morrow.spark.catalogs import (
+    alter,
+    changes,
+    databases,
+    partitions,
+    procedures,
+    read,
+    streams,
+    summaries,
+    tables,
+    write,
+)
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.catalogs.rewriting import changed_rows, rewritten
 from morrow.spark.views import Access

@@ -27,7 +27,7 @@ from morrow.spark.reading.masks import section_masks
 from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
 from morrow.spark.reading.places import place_of
 from morrow.spark.reading.told import told_frames
-from morrow.spark.types.to_spark import spark_schema, without_not_null
+from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +62,7 @@ def to_dataframe(
     with in_flight(plan, store):
         frames = [frame for part in plan.parts for frame in _part(part, store, spark, way, tasks_only)]
     if not frames:
-        frames = [spark.createDataFrame([], spark_schema(without_not_null(plan.fields)))]
+        frames = [no_rows(spark, spark_schema(without_not_null(plan.fields)))]
     frame = reduce(lambda left, right: left.unionAll(right), frames)
     return not_writable(frame if plan.limit is None else frame.limit(plan.limit))
 

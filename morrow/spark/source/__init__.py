@@ -24,19 +24,24 @@ if TYPE_CHECKING:
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 """The setting without which Spark refuses readers that take filters, as with the option ``push-filters``."""
+EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(spark: SparkSession) -> None:
-    """Registers ``format("morrow")`` in a session; its options are in `options`. Repeating it changes nothing."""
+    """Registers ``format("morrow")`` in a session; its options are in `options`. Repeating it changes nothing.
+
+    It is registered as ``paimon``, too, unless a jar has that name.
+    """
     from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements
     from morrow.spark.source.takeover import take_over
     from morrow.spark.versions import HAS_SOURCES
 
     if HAS_SOURCES:
-        from morrow.spark.source.datasource import MorrowDataSource
+        from morrow.spark.source.datasource import MorrowDataSource, PaimonDataSource
 
         spark.conf.set(PUSHDOWN, "true")
         register_source(spark, MorrowDataSource)
+        _register_alias(spark, PaimonDataSource)
     take_over(
         spark,
         (
@@ -48,6 +53,21 @@ def register(spark: SparkSession) -> None:
     )
 
 
+def _register_alias(spark: SparkSession, source: type[DataSource]) -> None:
+    """Registers the format by its other name, unless a jar has that name."""
+    from pyspark.errors import AnalysisException
+
+    from morrow.spark.source.takeover import HAS_ALIAS
+
+    try:
+        register_source(spark, source)
+    except AnalysisException as error:
+        if error.getCondition() != EXISTS:
+            raise
+        return
+    spark.conf.set(HAS_ALIAS, "true")
+
+
 def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     """Registers a data source under its name, in place of one that has it."""
     from pyspark.errors import AnalysisException
@@ -57,7 +77,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     try:
         spark.dataSource.register(source)
     except AnalysisException as error:
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+        if error.getCondition() != EXISTS:
             raise
         # Spark looks for the name in the active session, which may be another one.
         with active(spark):

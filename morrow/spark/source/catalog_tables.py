@@ -13,7 +13,15 @@ from typing import Any
 from morrow.engine.errors import Unsupported
 from morrow.spark.sessions import is_connect
 from morrow.spark.source.statements import names_table_of_ours
-from morrow.spark.source.takeover import Method, Replacement, is_ours, is_ours_or_default, is_registered, refused
+from morrow.spark.source.takeover import (
+    Method,
+    Replacement,
+    is_of_other_catalog,
+    is_ours,
+    is_ours_or_default,
+    is_registered,
+    refused,
+)
 
 
 def _check_name(name: object, call: str, spark: Any) -> None:
@@ -25,10 +33,29 @@ def _check_name(name: object, call: str, spark: Any) -> None:
         )
 
 
+def _named(init: Method) -> Method:
+    @functools.wraps(init)
+    def named(self: Any, *arguments: Any, **options: Any) -> None:
+        init(self, *arguments, **options)
+        # Neither the JVM's writer nor that of Spark Connect exposes it alike.
+        self._morrow_table = (
+            options["table"]
+            if "table" in options
+            else next(argument for argument in reversed(arguments) if isinstance(argument, str))
+        )
+
+    return named
+
+
+def _makes_ours(source: str | None, table: object, spark: Any) -> bool:
+    """Returns whether a call would make a table of the format in Spark's own catalog."""
+    return is_ours_or_default(source, spark) and not (isinstance(table, str) and is_of_other_catalog(table, spark))
+
+
 def _using(using: Method) -> Method:
     @functools.wraps(using)
     def named(self: Any, provider: str) -> Any:
-        if is_ours(provider, self._spark):
+        if is_ours(provider, self._spark) and _makes_ours(provider, self._morrow_table, self._spark):
             raise refused("writeTo(...).using")
         self._morrow_provider = provider
         return using(self, provider)
@@ -39,7 +66,7 @@ def _using(using: Method) -> Method:
 def _created(method: Method) -> Method:
     @functools.wraps(method)
     def created(self: Any) -> None:
-        if is_ours_or_default(getattr(self, "_morrow_provider", None), self._spark):
+        if _makes_ours(getattr(self, "_morrow_provider", None), self._morrow_table, self._spark):
             raise refused(f"writeTo(...).{method.__name__}")
         method(self)
 
@@ -50,7 +77,7 @@ def _save_as_table(method: Method) -> Method:
     @functools.wraps(method)
     def saved(self: Any, name: str, format: str | None = None, *arguments: Any, **options: Any) -> None:
         source = format or (self._write.source if is_connect(self) else self._jwrite.source())
-        if is_ours_or_default(source, self._spark):
+        if _makes_ours(source, name, self._spark):
             raise refused("saveAsTable", name)
         _check_name(name, "saveAsTable", self._spark)
         method(self, name, format, *arguments, **options)
@@ -68,7 +95,7 @@ def _create_table(method: Method) -> Method:
         *arguments: Any,
         **options: Any,
     ) -> Any:
-        if is_ours_or_default(source, self._sparkSession):
+        if _makes_ours(source, tableName, self._sparkSession):
             raise refused("catalog.createTable", tableName)
         return method(self, tableName, path, source, *arguments, **options)
 
@@ -89,7 +116,7 @@ def _to_table(method: Method) -> Method:
     @functools.wraps(method)
     def started(self: Any, tableName: str, format: str | None = None, *arguments: Any, **options: Any) -> Any:  # noqa: N803
         source = format or getattr(self, "_morrow_source", None)
-        if is_ours_or_default(source, self._session if is_connect(self) else self._spark):
+        if _makes_ours(source, tableName, self._session if is_connect(self) else self._spark):
             raise refused("writeStream.toTable", tableName)
         return method(self, tableName, format, *arguments, **options)
 
@@ -97,6 +124,7 @@ def _to_table(method: Method) -> Method:
 
 
 REPLACEMENTS: tuple[Replacement, ...] = (
+    ("DataFrameWriterV2", "__init__", _named),
     ("DataFrameWriterV2", "using", _using),
     *(("DataFrameWriterV2", name, _created) for name in ("create", "replace", "createOrReplace")),
     ("Catalog", "createTable", _create_table),

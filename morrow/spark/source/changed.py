@@ -11,7 +11,7 @@ from morrow.spark.job.run import run_tasks
 from morrow.spark.job.wire import StoreAccess
 from morrow.spark.source.pieces import divided
 from morrow.spark.source.work import ChangesJob, unit
-from morrow.spark.types.to_spark import spark_schema, without_not_null
+from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +25,6 @@ def to_dataframe(changes: Changes, spark: SparkSession, *, with_kinds: bool) -> 
     fields = changes._fields
     schema = spark_schema(without_not_null((ROWKIND_FIELD, *fields) if with_kinds else fields))
     if changes.is_empty:
-        return spark.createDataFrame([], schema)
+        return no_rows(spark, schema)
     job = ChangesJob(fields, StoreAccess.of(changes._metadata.store), with_kinds)
     return run_tasks(spark, Work.CHANGES, job, [[unit(group)] for group in divided(changes._parts)], schema)

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 
 from morrow.engine.errors import Unsupported
 from morrow.spark.job.tasks import use_cores_of_task
-from morrow.spark.source.plain import NAME, STREAMS_BY_NAME, Piece, Written
+from morrow.spark.source.plain import ALIAS, NAME, STREAMS_BY_NAME, Piece, Written
 from morrow.spark.versions import (
     LIMITS_STREAMS,
     WRITES_STREAMS,
@@ -71,6 +71,14 @@ class MorrowDataSource(DataSource):
                 hint="use writeStream.foreachBatch(morrow.spark.sink(...))",
             )
         return StreamWriter(dict(self.options), schema, overwrite)
+
+
+class PaimonDataSource(MorrowDataSource):
+    """The same by Paimon's name."""
+
+    @classmethod
+    def name(cls) -> str:
+        return ALIAS
 
 
 class StreamsByName(MorrowDataSource):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "morrow"
-"""The name of the format."""
+ALIAS = "paimon"
+"""The names of the format; the second unless a jar has it."""
 STREAMS_BY_NAME = "morrow-streams-by-name"
 """The name of the format of streams of a catalog's tables, which nobody else needs."""
 

@@ -15,13 +15,23 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.names import VIEW
 from morrow.spark.sessions import is_connect
-from morrow.spark.source.plain import NAME
-from morrow.spark.source.takeover import DEFAULT_SOURCE, Method, Replacement, is_registered, refused
+from morrow.spark.source.plain import ALIAS, NAME
+from morrow.spark.source.takeover import (
+    DEFAULT_SOURCE,
+    Method,
+    Replacement,
+    is_of_other_catalog,
+    is_ours,
+    is_registered,
+    names_of,
+    refused,
+)
 from morrow.spark.versions import as_mapping
 
 if TYPE_CHECKING:
@@ -37,9 +47,12 @@ ODD_NAME = re.compile(r"`(?!\w+`)(?:[^`]|``)*`")
 """A pattern of names, which may contain anything, also SQL keywords."""
 
 MAKES_TABLE = re.compile(r"\b(?:create|replace)\s+(?:external\s+)?table\b([^;]*)", re.IGNORECASE)
+TABLE_NAME = re.compile(rf"\s*(?:if\s+not\s+exists\s+)?({NAMED}(?:\s*\.\s*{NAMED})*)", re.IGNORECASE)
 USES = re.compile(r"\busing\s+`?([\w.]+)", re.IGNORECASE)
 OTHER_FORMAT = re.compile(r"\b(?:stored\s+(?:as|by)|row\s+format|like)\b", re.IGNORECASE)
-MAKES_VIEW = re.compile(rf"\s*create\b.*\btemp(?:orary)?\s+view\b.*\busing\s+`?{NAME}\b", re.IGNORECASE | re.DOTALL)
+MAKES_VIEW = re.compile(
+    rf"\s*create\b.*\btemp(?:orary)?\s+view\b.*\busing\s+`?(?:{NAME}|{ALIAS})\b", re.IGNORECASE | re.DOTALL
+)
 HINT = re.compile(r"/\*\+(?:(?!\*/).)*\boptions\s*\(", re.IGNORECASE | re.DOTALL)
 WITH_OPTIONS = re.compile(rf"({NAMED}(?:\s*\.\s*{NAMED})*)\s+with\s*\(", re.IGNORECASE)
 IN_TEXT = re.compile(r"\s*execute\s+immediate\b", re.IGNORECASE)
@@ -47,7 +60,7 @@ IN_TEXT = re.compile(r"\s*execute\s+immediate\b", re.IGNORECASE)
 
 TRAVEL = "give it to what makes the view: morrow.spark.read(spark, path, snapshot=...)"
 
-OURS = re.compile(rf"\bSubqueryAlias {VIEW}\b|\bRelationV2\[[^\n]*\] {NAME}\b")
+OURS = re.compile(rf"\bSubqueryAlias {VIEW}\b|\bRelationV2\[[^\n]*\] (?:{NAME}|{ALIAS})\b")
 """A pattern of plans made by `morrow.spark.reading`, or with a relation of the data source."""
 
 
@@ -97,13 +110,23 @@ def bare(text: str) -> str:
     return SKIPPED.sub(lambda found: found[0] if found[0].startswith("`") else " ", text)
 
 
-def makes_table(text: str, default: str) -> bool:
-    """Returns whether a statement, stripped by `bare`, makes a table of the format; `default` is the session's."""
+def makes_table(
+    text: str, default: str, formats: Sequence[str] = (NAME,), elsewhere: Callable[[str], bool] = lambda _: False
+) -> bool:
+    """Returns whether a statement, stripped by `bare`, makes a table of the format; `default` is the session's.
+
+    Args:
+        formats: the names of the format.
+        elsewhere: whether a table of this name is in another catalog than Spark's own.
+    """
     for made in MAKES_TABLE.finditer(ODD_NAME.sub("`_`", text)):
+        name = TABLE_NAME.match(made[1])
+        if name is not None and elsewhere(name[1]):
+            continue
         sources = [source.lower() for source in USES.findall(made[1])]
         if not sources and not OTHER_FORMAT.search(made[1]):
             sources = [default.lower()]
-        if NAME in sources:
+        if not set(formats).isdisjoint(sources):
             return True
     return False
 
@@ -114,7 +137,8 @@ def _may_concern(text: str) -> bool:
 
 def _check(text: str, spark: SparkSession) -> None:
     """Raises `Unsupported` for a statement that Spark would only claim to have executed."""
-    if makes_table(text, str(spark.conf.get(DEFAULT_SOURCE, ""))):
+    default = str(spark.conf.get(DEFAULT_SOURCE, ""))
+    if makes_table(text, default, names_of(spark), lambda name: is_of_other_catalog(name, spark)):
         raise refused("CREATE TABLE")
     if HINT.search(ODD_NAME.sub("`_`", text)):
         raise Unsupported("the hint OPTIONS in Spark's SQL, which Spark ignores,", hint=TRAVEL)
@@ -142,7 +166,7 @@ def _view(text: str, spark: SparkSession) -> DataFrame | None:
         asked = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except PySparkException:
         return None
-    if asked.getClass().getSimpleName() != "CreateTempViewUsing" or asked.provider().lower() != NAME:
+    if asked.getClass().getSimpleName() != "CreateTempViewUsing" or not is_ours(asked.provider(), spark):
         return None
     name, schema = asked.tableIdent(), asked.userSpecifiedSchema()
     if name.database().isDefined():

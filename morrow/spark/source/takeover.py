@@ -6,12 +6,13 @@ subclasses. Sessions that have not registered the format, and other formats, get
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from morrow.engine.errors import Unsupported
-from morrow.spark.source.plain import NAME
+from morrow.spark.source.plain import ALIAS, NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,15 @@ Replacement: TypeAlias = tuple[str, str, Callable[[Method], Method]]
 
 REGISTERED = "spark.morrow.registered"
 """The setting that marks a session with the format registered. Clones of a session have it, like the registration."""
+
+HAS_ALIAS = "spark.morrow.registered.paimon"
+"""The setting that marks one where the format has its other name as well."""
+
+CATALOGS, SPARKS_CATALOG = "spark.sql.catalog.", "spark_catalog"
+"""The prefix of the settings that name classes of catalogs, and the name of Spark's own."""
+
+PART = re.compile(r"`((?:[^`]|``)*)`|([^\s.`]+)")
+"""A pattern of the parts of a name."""
 
 DEFAULT_SOURCE = "spark.sql.sources.default"
 """The setting of Spark's default format."""
@@ -64,7 +74,22 @@ def is_registered(spark: SparkSession) -> bool:
 
 def is_ours(source: str | None, spark: SparkSession) -> bool:
     """Returns whether the session has registered the format and `source` names it."""
-    return source is not None and source.lower() == NAME and is_registered(spark)
+    return source is not None and is_registered(spark) and source.lower() in names_of(spark)
+
+
+def names_of(spark: SparkSession) -> tuple[str, ...]:
+    """Returns the names of the format in a session that has registered it."""
+    return (NAME, ALIAS) if spark.conf.get(HAS_ALIAS, None) == "true" else (NAME,)
+
+
+def is_of_other_catalog(name: str, spark: SparkSession) -> bool:
+    """Returns whether a table of this name, as SQL writes it, is in a catalog other than Spark's own."""
+    parts = [quoted.replace("``", "`") or plain for quoted, plain in PART.findall(name)]
+    if len(parts) > 1 and parts[0].lower() == SPARKS_CATALOG:
+        return False
+    if len(parts) > 1 and spark.conf.get(f"{CATALOGS}{parts[0]}", None) is not None:
+        return True
+    return spark.catalog.currentCatalog() != SPARKS_CATALOG
 
 
 def is_ours_or_default(source: str | None, spark: SparkSession) -> bool:

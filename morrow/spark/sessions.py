@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.loans import sweep
 from morrow.spark.java import use_java
+from morrow.spark.quiet import quiet_settings
 from morrow.spark.versions import sessions_class
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
     from pyspark.sql import SparkSession
 
     sweep()
+    settings = {**NEEDED, **conf}
     if SparkSession.getActiveSession() is None:
+        settings = {**quiet_settings(conf), **settings}
         use_java()
         # Workers would run the python3 on the path; in local mode the driver's own Python is the right one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -64,7 +67,7 @@ def session(app_name: str = "morrow", master: str | None = None, **conf: object)
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-    for name, value in {**NEEDED, **conf}.items():
+    for name, value in settings.items():
         builder = builder.config(name, _text(value))
     return builder.getOrCreate()
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from morrow.spark import session, write
+from morrow.spark.job import run
 from morrow.spark.job.registry import Work
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.writing import job
@@ -126,10 +127,11 @@ def update(
 ) -> None:
     """Write keys 0 to 199 as the commit 1 of "loader"."""
 
-    def troubled(work: Work, shared: object) -> Troubled:
-        return Troubled(Tasks.of(work, shared), name, trouble, folder / "attempts")
+    def troubled(work: Work, shared: object) -> Troubled | Tasks:
+        tasks = Tasks.of(work, shared)
+        return Troubled(tasks, name, trouble, folder / "attempts") if work is Work.WRITE else tasks
 
-    job.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # what fails instead
+    run.Tasks = SimpleNamespace(of=troubled)  # type: ignore[misc, assignment]  # what fails instead
     rows = spark.range(0, ROWS, numPartitions=2).selectExpr("id", f"{column} AS v")
     write(rows, table, commit_user="loader", commit_identifier=1)
 

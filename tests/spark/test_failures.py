@@ -55,6 +55,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, morrow.Table]:
         environment = {**os.environ, "PYTHONPATH": path}
         done = subprocess.run(program, env=environment, stderr=subprocess.PIPE, timeout=SECONDS, cwd=folder, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [line for line in done.stderr.splitlines() if "WARN" in line or line.startswith("Using")] == []
     return made
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.spark.java import ADD_MODULE, LEAST_VERSION, find_java
+from morrow.spark.quiet import JAVA_OPTIONS, PROFILE, quiet_settings
 from morrow.spark.sessions import session
 
 if TYPE_CHECKING:
@@ -119,3 +120,25 @@ def test_without_any_java_the_error_says_what_there_is_and_what_to_do(
     search.setenv("PATH", str(java_home(tmp_path / "old", "11") / "bin"))
     with pytest.raises(Unsupported, match=r"JAVA_HOME does not start \(.*gone.*\); the java on the path is Java 11"):
         find_java()
+
+
+# --- what a new session prints ---
+
+
+def test_a_new_session_starts_silently_unless_the_user_set_up_logging(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipeline (test_pipeline) starts one, and has an empty stderr."""
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert quiet_settings({})[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={PROFILE.as_uri()}"
+    assert PROFILE.is_file()
+    assert JAVA_OPTIONS not in quiet_settings({JAVA_OPTIONS: "-Xmx1g"})
+
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert JAVA_OPTIONS in quiet_settings({})
+    (tmp_path / "spark-defaults.conf").write_text(f"{JAVA_OPTIONS} -Xmx1g\n")
+    assert JAVA_OPTIONS not in quiet_settings({})
+    (tmp_path / "spark-defaults.conf").unlink()
+    (tmp_path / "log4j2.properties").touch()
+    assert JAVA_OPTIONS not in quiet_settings({})

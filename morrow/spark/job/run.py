@@ -22,6 +22,7 @@ from morrow.spark.job.tasks import Tasks
 from morrow.spark.job.wire import UNITS, unit_batch
 from morrow.spark.sessions import active, is_connect
 from morrow.spark.versions import from_arrow
+from morrow.spark.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,17 @@ def run_tasks(
     units = units_frame(spark, groups)
     if size is not None:
         units = sized_for(units, columns, size)
-    return units.mapInArrow(Tasks.of(work, shared), columns)
+    return mapped(units, work, shared, columns)
+
+
+def mapped(rows: DataFrame, work: Work, shared: object, columns: StructType | str) -> DataFrame:
+    """Returns the results, `columns`, of work on the rows of each task.
+
+    Raises:
+        Unsupported: the workers' Python has no Morrow.
+    """
+    check_workers(rows.sparkSession)
+    return rows.mapInArrow(Tasks.of(work, shared), columns)
 
 
 def by_task(rows: DataFrame, number: str, tasks: int) -> DataFrame:

@@ -21,9 +21,8 @@ import polars as pl
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.spark.job.registry import Work
 from morrow.spark.job.results import RESULT, collected
-from morrow.spark.job.run import by_task, run_tasks
+from morrow.spark.job.run import by_task, mapped, run_tasks
 from morrow.spark.job.table import TableAccess
-from morrow.spark.job.tasks import Tasks
 from morrow.spark.job.wire import encoded
 from morrow.spark.maintenance.compaction_units import Compaction, CompactionJob, Held
 from morrow.spark.maintenance.sort_work import GROUP, PIECE, PIECES, RANGE, SortedFile, SortedPart, SortJob
@@ -83,7 +82,7 @@ def sorted_in_ranges(
     def frame() -> DataFrame:
         pieces = run_tasks(_session(spark), Work.SPLIT, job, files, PIECES)
         apart = by_task(pieces, GROUP, groups).sortWithinPartitions(GROUP, RANGE, PIECE)
-        return apart.mapInArrow(Tasks.of(Work.SORT, job), RESULT)
+        return mapped(apart, Work.SORT, job, RESULT)
 
     return _messages(target, partitions, collected(attempt_log, frame))
 

@@ -16,8 +16,8 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import TASK
 from morrow.spark.job.registry import Work
 from morrow.spark.job.results import RESULT, collected
+from morrow.spark.job.run import mapped
 from morrow.spark.job.table import TableAccess
-from morrow.spark.job.tasks import Tasks
 from morrow.spark.types.to_paimon import arrow_schema
 from morrow.spark.writing.partitioning import shuffled
 from morrow.spark.writing.work import WriteJob
@@ -108,7 +108,7 @@ def written(
     attempt_log = AttemptLog(target.store, target.metadata.root)
     job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact)
     placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
-    return collected(attempt_log, lambda: placed.mapInArrow(Tasks.of(Work.WRITE, job), RESULT))
+    return collected(attempt_log, lambda: mapped(placed, Work.WRITE, job, RESULT))
 
 
 def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit) -> Snapshot | None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from morrow.engine.names import TASK
 from morrow.engine.options.declared.flink import SINK_PARALLELISM
 from morrow.spark.job.registry import Work
-from morrow.spark.job.run import by_task
-from morrow.spark.job.tasks import Tasks
+from morrow.spark.job.run import by_task, mapped
 from morrow.spark.sessions import cores
 from morrow.spark.versions import rebalanced
 from morrow.spark.writing.bucket_sql import bucket_sql
@@ -82,8 +81,8 @@ def _numbered(rows: DataFrame, job: WriteJob, tasks: int) -> DataFrame:
     """Returns the rows with their task numbers in the column `TASK`, computed in Python."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
-    numbers = Tasks.of(Work.NUMBER, NumberJob(job, tasks))
-    return rows.mapInArrow(numbers, StructType([*rows.schema.fields, StructField(TASK, IntegerType())]))
+    columns = StructType([*rows.schema.fields, StructField(TASK, IntegerType())])
+    return mapped(rows, Work.NUMBER, NumberJob(job, tasks), columns)
 
 
 def _parallelism(rows: DataFrame, target: WriteTarget) -> int:

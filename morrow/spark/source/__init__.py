@@ -35,12 +35,10 @@ def register(spark: SparkSession) -> None:
     from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements
     from morrow.spark.source.takeover import take_over
     from morrow.spark.versions import HAS_SOURCES
-    from morrow.spark.workers import check_workers
 
     if HAS_SOURCES:
         from morrow.spark.source.datasource import MorrowDataSource, PaimonDataSource
 
-        check_workers(spark)
         spark.conf.set(PUSHDOWN, "true")
         register_source(spark, MorrowDataSource)
         _register_alias(spark, PaimonDataSource)
@@ -75,7 +73,9 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
     from pyspark.errors import AnalysisException
 
     from morrow.spark.sessions import active
+    from morrow.spark.workers import check_workers
 
+    check_workers(spark)
     try:
         spark.dataSource.register(source)
     except AnalysisException as error:

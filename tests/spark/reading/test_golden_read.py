@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,18 +52,29 @@ OTHERS = {
 }
 STEPS = dict.fromkeys(SAMPLES, 1) if IS_LONG else SAMPLES
 NAMES = [*LATEST, *(name for kind, names in OTHERS.items() for name in names[:: STEPS[kind]])]
-SETTINGS = {
+PLANNED_ONCE = {
     # Queries of some rows are not worth planning anew at each of their stages.
     "spark.sql.adaptive.enabled": "false",
 }
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+COMPILED_IN = 4
+"""One batch in so many is compiled by Spark, as all are outside of tests: compiling costs a third of all its work here.
+`make test-long` compiles all.
+"""
 
 
 @pytest.fixture(scope="module")
 def planned_once(spark: SparkSession) -> Iterator[SparkSession]:
-    for name, value in SETTINGS.items():
+    with settings(spark, PLANNED_ONCE):
+        yield spark
+
+
+@contextmanager
+def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    for name, value in values.items():
         spark.conf.set(name, value)
-    yield spark
-    for name in SETTINGS:
+    yield
+    for name in values:
         spark.conf.unset(name)
 
 
@@ -98,7 +110,12 @@ def is_native(scan: Scan) -> bool:
 @cache
 def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Sides]:
     """What the reads from this one on give: by `read`, by the hand-off, in another way, and a frame for its columns."""
-    names = NAMES[start : start + TOGETHER]
+    is_compiled = IS_LONG or start // TOGETHER % COMPILED_IN == 0
+    with settings(spark, {} if is_compiled else INTERPRETED):
+        return sides_of(NAMES[start : start + TOGETHER], spark, root)
+
+
+def sides_of(names: list[str], spark: SparkSession, root: Path) -> dict[str, Sides]:
     scans = [scan_of(KNOWN[name], root) for name in names]
     native = [scan for scan in scans[:: 1 if IS_LONG else 3] if is_native(scan)]
     frames = [frame_of(name, scan, spark, root) for name, scan in zip(names, scans)]

@@ -19,8 +19,6 @@ from tests.support import golden
 from tests.support.costs import Costs, recorded
 
 PROJECT = Path(__file__).parents[1]
-SLOW_SECONDS = 2.0
-"""What a file of tests may cost in `make check`."""
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that say themselves which of their tests are slow."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "failures", "pipeline"))
@@ -59,8 +57,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def is_slow(file: str) -> bool:
-    """Whether all tests of a file are left out by `make check`, for what it costs."""
-    return recorded().get(file, 0.0) >= SLOW_SECONDS and file not in MARK_THEIR_OWN
+    """Whether all tests of a file are left out by `make check`: it is among the dear ones."""
+    return file in recorded() and file not in MARK_THEIR_OWN
 
 
 def pytest_collection() -> None:

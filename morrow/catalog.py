@@ -261,7 +261,8 @@ class Catalog:
         """Makes a table of the rows of the Parquet files below a local folder, in one commit; the files stay.
 
         Folders ``<column>=<value>``, as Hive and Spark write them, make partition columns. The table has no primary
-        key. Columns that only some of the files have are null in the rows of the others.
+        key. Columns that only some of the files have are null in the rows of the others. Timestamps of the type INT96,
+        which Spark writes unless told otherwise, become TIMESTAMP(9) in UTC.
 
         Args:
             folder: files and folders whose names begin with ``_`` or ``.`` are left out.

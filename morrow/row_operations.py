@@ -196,7 +196,8 @@ class RowOperations:
 
         Raises:
             InvalidArgument: a wrong number of buckets; none, where ``bucket`` is -2; arguments as in `compact`.
-            Unsupported: a table without a fixed number of buckets. SnapshotNotFound: a table without snapshots.
+            Unsupported: a table without a fixed number of buckets, or with rows that no read sees before they are
+                compacted (``write-only``). SnapshotNotFound: a table without snapshots.
             CommitConflict: others changed these rows on every attempt; nothing was changed.
         """
         from morrow.writers.operations.rescale import rescale

@@ -187,6 +187,7 @@ Retained = Annotated[
 ]
 Rename = Annotated[str | None, typer.Option("--rename", metavar="NEW", help="Give it another name.")]
 Delete = Annotated[bool, typer.Option("--delete", help="Delete it, with the files that nothing else needs.")]
+Merge = Annotated[bool, typer.Option("--merge", help="Append the rows to main that only the branch has.")]
 FastForward = Annotated[bool, typer.Option("--fast-forward", help="Make main what the branch is.")]
 RetainMax = Annotated[int | None, typer.Option("--retain-max", metavar="N", help="Snapshots to keep at most.")]
 RetainMin = Annotated[

@@ -47,12 +47,13 @@ def branch(
     tag: arg.Tag = None,
     rename: arg.Rename = None,
     fast_forward: arg.FastForward = False,
+    merge: arg.Merge = False,
     delete: arg.Delete = False,
 ) -> None:
-    """Make a branch of main, empty or from a snapshot or tag; or rename or delete one, or fast-forward main to it."""
+    """Make a branch of main, empty or of a snapshot or tag; rename, delete, merge one, or fast-forward main to it."""
     from morrow.cli import names
 
-    names.branch(path, name, snapshot, tag, rename, fast_forward, delete)
+    names.branch(path, name, snapshot, tag, rename, fast_forward, merge, delete)
 
 
 def rollback(

@@ -89,11 +89,12 @@ def branch(
     tag: str | None,
     rename: str | None,
     fast_forward: bool,
+    merge: bool,
     delete: bool,
 ) -> None:
-    """Make a branch of main, or rename or delete one, or fast-forward main to it."""
+    """Make a branch of main, or rename, merge or delete one, or fast-forward main to it."""
     made_of = {"--snapshot": snapshot, "--tag": tag}
-    _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--delete": delete})
+    _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--merge": merge, "--delete": delete})
     branches = open_table(path).branches
     if delete:
         branches.delete(name)
@@ -101,6 +102,9 @@ def branch(
     elif rename is not None:
         branches.rename(name, rename)
         typer.echo(shown(f"branch {name} renamed to {rename}"))
+    elif merge:
+        branches.merge(name)
+        typer.echo(shown(f"main has the rows of the branch {name}"))
     elif fast_forward:
         branches.fast_forward(name)
         typer.echo(shown(f"main is what the branch {name} is"))

@@ -92,6 +92,9 @@ def test_the_life_of_a_branch(run: Run, written: morrow.Table) -> None:
         ("two", 2, 2),
     ]
 
+    written.on_branch("empty").append([{"a": 5}])
+    assert run("branch", path, "empty", "--merge").out == "main has the rows of the branch empty\n"
+    assert rows(written) == [(1,), (2,), (3,), (5,)]
     assert run("branch", path, "empty", "--delete").out == "branch empty deleted\n"
     assert run("branch", path, "one", "--rename", "first").out == "branch one renamed to first\n"
     assert written.branches() == ["first", "two"]

@@ -20,7 +20,7 @@ from morrow.engine.format.data_file_meta import DataFileMeta, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of
 from morrow.engine.format.file_index.container_encode import check_kind
 from morrow.engine.format.file_index.wanted import WantedIndex, build_container, wanted_indexes
-from morrow.engine.format.paths import INDEX_SUFFIX, segment
+from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, segment
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField, MapType
 from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOLD
@@ -65,7 +65,8 @@ def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike)
         chosen = frozenset(matching_partitions(target, snapshot, filter))
         with _discarded(made, MorrowError), compacting(target.metadata, snapshot):
             entries = entries_of(live_in_partitions(target.metadata, snapshot, target.schema, chosen))
-            changed = [(entry, new) for entry in entries if (new := made.again(entry)) != entry.file]
+            settled = [entry for entry in entries if entry.bucket != POSTPONE_BUCKET]  # reads leave the others out
+            changed = [(entry, new) for entry in settled if (new := made.again(entry)) != entry.file]
         messages = [_message(entry, new) for entry, new in changed]
         done = commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER)
         made.name(new for _, new in changed)

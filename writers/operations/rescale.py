@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
@@ -10,6 +11,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import parse_write_options
 from morrow.engine.options.declared.table import BUCKET
 from morrow.engine.plan.filter import FilterLike
+from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.partitions import AnyOf, matching_partitions, partition_filter
@@ -32,6 +34,7 @@ def rescale(target: WriteTarget, buckets: int | None, partition: AnyOf, where: F
         if premise.read is None:
             return None
         chosen = matching_partitions(target, premise.read, filter)
+        _check_whole(target, premise.read, chosen)
         commits = maintained(to)
         writer = TableWriter(to, overwrite=True)
         try:
@@ -46,6 +49,21 @@ def rescale(target: WriteTarget, buckets: int | None, partition: AnyOf, where: F
     return serially(target, filter, attempt)
 
 
+def _check_whole(target: WriteTarget, snapshot: Snapshot, partitions: Sequence[bytes]) -> None:
+    """Checks that reads see all rows, which are not yet compacted in a table that leaves this to others.
+
+    Raises:
+        Unsupported: rows of level 0 that reads leave out would be lost.
+    """
+    if not target.hides_level_zero:
+        return
+    entries = live_in_partitions(target.metadata, snapshot, target.schema, frozenset(partitions))
+    if ((entries["_LEVEL"] == 0) & (entries["_BUCKET"] >= 0)).any():
+        raise Unsupported(
+            "rescaling rows that are not compacted yet", where=target.where, hint="compact the table first"
+        )
+
+
 def _rescaled(target: WriteTarget, buckets: int | None) -> WriteTarget:
     """Returns the table with this number of buckets, None: with that of its options.
 
@@ -57,7 +75,7 @@ def _rescaled(target: WriteTarget, buckets: int | None) -> WriteTarget:
     if buckets is not None and (isinstance(buckets, bool) or not isinstance(buckets, int) or buckets < 1):
         raise InvalidArgument(f"rescale: the number of buckets is 1 or more, not {buckets!r}")
     if now < 1 and now != POSTPONE_BUCKET:
-        raise Unsupported(f"rescaling a table with 'bucket' = {now}, which has no fixed number", where=target.where)
+        raise Unsupported(f"rescaling without a fixed number of buckets ('bucket' = {now})", where=target.where)
     if buckets is None:
         if now == POSTPONE_BUCKET:
             raise InvalidArgument(

@@ -79,18 +79,21 @@ def call(
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")
     tables = {name: value for name, value in arguments.items() if found.of_table and name.lower() == TABLE}
     bound = found.bound({name: value for name, value in arguments.items() if name not in tables})
-    if len(tables) != found.of_table:
+    if len(tables) != found.of_table or None in tables.values():
         raise InvalidArgument(f"{found.name} needs the argument {TABLE!r}; it has {found}")
 
-    def where(table: object) -> TableArgument:
-        named = table_argument(spark, table, warehouse, storage_options)
+    def where(table: object = None) -> TableArgument:
+        named = (
+            catalog_argument(warehouse, storage_options)
+            if table is None
+            else table_argument(spark, table, warehouse, storage_options)
+        )
         return replace(named, allowed_roots=(*named.allowed_roots, *given_roots(allowed_roots)))
 
     for parameter in found.parameters:
         if parameter.kind is Kind.TABLE and bound[parameter.python] is not None:
             bound[parameter.python] = where(bound[parameter.python])
-    place = where(*tables.values()) if tables else catalog_argument(warehouse, storage_options)
-    rows = found.run(Call(spark, place, distributed), **bound)
+    rows = found.run(Call(spark, where(*tables.values()), distributed), **bound)
     return _frame(spark, rows, found.columns)
 
 

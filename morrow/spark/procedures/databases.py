@@ -8,7 +8,18 @@ from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.telling import logger
 from morrow.many_tables import chosen_tables
 from morrow.spark.maintenance import maintain
-from morrow.spark.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, pairs, required
+from morrow.spark.procedures.procedure import (
+    DONE,
+    RESULT,
+    Call,
+    Kind,
+    Parameter,
+    Procedure,
+    Rows,
+    condition,
+    pairs,
+    required,
+)
 from morrow.spark.procedures.tables import TableArgument, table_of
 
 PARQUET = "parquet"
@@ -34,6 +45,7 @@ def _compact_database(
                 options=changed,
                 distributed=call.distributed,
                 storage_options=call.where.storage_options,
+                allowed_roots=call.where.allowed_roots,
             )
             done += 1
         except MorrowError as error:  # as in Paimon, the others are compacted all the same
@@ -45,7 +57,7 @@ def _compact_database(
 def _copy(_call: Call, source_table: TableArgument, target_table: TableArgument, where: str | None) -> Rows:
     if target_table.catalog is None or target_table.branch is not None:
         raise InvalidArgument("copy: target_table is database.table in a warehouse")
-    target_table.catalog.copy_table(table_of(source_table), target_table.name, where=where)
+    target_table.catalog.copy_table(table_of(source_table), target_table.name, where=condition(where))
     return DONE
 
 

@@ -16,6 +16,7 @@ from morrow.spark.procedures.procedure import (
     Parameter,
     Procedure,
     Rows,
+    condition,
     moment,
     pairs,
 )
@@ -54,7 +55,7 @@ def _compact(
         call.where.path(),
         full=how == FULL,
         partition=partitions_of(partitions),
-        where=where,
+        where=condition(where),
         order_by=columns or None,
         strategy=order if columns else None,
         idle=None if partition_idle_time is None else time_span(partition_idle_time),
@@ -63,6 +64,7 @@ def _compact(
         distributed=call.distributed,
         branch=call.where.branch,
         storage_options=call.where.storage_options,
+        allowed_roots=call.where.allowed_roots,
     )
     return DONE
 
@@ -112,6 +114,7 @@ def _remove_orphan_files(
             parallelism=parallelism,
             distributed=distributed,
             storage_options=one.storage_options,
+            allowed_roots=one.allowed_roots,
         )
         count, size = count + found.count, size + found.bytes
     return [(count, size)]

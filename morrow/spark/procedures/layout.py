@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from morrow.engine.errors import InvalidArgument
 from morrow.spark.procedures.files import partitions_of
-from morrow.spark.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, required
+from morrow.spark.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, required
 
 
 def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: str | None) -> Rows:
     if partitions is not None and where is not None:
         raise InvalidArgument("rescale: give partitions or where, not both")
-    call.table.rescale(bucket_num, partition=None if partitions is None else partitions_of(partitions), where=where)
+    partition = None if partitions is None else partitions_of(partitions)
+    call.table.rescale(bucket_num, partition=partition, where=condition(where))
     return DONE
 
 
 def _rewrite_file_index(call: Call, where: str | None) -> Rows:
-    done = call.table.rewrite_file_index(where=where)
+    done = call.table.rewrite_file_index(where=condition(where))
     return [(done.partitions, done.files)]
 
 

@@ -188,6 +188,25 @@ def moment(text: str, argument: str) -> dt.datetime:
         raise InvalidArgument(f"{argument} is a time such as '2024-01-01 00:00:00', not {text!r}") from error
 
 
+def condition(text: str | None) -> str | None:
+    """Translates a condition of Spark's SQL, with its quotes and functions, to the SQL of filters.
+
+    Raises `InvalidArgument` for what is no condition.
+    """
+    if text is None:
+        return None
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        found = sqlglot.transpile(text, read="spark", write="duckdb")
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidArgument(f"where is a condition of Spark's SQL, not {text!r}") from error
+    if len(found) != 1:
+        raise InvalidArgument(f"where is one condition, not {text!r}")
+    return found[0]
+
+
 def pairs(text: str | None, argument: str) -> dict[str, str]:
     """Parses ``a=1,b=2`` as a dict. Raises `InvalidArgument`."""
     found: dict[str, str] = {}

@@ -23,7 +23,7 @@ from morrow.engine.errors import (
 )
 from morrow.spark.procedures.calling import NOT_HERE, PROCEDURES, call
 from morrow.spark.procedures.files import partitions_of
-from morrow.spark.procedures.procedure import moment
+from morrow.spark.procedures.procedure import condition, moment
 from morrow.spark.procedures.tables import TableArgument, table_argument
 from morrow.spark.views import attach, detach
 from tests.support.written import new_table
@@ -309,6 +309,13 @@ def test_texts_of_arguments() -> None:
     assert partitions_of(None) == []
     assert moment("2024-01-01 00:00:00", "t") == dt.datetime(2024, 1, 1).astimezone()
     assert moment("2024-01-01T00:00:00+02:00", "t") == dt.datetime(2023, 12, 31, 22, tzinfo=dt.UTC)
+
+
+def test_conditions_are_of_sparks_sql() -> None:
+    assert condition('`d y` = "it\'s" AND a <=> 1') == "\"d y\" = 'it''s' AND a IS NOT DISTINCT FROM 1"
+    for wrong in ("a = 'x", "a = 1; b = 2", "a = = 1"):
+        with pytest.raises(InvalidArgument, match="where is"):
+            condition(wrong)
 
 
 def test_each_procedure_is_described() -> None:

@@ -85,8 +85,16 @@ def test_what_cannot_be_rescaled(table: morrow.Table, tmp_path: Path) -> None:
         table.rescale(2, where="id = 1")
     with pytest.raises(InvalidArgument, match="an empty list names no partition"):
         table.rescale(2, partition=[])
-    with pytest.raises(Unsupported, match="no fixed number"):
+    with pytest.raises(Unsupported, match="without a fixed number"):
         new_table(tmp_path, "id BIGINT", name="log").rescale(2)
     with pytest.raises(SnapshotNotFound):
         new_table(tmp_path, "id BIGINT", keys=["id"], options={"bucket": 1}, name="empty").rescale(2)
     assert len(table.snapshots()) == 3
+    options = {"bucket": 1, "deletion-vectors.enabled": "true", "write-only": "true"}
+    hidden = new_table(tmp_path, "id BIGINT", keys=["id"], options=options, name="hidden")
+    hidden.append({"id": [1]})
+    with pytest.raises(Unsupported, match="not compacted yet"):
+        hidden.rescale(2)
+    hidden.compact()
+    hidden.rescale(2)
+    assert rows(hidden) == [(1,)]

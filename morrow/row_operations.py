@@ -233,6 +233,27 @@ class RowOperations:
 
         return TableCommit(self._target()).compact_manifests()
 
+    def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:
+        """Measures rows, and these columns, of the newest snapshot, and commits the result for planners of queries.
+
+        The result is in the system table ``$statistics``; later snapshots keep it until the schema changes.
+
+        Args:
+            columns: names; None: all columns. Distinct values, nulls, least and greatest value (of numbers, dates,
+                booleans and timestamps) and lengths are measured. Distinct values of many rows are estimated.
+
+        Returns: the ANALYZE snapshot, None for a table without snapshots.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: a wrong name. Unsupported: a nested column, or one of type TIME.
+            CorruptFile, FileMissing: a file cannot be read. CommitConflict: others were faster each time.
+        """
+        from morrow.scan import checked_columns
+        from morrow.writers.operations.analyze import analyze
+
+        target = self._target()
+        return analyze(target, tuple(target.schema.by_name) if columns is None else checked_columns(columns))
+
     def writer(self, commit_user: str | None = None) -> Writer:
         """Returns a writer, for many batches in one commit or for a series of commits.
 

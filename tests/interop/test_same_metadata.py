@@ -6,12 +6,16 @@ enough rows that these are not all footer.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import morrow
 from tests.interop.histories import Case, history
 from tests.interop.jvm import JavaPaimon
 from tests.interop.players import Java, Morrow
@@ -36,7 +40,40 @@ def test_metadata(case: Case, java: JavaPaimon, tmp_path: Path) -> None:
     assert _snapshots(java, by_morrow.path) == _snapshots(java, by_java.path)
 
 
-def _snapshots(java: JavaPaimon, path: Path) -> list[dict[str, Any]]:
+def test_java_reads_what_analyze_commits(java: JavaPaimon, tmp_path: Path) -> None:
+    """It makes values of the bounds, in the types of the columns: text that is none would be its error."""
+    columns = (
+        "p STRING, g BOOLEAN, v BIGINT, d DATE, x DECIMAL(20, 3), f DOUBLE, b BYTES, t TIMESTAMP(3), l TIMESTAMP_LTZ(6)"
+    )
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=columns)
+    noon = dt.datetime(2026, 5, 1, 12, 0, 0, 120_000)
+    row = (
+        "ä",
+        True,
+        -1,
+        dt.date(1969, 12, 31),
+        Decimal("-2.5"),
+        float("nan"),
+        b"xy",
+        noon,
+        noon.replace(tzinfo=dt.UTC),
+    )
+    table.append(pa.table({name: pa.array([value, None]) for name, value in zip(table.schema.names, row)}))
+    snapshot = table.analyze(None)
+    assert snapshot is not None
+    seen = java.ask("metadata", path=table.path)[-1]
+    assert (seen["kind"], seen["total_record_count"], seen["files"]) == (
+        "ANALYZE",
+        2,
+        _snapshots(java, table.path)[0]["files"],
+    )
+    facts = json.loads(seen["statistics"])
+    assert (facts["snapshotId"], facts["mergedRecordCount"], len(facts["colStats"])) == (1, 2, len(row))
+    stored = table.system("statistics").to_arrow().to_pylist()[0]
+    assert json.loads(stored["colstat"]) == facts["colStats"]
+
+
+def _snapshots(java: JavaPaimon, path: Path | str) -> list[dict[str, Any]]:
     """What Java sees in the metadata, files and indexes in an order that does not hang on their names."""
     snapshots: list[dict[str, Any]] = java.ask("metadata", path=path)
     for snapshot in snapshots:

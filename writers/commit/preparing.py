@@ -45,6 +45,7 @@ class SnapshotRequest:
     `premise`: the condition that must hold on the previous snapshot.
     `only_manifests`: the snapshot differs from the previous one by its manifests alone: without merged manifests there
     is nothing to create.
+    `statistics`: the file that takes the place of the previous snapshot's statistics.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class SnapshotRequest:
     known: Snapshot | None = None
     premise: Premise | None = None
     only_manifests: bool = False
+    statistics: str | None = None
 
 
 class NothingMerged(Exception):
@@ -150,7 +152,7 @@ class Preparer:
             delta_record_count=rows,
             changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
             watermark=_later(request.watermark, latest.watermark if latest else None),
-            statistics=self._statistics(latest, schema_id),
+            statistics=request.statistics or self._statistics(latest, schema_id),
             properties=dict(latest.properties if request.only_manifests and latest else request.properties),
             # A delta that is written once for all tries assigns no row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,7 +18,8 @@ from morrow.engine.errors import (
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.paths import segment
-from morrow.engine.format.snapshot import APPEND, COMPACT, OVERWRITE, Snapshot
+from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, Snapshot
+from morrow.engine.format.table_statistics import TableStatistics, encode_statistics
 from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes, appended, at_once, compacted
@@ -240,6 +242,26 @@ class TableCommit:
             return committer.create(request)
         except NothingMerged:
             return None
+
+    def analyze(self, statistics: TableStatistics) -> Snapshot:
+        """Commits statistics of the table, in an ANALYZE snapshot of the same rows.
+
+        Raises:
+            CommitConflict, UnclearOutcome: as `commit`; no file stays after the former.
+        """
+        name = f"stat-{uuid.uuid4()}-0"
+        path = self.target.metadata.paths.statistics(name)
+        self.target.store.write(path, encode_statistics(statistics))
+        request = SnapshotRequest(ANALYZE, BATCH_COMMIT_IDENTIFIER, Changes(), check=False, statistics=name)
+        try:
+            created = self._committer.create(request)
+        except UnclearOutcome:
+            raise
+        except BaseException:
+            self.target.store.discard([path])
+            raise
+        self._done(created)
+        return created
 
     def filter_and_commit(
         self,

@@ -1,4 +1,4 @@
-"""Statements of Paimon's that Spark does not know, done by the driver: tags, and CREATE TABLE LIKE."""
+"""Statements of Paimon's that Spark does not know, done by the driver: tags, CREATE TABLE LIKE, ANALYZE TABLE."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.options.declared.table import PATH
 from morrow.engine.options.kinds import names
+from morrow.scan import checked_columns
 from morrow.spark.catalogs.place import Place, full_name
 from morrow.spark.catalogs.rewriting import unpacked
 from morrow.spark.catalogs.tables import IGNORED, PROVIDERS, check_database
+from morrow.spark.maintenance.analyzing import analyzed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from morrow.engine.format.schema import TableSchema
 
 Parts = Mapping[str, Any]
 
@@ -85,10 +89,30 @@ def _create_like(place: Place, name: str, parts: Parts) -> None:
             raise
 
 
+def _analyze(place: Place, name: str, parts: Parts) -> None:
+    if parts["partition"]:
+        raise Unsupported("ANALYZE TABLE of partitions", hint="analyse the whole table")
+    if parts["noscan"]:
+        raise Unsupported("ANALYZE TABLE with NOSCAN, which finds nothing that metadata does not tell,")
+    table = place.table(name)
+    schema = table._newest
+    columns = (
+        tuple(schema.by_name) if parts["columns"] is None else [_column(schema, each) for each in parts["columns"]]
+    )
+    analyzed(table._target(), checked_columns(columns), place.spark)
+
+
+def _column(schema: TableSchema, name: str) -> str:
+    """Returns the column that Spark would find by this name, in any case. Raises `ColumnNotFound`."""
+    alike = [each for each in schema.by_name if each.lower() == name.lower()]
+    return name if name in schema.by_name else schema.column(alike[0] if len(alike) == 1 else name).name
+
+
 _DONE: Mapping[str, Callable[[Place, str, Parts], None]] = {
     "create tag": _create_tag,
     "delete tag": _delete_tags,
     "rename tag": _rename_tag,
     "create like": _create_like,
+    "analyze": _analyze,
 }
 """By the verb of a statement."""

@@ -73,6 +73,22 @@ class _Text:
             found.append(self.name())
         return tuple(found)
 
+    def names(self) -> list[str]:
+        """Takes names that commas separate."""
+        found = [self.name()]
+        while self._takes(TokenType.COMMA):
+            found.append(self.name())
+        return found
+
+    def skip_parentheses(self) -> None:
+        """Takes what stands in parentheses."""
+        if not self._takes(TokenType.L_PAREN):
+            raise self.unexpected("(")
+        while not self._takes(TokenType.R_PAREN):
+            if self._next() is None:
+                raise self.unexpected(")")
+            self._at += 1
+
     def number(self) -> int:
         token = self._next()
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdecimal():
@@ -157,6 +173,8 @@ def parsed(text: str) -> Statement | None:
         return _ended(words, Statement("show tags", words.path()))
     if words.has("CREATE", "TABLE"):
         return _like(words)
+    if words.has("ANALYZE", "TABLE"):
+        return _analyzed(words)
     if words.has("ALTER", "TABLE"):
         try:
             table = words.path()
@@ -186,6 +204,25 @@ def _like(words: _Text) -> Statement | None:
         else:
             raise words.unexpected("USING, TBLPROPERTIES or the end")
     return _ended(words, Statement("create like", table, parts))
+
+
+def _analyzed(words: _Text) -> Statement | None:
+    """Parses ANALYZE TABLE; None where no name follows."""
+    try:
+        table = words.path()
+    except InvalidArgument:
+        return None
+    of_partitions = words.has("PARTITION")
+    if of_partitions:
+        words.skip_parentheses()
+    if not words.has("COMPUTE", "STATISTICS"):
+        raise words.unexpected("COMPUTE STATISTICS")
+    parts: dict[str, Any] = {"partition": of_partitions, "noscan": words.has("NOSCAN"), "columns": []}
+    if words.has("FOR", "ALL", "COLUMNS"):
+        parts["columns"] = None
+    elif words.has("FOR", "COLUMNS"):
+        parts["columns"] = words.names()
+    return _ended(words, Statement("analyze", table, parts))
 
 
 def name_of(text: str) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class Metadata {
         shown.put("delta_record_count", snapshot.deltaRecordCount());
         shown.put("changelog_record_count", snapshot.changelogRecordCount());
         shown.put("watermark", snapshot.watermark());
+        shown.put("statistics", snapshot.statistics() == null ? null : table.store().newStatsFileHandler().readStats(snapshot).get().toJson());
         List<Object> files = new ArrayList<>();
         for (ManifestEntry entry : table.store().newScan().withSnapshot(snapshot).plan().files(FileKind.ADD)) files.add(file(table, entry));
         shown.put("files", files);

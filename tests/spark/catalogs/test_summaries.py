@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,20 @@ def test_a_limit_leaves_files_unread(sql: Sql, spark: SparkSession, table: morro
     assert len(sql("SELECT v FROM pm.db.t LIMIT 5")) == 5
     assert len(spark.sql("SELECT v FROM pm.db.t WHERE `p.q` = 'a' LIMIT 2").inputFiles()) == 2  # a section
     assert len(morrow.spark.read(spark, table.path).inputFiles()) == 4
+
+
+def test_analyze_commits_what_spark_measures(sql: Sql, table: morrow.Table) -> None:
+    def stored() -> Any:
+        return table.system("statistics").to_arrow().to_pylist()[0]["colstat"]
+
+    table.analyze(None)
+    local = stored()
+    assert sql("ANALYZE TABLE pm.db.t COMPUTE STATISTICS FOR ALL COLUMNS") == []
+    assert stored() == local
+    sql("ANALYZE TABLE pm.db.t COMPUTE STATISTICS FOR COLUMNS `P.q`, v")
+    assert set(json.loads(stored())) == {"p.q", "v"}
+    with pytest.raises(Exception, match="of partitions is not supported"):
+        sql("ANALYZE TABLE pm.db.t PARTITION (`p.q` = 'a') COMPUTE STATISTICS")
 
 
 def test_the_planner_knows_sizes(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:

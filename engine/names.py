@@ -58,6 +58,9 @@ VIEW = own("view")
 SPARKS_OLD_KEY = "__original_row_id_"
 """Spark's prefix of the columns with the old key of an updated row, which it adds after those of the table."""
 
+FILE_PATH, ROW_INDEX = "__paimon_file_path", "__paimon_row_index"
+"""Paimon's names of the hidden columns that say where a row lies: its file, and its position in it."""
+
 # Columns beside those of manifest entries:
 EXTRA, INDEX, PATH, KEEP = own("extra"), own("index"), own("path"), own("keep")
 SECTION = own("section")

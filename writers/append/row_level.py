@@ -7,7 +7,7 @@ Without it, a file with deleted rows is replaced by one with the other rows. An 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -131,6 +131,21 @@ class RowChanges:
             masks = live_masks(plan, section, target.store)
             for file, rows in _matching(plan, section, masks, target.store):
                 yield Found(*known[_name(file)], rows)
+
+    def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
+        """Deletes rows by their positions in files, which are named by their paths and in the plan of the filter.
+
+        Raises:
+            InvalidArgument: a position that is given twice, or a file that is not in the plan.
+        """
+        target = self._target
+        plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, self._snapshot, (), filter))
+        known, planned = self._restored(plan), {file.path for section in plan.sections for file in section.files}
+        for path, dead in positions.items():
+            if path not in planned or len(np.unique(dead)) < len(dead):
+                raise InvalidArgument(f"{target.where}: rows of {path} that are not there, or are given twice")
+            place, file = known[path.rpartition("/")[2]]
+            self._dead[place].setdefault(file.file_name, []).append(dead)
 
     def delete(self, rows: Found) -> None:
         """Deletes these rows. A row may be deleted once."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.format import types as t
+from morrow.engine.names import FILE_PATH, ROW_INDEX
 from morrow.engine.options.declared.table import PRIMARY_KEY
 from morrow.scan import Scan
 from morrow.spark.types.to_paimon import COMMENT
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType
     from pyspark.sql.types import StructType
 
+    from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.planner import ScanRequest
 
 PROVIDER = "paimon"
+PLACES = (FILE_PATH, ROW_INDEX)
 DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Where Spark looks for the default value of a column: for rows to come, and for files without the column."""
 
@@ -40,9 +43,16 @@ def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: bool =
         "version": str((table.path, table.branch, request.schema.id, request.schema.time_millis, state)),
         "keys": list(request.schema.primary_keys),
         "partitions": list(request.schema.partition_keys),
+        "hidden": hidden(request.schema),
         "properties": properties(table),
         "writable": writable,
     }
+
+
+def hidden(schema: TableSchema) -> list[str] | None:
+    """Returns the hidden columns of a table: its rows lie in one place each, and no column of its own is named so."""
+    names = {name.casefold() for name in schema.by_name}
+    return None if schema.primary_keys or names & set(PLACES) else list(PLACES)
 
 
 def of_rows(

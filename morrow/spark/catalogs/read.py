@@ -19,6 +19,7 @@ from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read_options import are_of_changes, changes, travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
+from morrow.spark.reading.distributed import with_positions
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.system_scan import SystemScan
@@ -118,7 +119,11 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     scan = narrowed(place, question)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
-    return to_dataframe(scan.adapted(lambda each: replace(each, columns=columns, limit=limit)), place.spark)
+    stored = tuple(column for column in columns if column in scan.request.read_schema.by_name)
+    chosen = scan.adapted(lambda each: replace(each, columns=stored, limit=limit))
+    if stored == columns:
+        return to_dataframe(chosen, place.spark)
+    return with_positions(chosen.plan, chosen.store, place.spark).select(*map(_quoted, columns))
 
 
 def narrowed(place: Place, question: Question) -> Scan:

@@ -59,11 +59,6 @@ public class Commands extends SparkStrategy {
     }
 
     private static SparkPlan changed(MorrowChange change, LogicalPlan rows) {
-        if (!change.table.isKeyed()) {
-            throw Refused.of(
-                    "Unsupported",
-                    "DELETE by such a condition from a table without a primary key is not supported; compare columns with values, joined by AND, or use morrow.open(path).delete");
-        }
         return new AppendDataExecV1(change.table, rows, new Nothing(), new MorrowChange.Execution(change));
     }
 

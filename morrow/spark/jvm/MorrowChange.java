@@ -29,8 +29,8 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     public RowLevelOperation build() {
-        if (!table.isKeyed() && command != RowLevelOperation.Command.DELETE) {
-            throw Refused.of("Unsupported", command + " of a table without a primary key is not supported; use update or merge of morrow.open(path)");
+        if (table.rowId().isEmpty()) {
+            throw Refused.of("Unsupported", command + " of a table with columns that are named as the hidden ones is not supported; rename them");
         }
         return this;
     }
@@ -46,7 +46,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     public NamedReference[] rowId() {
-        List keys = (List) table.described("keys");
+        List keys = table.rowId();
         NamedReference[] columns = new NamedReference[keys.size()];
         for (int i = 0; i < columns.length; i++) {
             columns[i] = Expressions.column(MorrowTable.quoted((String) keys.get(i)));

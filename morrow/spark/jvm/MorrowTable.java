@@ -8,17 +8,20 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One state of a table, as Python described it: every query loads it anew. Its text, which plans show, is its name. */
-public class MorrowTable implements SupportsRead {
+public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
     private static final int NEAR = 4; // calls, from the caller of Table.columns on
     final String catalog;
     final Identifier identifier;
@@ -88,6 +91,39 @@ public class MorrowTable implements SupportsRead {
 
     public Map properties() {
         return (Map) described.get("properties");
+    }
+
+    /** The hidden columns: where a row lies, of tables whose rows lie in one place. */
+    public MetadataColumn[] metadataColumns() {
+        List names = (List) described.get("hidden");
+        if (names == null) {
+            return new MetadataColumn[0];
+        }
+        return new MetadataColumn[] {
+            new Hidden((String) names.get(0), DataTypes.StringType), new Hidden((String) names.get(1), DataTypes.LongType)
+        };
+    }
+
+    static final class Hidden implements MetadataColumn {
+        private final String name;
+        private final DataType type;
+
+        Hidden(String name, DataType type) {
+            this.name = name;
+            this.type = type;
+        }
+
+        public String name() {
+            return name;
+        }
+
+        public DataType dataType() {
+            return type;
+        }
+
+        public boolean isNullable() {
+            return false;
+        }
     }
 
     public Set capabilities() {

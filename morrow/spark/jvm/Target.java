@@ -61,6 +61,12 @@ public class Target extends MorrowTable
         return !((List) described("keys")).isEmpty();
     }
 
+    /** The columns that tell a row from all others: the primary key, or where it lies; none where they cannot be read. */
+    List rowId() {
+        Object hidden = described("hidden");
+        return isKeyed() ? (List) described("keys") : hidden == null ? new ArrayList() : (List) hidden;
+    }
+
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         return new MorrowChange(this, info.command());
     }

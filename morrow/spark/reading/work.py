@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import polars as pl
 import pyarrow as pa
 
-from morrow.engine.names import cols
+from morrow.engine.names import FILE_PATH, POSITION, ROW_INDEX, cols
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.section_frames import filtered
 from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.streaming import batches
+from morrow.readers.masks import live_masks
 from morrow.readers.merges.version_masks import scan_masks
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.sections import ScanJob
@@ -53,8 +56,25 @@ def masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             yield pa.RecordBatch.from_pydict({"file": [file.path], "mask": [packed(mask)]}, MASK_SCHEMA)
 
 
+def positions(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of append tables, then the path of the file of each, and its position there."""
+    plan, store = job.plan_of(units_in(units)), job.store.store()
+    rows_schema = _schema(plan)
+    schema = pa.schema([*rows_schema, pa.field(FILE_PATH, pa.string()), pa.field(ROW_INDEX, pa.int64())])
+    read = [plan.schema.by_name[name] for name in plan.read_columns]
+    for section in plan.sections:
+        for file, mask in zip(section.files, live_masks(plan, section, store), strict=True):
+            with reading_files(plan, [section], read, store):
+                frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
+                frame = frame if mask is None else frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
+                for chunk in batches(frame.select(*cols(plan.columns), POSITION), execute.BATCH_ROWS):
+                    places = [pa.repeat(file.path, chunk.height), chunk[POSITION].cast(pl.Int64).to_arrow()]
+                    rows = as_spark(to_arrow_table(chunk.drop(POSITION), plan.fields), rows_schema)
+                    yield from pa.Table.from_arrays([*rows.columns, *places], schema=schema).to_batches()
+
+
 def _schema(plan: ScanPlan) -> pa.Schema:
     return travel_schema(without_not_null(plan.fields))
 
 
-WORKS: Mapping[Work, Run] = {Work.SCAN: scan, Work.MERGE: merge, Work.MASKS: masks}
+WORKS: Mapping[Work, Run] = {Work.SCAN: scan, Work.MERGE: merge, Work.POSITIONS: positions, Work.MASKS: masks}

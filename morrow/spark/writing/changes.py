@@ -13,6 +13,7 @@ from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.writing.delete import check_exact, rows_to_delete
 from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
+from morrow.spark.writing.row_changes import change_places
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.delete import needs_key_alone
 from morrow.writers.operations.new_versions import check_deletable, check_updatable
@@ -42,7 +43,8 @@ def change(
     rows: DataFrame, target: WriteTarget, command: str, premise: Premise, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> Snapshot | None:
     """Writes the rows of a ``WriteDelta`` of Spark: the operation (INT), then the key of each row (``DELETE``), or all
-    columns (``UPDATE`` and ``MERGE``; of deleted rows the key alone) and the old keys.
+    columns (``UPDATE`` and ``MERGE``; of deleted rows the key alone) and the old keys. In the place of keys, rows of
+    append tables have where they lie: `FILE_PATH` and `ROW_INDEX`.
 
     Returns: the last snapshot created, None when nothing changed.
 
@@ -52,10 +54,12 @@ def change(
         Others: as `morrow.spark.writing.job.write`.
     """
     if command == DELETE:
-        _check_deletable(target)
+        check_deletable(target)
     else:
         _check_updatable(target, command)
     check_premise(target, premise)
+    if not target.keyed:
+        return change_places(rows, target, premise, properties)
     commit = Commit(properties=properties, premise=premise)
     if command == DELETE:
         keys = rows.toDF(KIND, *target.schema.primary_keys).drop(KIND)
@@ -77,14 +81,6 @@ def check_premise(target: WriteTarget, premise: Premise) -> None:
         raise CommitConflict(f"{target.where}: rows were compacted only after the table was read; {ADVICE}")
 
 
-def _check_deletable(target: WriteTarget) -> None:
-    check_deletable(target)
-    if target.merge is not None and any(group.removes_record for group in target.merge.groups):
-        raise Unsupported(
-            "DELETE where a sequence group removes rows", where=target.where, hint="use morrow.open(path).delete"
-        )
-
-
 def _check_updatable(target: WriteTarget, command: str) -> None:
     check_updatable(target, (), command)
     if target.merge is not None and target.merge.folds:
@@ -100,7 +96,7 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
     """Returns complete rows, with their kinds in the column `KIND`."""
     from pyspark.sql import functions
 
-    names, keys = tuple(target.schema.by_name), target.schema.primary_keys
+    names = tuple(target.schema.by_name)
     olds = [name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :]]
     number = {name: f"c{at}" for at, name in enumerate(names)}
     old_key = {name: f"k{at}" for at, name in enumerate(olds)}
@@ -115,13 +111,12 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
     if not needs_key_alone(target):
         changed = _with_old(changed, target, number, premise)
     kind = functions.when(operation == DELETED, _deleted_kind(target))
-    for value, text in list(OPERATIONS.items())[1:]:
-        kind = kind.when(operation == value, functions.lit(text))
+    for value in (UPDATED, INSERTED):
+        kind = kind.when(operation == value, functions.lit(OPERATIONS[value]))
     changed = changed.withColumn(KIND, kind.otherwise(functions.raise_error(functions.lit("an unknown operation"))))
     field = target.write.rowkind_field
     if field in number:
         changed = changed.withColumn(number[field], functions.col(KIND))
-    assert set(keys) <= set(number)
     return changed.select(KIND, *number.values()).toDF(KIND, *names)
 
 
@@ -137,7 +132,7 @@ def _deleted_kind(target: WriteTarget) -> Column:
     from pyspark.sql import functions
 
     try:
-        _check_deletable(target)
+        check_deletable(target)
     except Unsupported as error:
         return functions.raise_error(functions.lit(f"Unsupported: {error}"))
     return functions.lit(OPERATIONS[DELETED])

@@ -102,11 +102,17 @@ def check(rows: DataFrame, target: WriteTarget, kinds: str | None) -> None:
 
 
 def written(
-    rows: DataFrame, target: WriteTarget, kinds: str | None, *, overwrite: bool = False, compact: bool = False
+    rows: DataFrame,
+    target: WriteTarget,
+    kinds: str | None,
+    *,
+    overwrite: bool = False,
+    compact: bool = False,
+    adds: bool = False,
 ) -> list[CommitMessage]:
     """Writes the files of these rows, not committed yet; nothing else stays of the job. Runs one Spark job."""
     attempt_log = AttemptLog(target.store, target.metadata.root)
-    job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact)
+    job = WriteJob(TableAccess.of(target, attempt_log.folder), tuple(rows.columns), kinds, overwrite, compact, adds)
     placed = shuffled(rows.toDF(*job.numbers), target, job).drop(TASK)
     return collected(attempt_log, lambda: mapped(placed, Work.WRITE, job, RESULT))
 

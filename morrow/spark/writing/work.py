@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
@@ -35,6 +35,7 @@ class WriteJob:
         kinds: as for `TableWriter.write`, one for all rows or the name of a column.
         overwrite: ignore the contents of the table.
         compact: fully compact every bucket that is written to.
+        adds: only add files: the commit replaces some that a compaction could choose.
     """
 
     table: TableAccess
@@ -42,6 +43,7 @@ class WriteJob:
     kinds: str | None = None
     overwrite: bool = False
     compact: bool = False
+    adds: bool = False
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -78,6 +80,8 @@ def write(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _written(job: WriteJob, target: WriteTarget, rows: pa.RecordBatchReader) -> list[CommitMessage]:
+    if job.adds:
+        target = replace(target, write=replace(target.write, write_only=True))
     writer = TableWriter(target, overwrite=job.overwrite)
     try:
         writer.write(rows, job.kinds)

@@ -188,20 +188,73 @@ def test_merge_engines_and_sequences(sql: Sql, tmp_path: Path) -> None:
 
 def test_append_tables(sql: Sql) -> None:
     sql("CREATE TABLE pm.db.t (id BIGINT, v BIGINT, s STRING)")
-    sql("INSERT INTO pm.db.t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, NULL, 'c')")
+    matched = "WHEN MATCHED AND s.v IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET v = t.v + s.v "
+    merge = MERGE.format("(1L, 100L), (3L, NULL), (5L, 50L)", "t.id = s.id") + matched
+    merge += (
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v) WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s = 'alone'"
+    )
+    for statement in ("DELETE FROM pm.db.t WHERE v + 1 = 2", "UPDATE pm.db.t SET v = 1"):
+        sql(statement)  # of no snapshot
+    assert sql("SELECT * FROM pm.db.`t$snapshots`") == []
+    sql("INSERT INTO pm.db.t VALUES (1, 10, 'a'), (2, 20, 'b'), (3, NULL, 'c'), (4, 40, NULL), (5, NULL, 'bee')")
     sql("DELETE FROM pm.db.t WHERE v > 10 AND s LIKE 'b%'")
+    sql("DELETE FROM pm.db.t WHERE length(s) = 3 AND id IN (SELECT id FROM pm.db.t)")
+    sql(f"EXPLAIN {merge}")
+    sql("UPDATE pm.db.t SET v = v + 1, s = upper(s) WHERE id <> 3")
+    assert left(sql) == [(1, 11, "A"), (3, None, "c"), (4, 41, None)]
+    sql(merge)
+    assert left(sql) == [(1, 111, "A"), (4, 41, "alone"), (5, 50, None)]
     sql(MERGE.format("(1L, 7L), (8L, 8L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, v)")
-    assert left(sql) == [(1, 10, "a"), (3, None, "c"), (8, 8, None)]
+    assert sql("SELECT count(*), count(DISTINCT __paimon_file_path, __paimon_row_index) FROM pm.db.t") == [(4, 4)]
+    commits = sql("SELECT commit_kind FROM pm.db.`t$snapshots` ORDER BY snapshot_id")
+    assert [kind for (kind,) in commits] == ["APPEND", *["OVERWRITE"] * 4, "APPEND"]
     for statement, words in (
-        ("DELETE FROM pm.db.t WHERE v % 2 = 0", r"use morrow.open\(path\).delete"),
-        ("UPDATE pm.db.t SET v = 1", "UPDATE of a table without a primary key is not supported"),
-        (
-            MERGE.format("(1L, 7L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE",
-            "MERGE of a table without a primary key",
-        ),
+        (MERGE.format("(1L, 7L), (1L, 8L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE", "MERGE_CARDINALITY_VIOLATION"),
         ("DELETE FROM pm.db.`t$snapshots` WHERE snapshot_id = 1", "not supported"),
     ):
         with pytest.raises(Exception, match=words):
             sql(statement)
     sql("DELETE FROM pm.db.t")
     assert left(sql) == []
+    sql("CREATE TABLE pm.db.odd (`__Paimon_Row_Index` INT)")
+    with pytest.raises(Exception, match="columns that are named as the hidden ones"):
+        sql("UPDATE pm.db.odd SET `__Paimon_Row_Index` = 1")
+
+
+def test_append_tables_of_buckets_partitions_and_deletion_vectors(sql: Sql) -> None:
+    sql(
+        "CREATE TABLE pm.db.t (id BIGINT, `a.b` STRING, p STRING) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('deletion-vectors.enabled' = 'true', 'bucket' = '2', 'bucket-key' = 'id')"
+    )
+    sql("INSERT INTO pm.db.t SELECT id, concat('s', id), IF(id % 2 = 0, 'x', NULL) FROM range(100)")
+    sql("DELETE FROM pm.db.t WHERE id % 7 = 0 AND coalesce(length(p), 1) = 1")
+    sql("UPDATE pm.db.t SET `a.b` = 'new', p = 'z' WHERE id % 5 = 0")
+    sql("DELETE FROM pm.db.t WHERE id + 0 = 11")
+    there = [id for id in range(100) if id % 7 and id != 11]
+    z = [id for id in there if id % 5 == 0]
+    found = sql("SELECT p, count(*), sum(id), count_if(`a.b` = 'new') FROM pm.db.t GROUP BY p")
+    assert dict((row[0], row[1:]) for row in found)["z"] == (len(z), sum(z), len(z))
+    assert sql("SELECT count(*), sum(id) FROM pm.db.t") == [(len(there), sum(there))]
+    sql("MERGE INTO pm.db.t USING pm.db.t s ON t.id = s.id + 1 WHEN MATCHED THEN DELETE")
+    left = [id for id in there if id - 1 not in there]
+    assert sorted(sql("SELECT id FROM pm.db.t")) == [(id,) for id in left]
+
+
+def test_others_that_rewrite_an_append_table_meanwhile(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from morrow.spark.writing import row_changes
+
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=SCHEMA)
+    table.append(ROWS)
+    write = row_changes.written
+
+    def late(*arguments: object, **more: object) -> object:
+        table.delete("id = 1")
+        return write(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(row_changes, "written", late)
+    with pytest.raises(Exception, match="CommitConflict: .*nothing was changed"):
+        sql("UPDATE pm.db.t SET v = v + 1")
+    assert left(sql) == [(2, 20, "b"), (3, None, "c"), (4, 40, None)]
+    assert len(table.snapshots()) == 2

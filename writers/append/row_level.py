@@ -135,17 +135,16 @@ class RowChanges:
     def delete_at(self, positions: Mapping[str, Positions], filter: Filter) -> None:
         """Deletes rows by their positions in files, which are named by their paths and in the plan of the filter.
 
-        Raises:
-            InvalidArgument: a position that is given twice, or a file that is not in the plan.
+        A position may be given several times. Raises `InvalidArgument`: a file that is not in the plan.
         """
         target = self._target
         plan = make_plan(target.metadata, ScanRequest(target.schema, target.options, self._snapshot, (), filter))
         known, planned = self._restored(plan), {file.path for section in plan.sections for file in section.files}
         for path, dead in positions.items():
-            if path not in planned or len(np.unique(dead)) < len(dead):
-                raise InvalidArgument(f"{target.where}: rows of {path} that are not there, or are given twice")
+            if path not in planned:
+                raise InvalidArgument(f"{target.where}: rows of {path}, which is none of its files")
             place, file = known[path.rpartition("/")[2]]
-            self._dead[place].setdefault(file.file_name, []).append(dead)
+            self._dead[place].setdefault(file.file_name, []).append(np.unique(dead))
 
     def delete(self, rows: Found) -> None:
         """Deletes these rows. A row may be deleted once."""

@@ -4,8 +4,8 @@
                                                       +-> events (partial-update, deletion vectors) -> a tag -> days
     JSON files land -> a stream of what people felt --+
 
-It runs on a machine that has Python alone: Spark and a Java runtime are packages of `pip install 'morrow[spark]'`.
-Every result is compared with the same one computed from the files by Polars.
+All of it is SQL and DataFrames, with tables by name. It runs on a machine that has Python alone: Spark and a Java
+runtime are packages of `pip install 'morrow[spark]'`. Every result is compared with the same one computed from the files by Polars.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from examples import ingest  # found through the line above
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS = {
     "spark.ui.enabled": False,
@@ -47,11 +47,26 @@ LOCATED = """
 FELT = "id STRING, felt INT, cdi DOUBLE, mmi DOUBLE, alert STRING, significance INT"
 """The columns of the files, as Spark names types."""
 
+EVENTS = f"""
+    CREATE TABLE lake.seismic.events ({LOCATED}, felt INT, cdi DOUBLE, mmi DOUBLE, alert STRING, significance INT)
+    TBLPROPERTIES (
+        'primary-key' = 'id', 'bucket' = '2', 'merge-engine' = 'partial-update', 'deletion-vectors.enabled' = 'true',
+        'fields.updated.sequence-group' = 'time,type,place,latitude,longitude,depth,magnitude,magnitude_type,status'
+    )
+"""
+"""The catalogue revises events: the newest revision counts, whichever arrives last."""
+
 DAYS = """
     SELECT CAST(time AS DATE) AS day, count(*) AS events, count(felt) AS felt_events, max(magnitude) AS strongest
-    FROM events GROUP BY 1
+    FROM {events} GROUP BY 1
 """
 """Said the same way to Spark and to DuckDB."""
+
+MERGE = f"""
+    MERGE INTO lake.seismic.days AS old USING ({DAYS.format(events="lake.seismic.events")}) AS new ON old.day = new.day
+    WHEN MATCHED THEN UPDATE SET *
+    WHEN NOT MATCHED THEN INSERT *
+"""
 
 
 def run(folder: Path) -> None:
@@ -72,60 +87,61 @@ def pipeline(spark: SparkSession, folder: Path) -> None:
     landing, warehouse = folder / "landing", folder / "warehouse"
     located, felt = (ingest.feed(name) for name in ("earthquakes.csv", "felt_reports.csv"))
 
-    # 1. A table that two streams share: each brings its own columns of an event, the newest revision counts.
-    morrow.Catalog(warehouse).create_table(
-        "seismic.events", schema=ingest.COLUMNS, primary_keys=["id"], options={**ingest.OPTIONS, "bucket": "2"}
-    )
-    events = str(warehouse / "seismic.db" / "events")
+    # 1. A folder becomes a catalog of the session; in it, a table that two streams share: each brings its own columns.
+    morrow.spark.catalog(spark, "lake", warehouse=warehouse)
+    spark.sql("CREATE DATABASE lake.seismic")
+    spark.sql(EVENTS)
+    events = warehouse / "seismic.db" / "events"
 
     # 2. Files land, one CSV file a day; a stream upserts them. Its first run takes what is there.
     for (day,), rows in located.sort("time").group_by(pl.col("time").dt.date(), maintain_order=True):
         land(rows, landing / "located" / f"{day}.csv")
-    locate(spark, landing, events)
+    locate(spark, landing)
     print(f"A stream of {len(list((landing / 'located').iterdir()))} CSV files: {state(events)}")
 
     # 3. Another stream, of JSON files, updates other columns of the same rows.
     land(felt, landing / "felt" / "week.json")
-    feel(spark, landing, events)
+    feel(spark, landing)
     print(f"A stream of JSON files updated other columns: {state(events)}")
 
     # 4. Executors compact the table, and a tag keeps this state.
-    morrow.spark.call(spark, "compact", table=events, distributed=True)
-    morrow.spark.call(spark, "create_tag", table=events, tag="week-5")
+    spark.sql("CALL lake.sys.compact(table => 'seismic.events')")
+    spark.sql("ALTER TABLE lake.seismic.events CREATE TAG `week-5`")
     print(f"Compacted, and tagged week-5: {state(events)}")
 
     # 5. The world goes on. The stream starts again from its checkpoint, and takes the new file alone; of its rows one
     #    is new, and the others are revisions that are older than what the table has.
     late = located.head(20).with_columns(pl.col("updated").dt.offset_by("-1d"), magnitude=pl.lit(9.9))
     land(pl.concat([late, located.tail(1).with_columns(id=pl.lit("new"))]), landing / "located" / "late.csv")
-    locate(spark, landing, events)
+    locate(spark, landing)
     print(f"The first stream again, with 20 stale revisions and a new event: {state(events)}")
 
-    # 6. A batch job reads the tag, whatever came since, and writes a table of its own.
-    days = str(warehouse / "seismic.db" / "days")
-    morrow.spark.read(spark, events, tag="week-5").createOrReplaceTempView("events")
-    morrow.spark.write(spark.sql(DAYS), days, "overwrite", create={"primary_keys": "day", "options": {"bucket": 1}})
-    print("A batch job wrote one row for each day of the tag:")
-    print(morrow.open(days).scan().to_polars().sort("day"))
+    # 6. A batch job sums up the tag, whatever came since, in a table of its own, and another brings that up to date.
+    tagged = DAYS.format(events="lake.seismic.events VERSION AS OF 'week-5'")
+    spark.sql(f"CREATE TABLE lake.seismic.days TBLPROPERTIES ('primary-key' = 'day', 'bucket' = '1') AS {tagged}")
+    spark.sql(MERGE)
+    print("A batch job wrote one row for each day of the tag, MERGE INTO what came since:")
+    print(pl.DataFrame(spark.sql("SELECT * FROM lake.seismic.days ORDER BY day").toArrow()))
 
-    check(spark, events, days, located, felt)
+    check(spark, warehouse, located, felt)
 
 
-def locate(spark: SparkSession, landing: Path, events: str) -> None:
+def locate(spark: SparkSession, landing: Path) -> None:
     """The stream of located events. A batch that Spark runs twice is committed once: the query numbers its batches."""
     files = spark.readStream.schema(LOCATED).option("header", True).option("maxFilesPerTrigger", 3)
-    stream = files.csv(str(landing / "located")).writeStream.foreachBatch(morrow.spark.sink(events))
-    stream.option("checkpointLocation", str(landing / "checkpoints" / "located"))
-    stream.trigger(availableNow=True).start().awaitTermination()
+    follow(files.csv(str(landing / "located")), landing / "checkpoints" / "located")
 
 
-def feel(spark: SparkSession, landing: Path, events: str) -> None:
-    """The stream of what people felt, into the same table, by the data source."""
-    morrow.spark.register(spark)
+def feel(spark: SparkSession, landing: Path) -> None:
+    """The stream of what people felt, into the same table: a column that it does not bring stays as it is."""
     files = spark.readStream.schema(FELT).json(str(landing / "felt"))
-    stream = files.writeStream.format("morrow").option("path", events)
-    stream.option("checkpointLocation", str(landing / "checkpoints" / "felt"))
-    stream.trigger(availableNow=True).start().awaitTermination()
+    follow(files, landing / "checkpoints" / "felt")
+
+
+def follow(stream: DataFrame, checkpoint: Path) -> None:
+    """Write what is there of a stream into the table of events."""
+    query = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query.toTable("lake.seismic.events").awaitTermination()
 
 
 def land(rows: pl.DataFrame, file: Path) -> None:
@@ -139,22 +155,22 @@ def land(rows: pl.DataFrame, file: Path) -> None:
     draft.rename(file)
 
 
-def state(events: str) -> str:
+def state(events: Path) -> str:
     return ingest.state(morrow.open(events))
 
 
-def check(spark: SparkSession, events: str, days: str, located: pl.DataFrame, felt: pl.DataFrame) -> None:
+def check(spark: SparkSession, warehouse: Path, located: pl.DataFrame, felt: pl.DataFrame) -> None:
     """Compare with the files, joined and summed up by Polars and DuckDB. Raises AssertionError."""
     week = located.join(felt, on="id", how="left").sort("id")
     new = located.tail(1).with_columns(id=pl.lit("new"))
+    events, days = (warehouse / "seismic.db" / name for name in ("events", "days"))
     table = morrow.open(events)
     same(table.scan(tag="week-5").to_polars(), week, "the tag")
     same(table.scan().to_polars(), pl.concat([week, new], how="diagonal"), "the table")
-    same(pl.from_arrow(morrow.spark.read(spark, events).toArrow()), table.scan().to_polars(), "what Spark reads")
+    same(pl.DataFrame(spark.table("lake.seismic.events").toArrow()), table.scan().to_polars(), "what Spark reads")
 
     with closing(morrow.duckdb.install(duckdb.connect())) as connection:
-        connection.sql(f"CREATE VIEW events AS FROM paimon_scan('{events}', tag := 'week-5')")
-        expected = connection.sql(DAYS).pl()
+        expected = connection.sql(DAYS.format(events=f"paimon_scan('{events}')")).pl()
         same(connection.sql(f"FROM paimon_scan('{days}')").pl(), expected, "the table of days")
     counted = f"{week.height + 1:,} events and {expected.height} days"
     print(f"  [{counted}, equal to what the files say, by Spark and by DuckDB]")

@@ -5,7 +5,8 @@
     JSON files land -> a stream of what people felt --+
 
 All of it is SQL and DataFrames, with tables by name. It runs on a machine that has Python alone: Spark and a Java
-runtime are packages of `pip install 'morrow[spark]'`. Every result is compared with the same one computed from the files by Polars.
+runtime are packages of `pip install 'morrow[spark]'`.
+Every result is compared with the same one, computed from the files by Polars.
 """
 
 from __future__ import annotations

@@ -302,6 +302,7 @@ class TableCommit:
                 [file for file in files if file.file_name not in moved],
                 (*message.new_index_files, *message.compact_new_index_files),
             )
+            self.target.store.discard(self._new_extras(message))
 
     def _keeps_empty(self, compaction: Changes, identifier: int) -> bool:
         if self.target.write.force_create_snapshot:
@@ -355,6 +356,17 @@ class TableCommit:
 
     def _remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
         self.target.store.discard([*self._data_paths(message, files), *self._index_paths(message, indexes)])
+
+    def _new_extras(self, message: CommitMessage) -> list[str]:
+        """Returns the paths of new files beside data files that belong to the table."""
+        before = {file.file_name: file.extra_files for file in message.compact_before}
+        folder = self.target.bucket_folder(message.partition, message.bucket)
+        return [
+            f"{folder}/{segment(name, folder)}"
+            for file in message.compact_after
+            for name in file.extra_files
+            if file.file_name in before and name not in before[file.file_name]
+        ]
 
     def _check_there(self, messages: Sequence[CommitMessage]) -> None:
         for message in messages:

@@ -8,14 +8,13 @@ was written with. Java: FileIndexProcessor.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
 
-from morrow.engine.errors import CommitConflict, CorruptFile, FileMissing, MorrowError, Unsupported
+from morrow.engine.errors import CorruptFile, FileMissing, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of
 from morrow.engine.format.file_index.container_encode import check_kind
@@ -27,6 +26,7 @@ from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOL
 from morrow.engine.plan.data_files import external
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.planner import file_columns
+from morrow.writers.commit import TableCommit
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement, file_path
@@ -56,37 +56,35 @@ def rewrite_file_index(target: WriteTarget, partition: AnyOf, where: FilterLike)
     if target.options.data_evolution:
         raise Unsupported("rewrite_file_index with data evolution, where a file has some columns", where=target.where)
     filter = partition_filter(target, partition, where, "rewrite_file_index")
-    made = _Made(target)
 
     def attempt() -> RewrittenIndexes:
         snapshot = target.metadata.latest_snapshot()
         if snapshot is None:
             return RewrittenIndexes(0, 0, None)
         chosen = frozenset(matching_partitions(target, snapshot, filter))
-        with _discarded(made, MorrowError), compacting(target.metadata, snapshot):
+        with compacting(target.metadata, snapshot):
             entries = entries_of(live_in_partitions(target.metadata, snapshot, target.schema, chosen))
             settled = [entry for entry in entries if entry.bucket != POSTPONE_BUCKET]  # reads leave the others out
-            changed = [(entry, new) for entry in settled if (new := made.again(entry)) != entry.file]
-        messages = [_message(entry, new) for entry, new in changed]
+            messages = _messages(target, settled)
         done = commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER)
-        made.name(new for _, new in changed)
-        return RewrittenIndexes(len({entry.partition for entry, _ in changed}), len(changed), done)
+        return RewrittenIndexes(len({message.partition for message in messages}), len(messages), done)
 
-    # After a conflict nothing was committed; after other errors of a commit, what it may name stays.
-    with _discarded(made, CommitConflict):
-        done = retried(target, attempt)
-    made.discard()
-    return done
+    return retried(target, attempt)
 
 
-@contextmanager
-def _discarded(made: _Made, error: type[MorrowError]) -> Iterator[None]:
-    """Removes the index files made so far when the block raises this error."""
+def _messages(target: WriteTarget, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
+    """Returns a message for each file that gets another index; after an error no new file stays."""
+    indexer = _Indexer(target)
+    messages: list[CommitMessage] = []
     try:
-        yield
-    except error:
-        made.discard()
+        for entry in entries:
+            new = indexer.indexed(Placement.of(entry), entry.file)
+            if new != entry.file:
+                messages.append(_message(entry, new))
+    except BaseException:
+        TableCommit(target).abort(messages)
         raise
+    return messages
 
 
 def _message(entry: ManifestEntry, new: DataFileMeta) -> CommitMessage:
@@ -110,33 +108,16 @@ class _IndexedColumns(StoredFiles):
         return self.wanted
 
 
-class _Made:
-    """Data files with the indexes that the options ask for, each made once however often a commit is tried."""
+class _Indexer:
+    """Makes the indexes of data files that the options of a table ask for."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
         self._indexes = wanted_indexes(target.write.raw, target.schema.fields)
         self._of_schema: dict[int, tuple[WantedIndex, ...]] = {}
-        self._files: dict[DataFileMeta, DataFileMeta] = {}
-        self._paths: dict[str, str] = {}
 
-    def again(self, entry: ManifestEntry) -> DataFileMeta:
-        """Returns the file of an entry with its indexes made anew; the very same file where they are as they were."""
-        if entry.file not in self._files:
-            self._files[entry.file] = self._indexed(Placement.of(entry), entry.file)
-        return self._files[entry.file]
-
-    def name(self, files: Iterable[DataFileMeta]) -> None:
-        """Takes note that a snapshot names the index files of these data files."""
-        for name in (name for file in files for name in file.extra_files):
-            self._paths.pop(name, None)
-
-    def discard(self) -> None:
-        """Removes the index files that no snapshot names."""
-        self._target.store.discard(list(self._paths.values()))
-        self._paths, self._files = {}, {}
-
-    def _indexed(self, place: Placement, file: DataFileMeta) -> DataFileMeta:
+    def indexed(self, place: Placement, file: DataFileMeta) -> DataFileMeta:
+        """Returns the file with its indexes made anew; as it is where they are the same."""
         others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
         index = self._built(place, file)
         if index == self._present(place, file):
@@ -151,8 +132,7 @@ class _Made:
             )
         # Never the name of another attempt, or of an older index: snapshots may name that.
         name = f"{file.file_name}-{uuid.uuid4().hex}{INDEX_SUFFIX}"
-        self._paths[name] = file_path(self._target, place, name)
-        self._target.store.write(self._paths[name], index)
+        self._target.store.write(file_path(self._target, place, name), index)
         return msgspec.structs.replace(file, extra_files=(*others, name), embedded_file_index=None)
 
     def _present(self, place: Placement, file: DataFileMeta) -> bytes | None:

@@ -16,6 +16,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.data_files import external
 from morrow.writers.append.writer import UNAWARE
 from morrow.writers.buckets.restored import restored
+from morrow.writers.commit import TableCommit
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.files import Placement, file_path
@@ -39,7 +40,7 @@ def remove_unexisting_files(target: WriteTarget, *, dry_run: bool, parallelism: 
             return []
         missing = _missing(target, snapshot, threads)
         if missing and not dry_run:
-            messages = list(_messages(target, snapshot, [entry for entry, _ in missing]))
+            messages = _messages(target, snapshot, [entry for entry, _ in missing])
             commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER)
         return sorted(target.store.url(path) for _, path in missing)
 
@@ -62,7 +63,19 @@ def _path(target: WriteTarget, entry: ManifestEntry) -> str:
     return file_path(target, Placement.of(entry), entry.file.file_name)
 
 
-def _messages(target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]) -> Iterable[CommitMessage]:
+def _messages(target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]) -> list[CommitMessage]:
+    """Returns the messages of `_deletions`; after an error no new file stays."""
+    messages: list[CommitMessage] = []
+    try:
+        for message in _deletions(target, snapshot, missing):
+            messages.append(message)  # noqa: PERF402  # the error path needs the messages made so far
+    except BaseException:
+        TableCommit(target).abort(messages)
+        raise
+    return messages
+
+
+def _deletions(target: WriteTarget, snapshot: Snapshot, missing: Sequence[ManifestEntry]) -> Iterable[CommitMessage]:
     """Yields a message for each bucket, which deletes its missing files and their deletion vectors."""
     if target.options.data_evolution:
         raise Unsupported("remove_unexisting_files with data evolution, where files hold some columns of rows alone")

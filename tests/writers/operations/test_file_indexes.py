@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.errors import CommitConflict
+from morrow.engine.errors import CommitConflict, StorageError
+from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.io.local import LocalStore
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.operations import file_indexes
-from tests.support.written import new_table, rows
+from tests.support.faulty_store import Fault, FaultKind, FaultyStore
+from tests.support.written import data_files, new_table, rows
 
 INDEXED = {"file-index.bitmap.columns": "name,n,m[x]", "file-index.bloom-filter.columns": "id"}
 
@@ -99,13 +103,36 @@ def test_others_commit_meanwhile(table: morrow.Table, monkeypatch: pytest.Monkey
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert len(index_files(table)) == len(table.system("files").to_polars())
 
-    def never(*_: Any) -> Any:
-        raise CommitConflict("others")
 
-    monkeypatch.setattr(file_indexes, "commit_once", never)
-    table.alter.set_options({"commit.max-retries": "0"})
-    table.alter.unset_options("file-index.bloom-filter.columns")
-    there = index_files(table)
+def test_what_a_conflict_leaves(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.alter.set_options({**INDEXED, "file-index.in-manifest-threshold": "1 b", "commit.max-retries": "0"})
+    commit = file_indexes.commit_once
+
+    def late(*arguments: Any) -> Any:
+        table.compact(full=True)
+        return commit(*arguments)
+
+    monkeypatch.setattr(file_indexes, "commit_once", late)
     with pytest.raises(CommitConflict):
         table.rewrite_file_index()
-    assert index_files(table) == there
+    assert len(index_files(table)) == 1  # of the compacted file
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT")
+    table.append({"id": [1]})
+    table.alter.set_options({"file-index.bitmap.columns": "id", "file-index.in-manifest-threshold": "1 b"})
+    files, number = data_files(Path(table.path)), 0
+    while True:
+        store = FaultyStore(LocalStore(), Fault(number, FaultKind.NO_SPACE))
+        with fsync_disabled():
+            try:
+                morrow.Table(TableMetadata(store, table.path)).rewrite_file_index()
+            except StorageError:
+                assert data_files(Path(table.path)) == files
+            if table.snapshots()[-1].id > 1:
+                break
+        number += 1
+    assert number > 3
+    assert len(index_files(table)) == 1
+    assert rows(table) == [(1,)]

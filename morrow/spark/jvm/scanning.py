@@ -6,10 +6,10 @@ where executors see them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from morrow.engine.errors import Unsupported
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FRAME = "FileScans", "frame"
 REACHES = "Reach", "obstacle"
+ROWS = "TaskRows", "frame"
 """Class and method."""
 
 NO_JVM = "a client of Spark Connect reaches no JVM"
@@ -30,6 +31,25 @@ TRIAL = (
     '"format":"org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"}'
 )
 """A scan of no files, which is planned to see whether this version of Spark takes the classes."""
+
+
+Rows: TypeAlias = "Callable[[tuple[int, ...]], DataFrame]"
+
+
+class _Asked:
+    """A ``java.util.function.Function`` for `TaskRows`: the numbers of columns, as text, to a Dataset."""
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def apply(self, numbers: str) -> Any:
+        return cast("Any", self._rows(tuple(int(number) for number in numbers.split(",") if number)))._jdf
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "rows of tasks"
 
 
 @dataclass(frozen=True)
@@ -57,12 +77,28 @@ class Scanning:
         """Returns why Spark does not find a file of this size at a URL; None if it does."""
         return cast("str | None", self._call(spark, REACHES, url, size))
 
+    def rows(self, spark: SparkSession, schema: str, size: int, title: str, rows: Rows) -> DataFrame:
+        """Returns rows that are asked for when Spark plans a query, of the columns that it needs.
+
+        Args:
+            spark: the session.
+            schema: the schema of all columns, as JSON.
+            size: an estimate of all rows in bytes, by which Spark plans joins.
+            title: the name of the rows in plans.
+            rows: columns, by their numbers, to the rows of these.
+        """
+        from pyspark import java_gateway
+        from pyspark.sql import DataFrame
+
+        cast("Any", java_gateway).ensure_callback_server_started(cast("Any", spark).sparkContext._gateway)
+        return DataFrame(self._call(spark, ROWS, schema, size, title, _Asked(rows)), spark)
+
     def _call(self, spark: SparkSession, method: tuple[str, str], *arguments: object) -> Any:
-        gateway = cast("Any", spark).sparkContext._gateway
-        given = gateway.new_array(gateway.jvm.java.lang.Object, 1 + len(arguments))
-        for number, argument in enumerate((cast("Any", spark)._jsparkSession, *arguments)):
-            given[number] = gateway.jvm.java.lang.Long(argument) if type(argument) is int else argument
-        return self.methods[method].invoke(None, given)
+        jvm = cast("Any", spark)._jvm
+        given = jvm.java.util.ArrayList()  # an array would take no function of Python's
+        for argument in (cast("Any", spark)._jsparkSession, *arguments):
+            given.add(jvm.java.lang.Long(argument) if type(argument) is int else argument)
+        return self.methods[method].invoke(None, given.toArray())
 
 
 _KNOWN: WeakKeyDictionary[Any, Scanning] = WeakKeyDictionary()
@@ -87,7 +123,7 @@ def _found_out(spark: SparkSession) -> Scanning:
 
     try:
         compiler = cooked(spark, SCANS, f"the scan of named files in Spark {spark.version}")
-        made = Scanning({each: _method(compiler, *each) for each in (FRAME, REACHES)})
+        made = Scanning({each: _method(compiler, *each) for each in (FRAME, REACHES, ROWS)})
         tried = made.frame(spark, TRIAL, b"", bytes(8), spread=False)
         cast("Any", tried)._jdf.queryExecution().executedPlan()
     except Unsupported as error:

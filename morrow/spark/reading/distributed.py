@@ -22,10 +22,10 @@ from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
 from morrow.spark.jvm.scanning import Scanning, scanning
 from morrow.spark.reading.choice import choices
-from morrow.spark.reading.expressions import literal, quoted
 from morrow.spark.reading.masks import section_masks
 from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
 from morrow.spark.reading.places import place_of
+from morrow.spark.reading.task_rows import task_frame
 from morrow.spark.reading.told import told_frames
 from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
 
@@ -118,7 +118,7 @@ def _part(
     merged = [section for section in native if is_folded(plan, section)]
     for work, sections in ((Work.SCAN, read), (Work.MERGE, merged)):
         for constants, branch in _branches(plan, sections):
-            yield _task_frame(work, plan, branch, constants, store, spark)
+            yield task_frame(work, plan, branch, constants, store, way, spark)
 
 
 def _branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tuple[object, ...], list[Section]]]:
@@ -134,26 +134,3 @@ def _branches(plan: ScanPlan, sections: Sequence[Section]) -> Iterator[tuple[tup
             break
         keys -= 1
     yield from ((branch[0].partition[:keys], branch) for branch in branches.values())
-
-
-def _task_frame(
-    work: Work,
-    plan: ScanPlan,
-    sections: Sequence[Section],
-    constants: Sequence[object],
-    store: FileStore,
-    spark: SparkSession,
-) -> DataFrame:
-    from pyspark.sql.functions import col
-
-    frame = run_sections(work, plan, sections, store, spark_schema(without_not_null(plan.fields)), spark)
-    known = dict(zip(plan.schema.partition_keys, constants))
-    if not known.keys() & set(plan.columns):
-        return frame
-    # As constants, which the planner checks against later filters; it knows nothing of the rows that tasks return.
-    return frame.select(
-        [
-            literal(known[f.name], f.type, f.name).alias(f.name) if f.name in known else col(quoted(f.name))
-            for f in plan.fields
-        ]
-    )

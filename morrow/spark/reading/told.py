@@ -10,14 +10,18 @@ partition columns drop files before they are opened, also those that a join find
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from morrow.engine.errors import SnapshotExpired
+from morrow.engine.format.paths import TablePaths
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.names import FIRST_BIT
+from morrow.engine.plan.in_flight import KEEP_ROWS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.spark.jvm.scanning import Scanning
 from morrow.spark.reading import expressions
@@ -32,7 +36,7 @@ from morrow.spark.reading.native import (
     finished,
     mask_words,
 )
-from morrow.spark.reading.places import Place
+from morrow.spark.reading.places import DISK, Place
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:
@@ -88,10 +92,18 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
         "format": FORMAT,
         "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
     }
+    if place == DISK and scan.plan.snapshot is not None and scan.plan.root:
+        told |= _held(scan.plan, scan.plan.snapshot)
     packed = np.array(numbers, np.int64).tobytes()
     bits = np.concatenate(masks).tobytes() if masks else b""
     text = msgspec.json.encode(told).decode()
     return scanning.frame(spark, text, packed, bits, spread=len(bits) >= LEAST_SPREAD)
+
+
+def _held(plan: ScanPlan, snapshot: Snapshot) -> Mapping[str, str]:
+    """Returns the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
+    gone = f"{SnapshotExpired.__name__}: {plan.table}: snapshot {snapshot.id} was removed since this DataFrame was made"
+    return {"anchor": TablePaths(plan.root, plan.branch).snapshot(snapshot.id), "expired": f"{gone}; {KEEP_ROWS}"}
 
 
 def _masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:

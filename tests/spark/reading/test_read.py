@@ -60,7 +60,7 @@ def test_the_newest_versions_are_read(spark: SparkSession, tmp_path: Path) -> No
 def test_spark_scans_what_it_reads_as_morrow_does(spark: SparkSession, tmp_path: Path) -> None:
     frame = read(spark, keyed(tmp_path).path)
     assert "FileScan parquet" in plan_of(frame)
-    assert "MapInArrow" not in plan_of(frame)
+    assert "MorrowTasks" not in plan_of(frame)
 
 
 def test_columns_chosen_later_are_all_that_is_scanned(spark: SparkSession, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_files_of_any_name_are_scanned(spark: SparkSession, tmp_path: Path, pref
     table.append({"id": [1, 2]})
     frame = read(spark, table.path)
     assert rows(frame) == [(1,), (2,)]
-    assert "MapInArrow" not in plan_of(frame)
+    assert "MorrowTasks" not in plan_of(frame)
     assert [unquote(file) for file in frame.inputFiles()] == [f"file:{file.path}" for file in table.scan().plan.files]
 
 
@@ -201,7 +201,7 @@ def test_tasks_are_pruned_by_partition_where_that_is_worth_while(
     table = partitioned(tmp_path, "STRING", ["a", "b", "c"], "orc")
     frame = read(spark, table.path)
     assert rows(frame) == [(0, "a"), (1, "b"), (2, "c")]
-    assert plan_of(frame.where("p = 'b'")).count("MapInArrow") == 1
+    assert plan_of(frame.where("p = 'b'")).count("MorrowTasks") == 1
 
 
 # --- memory ---
@@ -308,13 +308,13 @@ def test_renamed_and_added_columns_are_scanned_and_casts_left_to_tasks(spark: Sp
     assert rows(frame) == [(1, "a", 10, None), (2, "b", 20, 200)]
     assert rows(read(spark, table.path, filter="text = 'a'")) == [(1, "a", 10, None)]
     assert rows(read(spark, table.path, columns=["v"], filter="text = 'a'")) == [(None,)]  # what it is stored as is v
-    assert "MapInArrow" not in plan_of(frame)
+    assert "MorrowTasks" not in plan_of(frame)
 
     table.alter(fields=[DataField(0, "id", parse_atomic("BIGINT")), DataField(1, "text", kinds["text"])])
     table.commit()
     assert rows(read(spark, table.path)) == [(1, "a"), (2, "b")]
     assert "by tasks: id was written as INT" in explain(morrow.open(table.path).scan())
-    assert "MapInArrow" not in plan_of(read(spark, table.path, columns=["text"]))
+    assert "MorrowTasks" not in plan_of(read(spark, table.path, columns=["text"]))
 
 
 def test_filters_on_floats_know_nan_and_both_zeros(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 import morrow
+from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.spark.job import sections
+from morrow.spark.job.registry import Work
+from morrow.spark.reading import task_rows
 from morrow.spark.reading.read import explain, read
 from tests.spark.reading.test_told import settings
 from tests.support.s3_server import BUCKET, client_of, s3_server
@@ -63,13 +68,25 @@ def test_a_condition_never_sees_the_older_version(spark: SparkSession, tmp_path:
         assert read(spark, updated(tmp_path / engine, engine).path).where("n = 20").collect() == []
 
 
-def test_what_tasks_read_is_tested_by_spark_afterwards(spark: SparkSession, tmp_path: Path) -> None:
-    """Only `columns` and `filter` of `read` reach them: Spark tells Python functions nothing."""
-    table = updated(tmp_path, format="orc")
-    assert sorted(read(spark, table.path).where("n > 20").select("id").collect()) == [(2,), (3,)]
-    narrow = read(spark, table.path, columns=["id"], filter="n > 20")
-    assert sorted(narrow.collect()) == [(2,), (3,)]
-    assert scans(narrow) == set()
+@pytest.mark.parametrize("engine", ["partial-update", "deduplicate"])
+def test_columns_reach_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """Those that a query needs, and no column where it needs only the rows; conditions are Spark's afterwards."""
+    table = updated(tmp_path, engine, format="parquet" if engine == "partial-update" else "orc")
+    made: list[tuple[str, ...]] = []
+
+    def run_sections(work: Work, plan: ScanPlan, *more: Any) -> DataFrame:
+        made.append(plan.columns)
+        return sections.run_sections(work, plan, *more)
+
+    monkeypatch.setattr(task_rows, "run_sections", run_sections)
+    frame = read(spark, table.path)
+    assert made == []
+    assert sorted(frame.where("n > 20").select("v").collect()) == [("B",), ("c",)]
+    assert frame.count() == 3
+    assert frame.selectExpr("sum(n)", "count(*)").collect() == [(61, 3)]
+    assert frame.alias("a").join(frame.alias("b"), "id").where("b.n = 21").select("a.v").collect() == [("B",)]
+    assert sorted(made) == [("id",), ("id", "n"), ("id", "v"), ("n",), ("v", "n")]
+    assert sorted(read(spark, table.path, columns=["v"], filter="n > 20").collect()) == [("B",), ("c",)]
 
 
 def upload(folder: Path, options: dict[str, str]) -> str:
@@ -115,7 +132,7 @@ def test_where_spark_has_a_file_system_for_the_store_it_scans_there(spark: Spark
         assert sorted(frame.select("id", "v").collect()) == [(1, "a"), (2, "B"), (3, "c")]
         assert {file.partition("bucket-0")[0] for file in frame.inputFiles()} == {f"s3a://{BUCKET}/db.db/t/"}
         text = str(frame._jdf.queryExecution().toString())
-        assert not re.search("MapInArrow|secret|user", text)
+        assert not re.search("MorrowTasks|secret|user", text)
         assert "masks are a filter of the scan" in explain(morrow.open(url, storage_options=options).scan())
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 import morrow
 from morrow.spark.jvm import scanning
@@ -113,6 +115,24 @@ def test_what_a_join_finds_prunes_files(spark: SparkSession, tmp_path: Path) -> 
         frame = read(spark, table.path).join(few, "p")
         assert frame.count() == 4
         assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString().lower()
+
+
+def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """A query says so when it is planned; where a tag keeps the files, it has its rows."""
+    table = new_table(tmp_path, "id INT, n INT", keys=["id"], options={"bucket": "1"})
+    table.upsert({"id": [1, 2], "n": [0, 0]})
+    old = read(spark, table.path)
+    table.upsert({"id": [1, 2], "n": [1, 2]})
+    table.compact(full=True)
+    kept = read(spark, table.path)
+    table.tags.create("kept")
+    table.upsert({"id": [1], "n": [10]})
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC) + timedelta(days=1))
+    with pytest.raises(IllegalArgumentException, match=r"SnapshotExpired.*snapshot 1 was removed since"):
+        old.where("id > 0").collect()
+    assert rows(kept.where("id > 0")) == [(1, 1), (2, 2)]
+    assert rows(read(spark, table.path)) == [(1, 10), (2, 2)]
 
 
 def test_plans_print_no_bits(spark: SparkSession, updated: morrow.Table) -> None:

@@ -52,7 +52,8 @@ public final class FileScans {
             constants = constants.add(first, DataTypes.LongType, false);
         }
         String[] paths = (String[]) ((List) scan.get("paths")).toArray(new String[0]);
-        KnownFiles files = new KnownFiles((String) scan.get("folder"), paths, numbers, partitions, constants);
+        KnownFiles files = new KnownFiles(
+            (String) scan.get("folder"), paths, numbers, partitions, constants, (String) scan.get("anchor"), (String) scan.get("expired"));
         FileFormat format = (FileFormat) Class.forName((String) scan.get("format")).getConstructors()[0].newInstance(new Object[0]);
         HadoopFsRelation relation = new HadoopFsRelation(
             files, constants, stored, scala.Option.empty(), format, options((Map) scan.get("options")), spark);

@@ -1,5 +1,6 @@
 package morrow.spark.jvm.scans;
 
+import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.LongBuffer;
@@ -27,9 +28,17 @@ public final class KnownFiles implements FileIndex {
     private final Object[][] partitions;
     private final StructType columns;
     private final boolean masked;
+    private final String anchor;
+    private final String expired;
 
-    /** Takes paths below `folder`; `columns` are those of `partitions` and, where masks are there, the first bit. */
-    KnownFiles(String folder, String[] paths, byte[] numbers, Object[][] partitions, StructType columns) {
+    /**
+     * Takes paths below `folder`; `columns` are those of `partitions` and, where masks are there, the first bit. While there is a file
+     * `anchor` on the disk, files are there, too; `expired` is what to say of those that are not. Both may be null.
+     */
+    KnownFiles(
+        String folder, String[] paths, byte[] numbers, Object[][] partitions, StructType columns, String anchor, String expired) {
+        this.anchor = anchor;
+        this.expired = expired;
         this.folder = folder;
         this.paths = paths;
         this.partitions = partitions;
@@ -55,10 +64,14 @@ public final class KnownFiles implements FileIndex {
 
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
         Pruning pruning = new Pruning(partitionFilters, columns);
+        boolean sure = anchor == null || new File(anchor).exists();
         ArrayBuffer found = new ArrayBuffer(paths.length);
         for (int i = 0; i < paths.length; i++) {
             InternalRow values = values(i);
             if (pruning.keeps(values)) {
+                if (!sure && !new File(path(i).toUri().getPath()).exists()) {
+                    throw new IllegalArgumentException(expired);
+                }
                 FileStatus status = new FileStatus(numbers[NUMBERS * i], false, 1, BLOCK, 0L, path(i));
                 ArrayBuffer one = new ArrayBuffer(1);
                 one.$plus$eq(new FileStatusWithMetadata(status, (scala.collection.immutable.Map) Map$.MODULE$.empty()));

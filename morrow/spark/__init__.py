@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from morrow.spark.source.foreach import sink
     from morrow.spark.views import attach, detach
     from morrow.spark.writing.delete import delete
+    from morrow.spark.writing.evolving import Evolution
     from morrow.spark.writing.merge import merge
     from morrow.spark.writing.update import update
     from morrow.spark.writing.write import upsert, write
 
 __all__ = [
+    "Evolution",
     "Java",
     "attach",
     "call",
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Evolution": "morrow.spark.writing.evolving",
     "Java": "morrow.spark.java",
     "attach": "morrow.spark.views",
     "call": "morrow.spark.procedures.calling",

@@ -80,6 +80,7 @@ def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bo
         "overwrite" if overwrites else "append",
         dynamic=False if overwrites else None,
         kinds=sink.kinds,
+        merge_schema=sink.evolution or False,
         commit_user=user,
         commit_identifier=batch,
     )

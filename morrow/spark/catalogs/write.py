@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import Unsupported
 from morrow.spark.catalogs.changes import derived
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.source.option_names import MERGE_SCHEMA
 from morrow.spark.source.options import Options, SinkOptions
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
@@ -21,6 +22,8 @@ def _write(place: Place, question: Question, rows: DataFrame | None) -> None:
     assert rows is not None  # every write has some
     table = place.table(question["table"])
     sink = sink_of(question["options"])
+    if sink.evolution is not None:
+        raise Unsupported(f"the option {MERGE_SCHEMA!r} of a write by name", hint="add the columns by ALTER TABLE")
     if "derived from" in question:
         insert(rows, *derived(place, question, question["derived from"]))
         return

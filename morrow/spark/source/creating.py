@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import DataField
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.options.declaring import FIELDS
 from morrow.engine.options.kinds import names
@@ -17,6 +18,7 @@ from morrow.engine.schema.creating import new_schema
 from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import metadata_of
 from morrow.spark.types.to_paimon import paimon_fields
+from morrow.spark.writing.evolving import evolve
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,8 +53,32 @@ def ensure_table(
 def _first_schema(
     metadata: TableMetadata, schema: StructType, options: Mapping[str, str], kinds: str | None
 ) -> TableSchema:
-    columns = tuple(field for field in paimon_fields(schema) if field.name != kinds)
+    columns = _columns(schema, kinds)
     return new_schema(columns, options=_in_case(options, [field.name for field in columns]), where=metadata.where)
+
+
+def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
+    """Adds the columns of the rows to the table, where the option ``write.merge-schema`` says so. Raises as `evolve`.
+
+    Raises:
+        InvalidArgument: a column that differs from one of the table in case alone.
+    """
+    options = Options(given)
+    sink = options.sink()
+    if sink.evolution is None:
+        return
+    metadata, columns = metadata_of(options.place()), _columns(schema, sink.kinds)
+    known = metadata.latest_schema().by_name
+    folded = {name.casefold(): name for name in known}
+    for column in columns:
+        if column.name not in known and column.name.casefold() in folded:
+            same = folded[column.name.casefold()]
+            raise InvalidArgument(f"{metadata.where}: the data's column {column.name!r} is {same!r} there; rename it")
+    evolve(metadata, columns, sink.evolution)
+
+
+def _columns(schema: StructType, kinds: str | None) -> tuple[DataField, ...]:
+    return tuple(field for field in paimon_fields(schema) if field.name != kinds)
 
 
 def _in_case(options: Mapping[str, str], columns: list[str]) -> dict[str, str]:

@@ -168,6 +168,7 @@ def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
         mode,
         dynamic=_dynamic(sink.dynamic_overwrite, rows.sparkSession) if mode == "overwrite" else None,
         kinds=sink.kinds,
+        merge_schema=sink.evolution or False,
         commit_user=sink.commit_user,
         commit_identifier=sink.commit_identifier,
         branch=place.branch,

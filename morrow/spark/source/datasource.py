@@ -199,9 +199,10 @@ class _Writer:
     """The base of both writers. Its construction creates the table if it does not exist."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        from morrow.spark.source.creating import ensure_table
+        from morrow.spark.source.creating import ensure_table, follow_columns
 
         ensure_table(options, schema, overwrite=overwrite)
+        follow_columns(options, schema)
         self._options = _without_secrets(options)
         self._overwrite = overwrite
         self._run = secrets.token_hex(RUN_BYTES)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.secrets import StorageOptions
 from morrow.spark.source.plain import QUERY_PROPERTY
+from morrow.spark.writing.evolving import Evolution
 from morrow.spark.writing.write import Create, write
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Sink:
     create: Create | None
     branch: str | None
     storage_options: Mapping[str, str] | None = field(repr=False)
+    merge_schema: bool | Evolution = False
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Writes the batch, unless it was written before. Raises as `morrow.spark.write`."""
@@ -41,6 +43,7 @@ class Sink:
             commit_user=self.commit_user or _query_of(batch),
             commit_identifier=batch_id,
             create=self.create,
+            merge_schema=self.merge_schema,
             branch=self.branch,
             storage_options=self.storage_options,
         )
@@ -53,6 +56,7 @@ def sink(
     kinds: str | None = None,
     commit_user: str | None = None,
     create: Create | None = None,
+    merge_schema: bool | Evolution = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Sink:
@@ -67,7 +71,7 @@ def sink(
         commit_user: the commit user that numbers the batches; None: the id of the query, which belongs to its
             checkpoint. Use a name of your own with one checkpoint only: batches of another checkpoint with numbers that
             this user has committed would count as repeated.
-        kinds, create, branch, storage_options: as for `morrow.spark.write`.
+        kinds, create, merge_schema, branch, storage_options: as for `morrow.spark.write`.
 
     Raises:
         InvalidArgument: an unknown mode; when a batch is written: no `commit_user` where Spark does not tell the query
@@ -76,7 +80,7 @@ def sink(
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}; it is {' or '.join(MODES)}")
     options = None if storage_options is None else StorageOptions(storage_options, os.fspath(path), lent=True)
-    return Sink(os.fspath(path), mode, kinds, commit_user, create, branch, options)
+    return Sink(os.fspath(path), mode, kinds, commit_user, create, branch, options, merge_schema)
 
 
 def _query_of(batch: DataFrame) -> str:

@@ -20,6 +20,7 @@ ALIASES = {
     scans.SCAN_VERSION.key: "as-of",
     "versionasof": "as-of",
     "scan.from-snapshot-id": "starting-snapshot",
+    "mergeschema": connector.WRITE_MERGE_SCHEMA.key,
     "partition-overwrite": "partitionoverwritemode",
 }
 """Names in Paimon and Spark -> the option's name here."""
@@ -55,7 +56,15 @@ MODES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 Without a mode (``default``) these options decide, and without them a stream begins with all rows.
 """
 
-OF_PAIMONS_WRITES = (connector.WRITE_MERGE_SCHEMA.key, connector.WRITE_USE_V2_WRITE.key)
+MERGE_SCHEMA, WIDENING, CASTING = (
+    connector.WRITE_MERGE_SCHEMA.key,
+    connector.WRITE_MERGE_SCHEMA_TYPE_WIDENING.key,
+    connector.WRITE_MERGE_SCHEMA_EXPLICIT_CAST.key,
+)
+EVOLVING = frozenset((MERGE_SCHEMA, WIDENING, CASTING))
+"""Options of a write that change the table's columns; the first is ``mergeSchema`` in other formats of Spark."""
+
+OF_PAIMONS_WRITES = (connector.WRITE_USE_V2_WRITE.key,)
 """Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
 
 PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"

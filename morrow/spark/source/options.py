@@ -28,12 +28,14 @@ from morrow.session import Verify
 from morrow.spark.source.limits import Limit
 from morrow.spark.source.option_names import (
     ALIASES,
+    CASTING,
     CHANGES,
     CONSUMER_ID,
     FULL,
     KINDS,
     LEAST_ROWS,
     LIMITS,
+    MERGE_SCHEMA,
     MODE,
     MODES,
     MOST_DELAY,
@@ -45,7 +47,9 @@ from morrow.spark.source.option_names import (
     SNAPSHOTS,
     STORAGE_PREFIX,
     TIMESTAMPS,
+    WIDENING,
 )
+from morrow.spark.writing.evolving import Evolution
 
 T = TypeVar("T")
 
@@ -96,6 +100,8 @@ class SinkOptions:
     dynamic_overwrite: bool | None
     """None where it is not given."""
     table: Mapping[str, str]
+    evolution: Evolution | None = None
+    """How the table's columns follow those of the rows; None: not at all."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +206,17 @@ class Options:
 
     def sink(self, *, overwrite: bool = True) -> SinkOptions:
         """Parses the options of a write; all that do not concern the write itself are the table's."""
-        own = {"kinds", "commit-user", "commit-identifier", OVERWRITE_MODE, "branch", "verify"}
+        own = {
+            "kinds",
+            "commit-user",
+            "commit-identifier",
+            OVERWRITE_MODE,
+            "branch",
+            "verify",
+            MERGE_SCHEMA,
+            WIDENING,
+            CASTING,
+        }
         mode = self._get(OVERWRITE_MODE, _one_of("static", "dynamic"))
         if mode is not None and not overwrite:
             raise InvalidArgument("the option 'partitionOverwriteMode' belongs to .mode('overwrite'); leave it out")
@@ -215,7 +231,16 @@ class Options:
             commit_identifier=self._get("commit-identifier", int),
             dynamic_overwrite=None if mode is None else mode == "dynamic",
             table={name: self._given[name] for name in others},
+            evolution=self._evolution(),
         )
+
+    def _evolution(self) -> Evolution | None:
+        merges, widens, casts = (self._get(name, _boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))
+        if merges:
+            return Evolution(widens, casts)
+        if widens or casts:
+            raise InvalidArgument(f"{WIDENING if widens else CASTING!r} belongs to {MERGE_SCHEMA!r} = 'true'")
+        return None
 
     def _refuse_paimons(self) -> None:
         for name in self._given:

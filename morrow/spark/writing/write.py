@@ -15,6 +15,7 @@ from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.types.to_spark import spark_type, without_not_null
+from morrow.spark.writing.evolving import Evolution, evolve
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
 from morrow.table import Table
@@ -56,6 +57,7 @@ def write(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     create: Create | None = None,
+    merge_schema: bool | Evolution = False,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
@@ -81,6 +83,9 @@ def write(
         properties: stored in the snapshot.
         create: creates the table if it does not exist, with the DataFrame's columns, nullable except for keys:
             ``create=dict(primary_keys=["id"], partition_keys=["dt"], options={"bucket": 4})``.
+        merge_schema: adds the columns of the rows that the table lacks to it, before they are written, as
+            ``write.merge-schema`` of Paimon; they stay when the write fails. Columns that the rows lack are null. An
+            `Evolution` changes types, too.
         branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
 
     Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
@@ -100,8 +105,12 @@ def write(
     made = _make(metadata, rows, create, kinds, must_be_new=mode in NEW_ONLY)
     if mode == "ignore" and not made:
         return None
+    rows = _as_table_names(rows, metadata.latest_schema(), kinds)
+    if merge_schema:
+        columns = [field for field in paimon_fields(rows.schema) if field.name != kinds]
+        evolve(metadata, columns, merge_schema if isinstance(merge_schema, Evolution) else Evolution())
+        rows = _with_nulls(rows, metadata.latest_schema(), partition or {})
     target = WriteTarget.of(metadata, commit_user)
-    rows = _as_table_names(rows, target, kinds)
     commit = Commit(commit_identifier, watermark, dict(properties or {}))
     if mode == "overwrite":
         spec = partition_spec(target, partition or {})
@@ -198,14 +207,24 @@ def _first_schema(metadata: TableMetadata, rows: DataFrame, create: Create | Non
     return new_schema(without_not_null(columns), **create, where=metadata.where)
 
 
-def _as_table_names(rows: DataFrame, target: WriteTarget, kinds: str | None) -> DataFrame:
+def _as_table_names(rows: DataFrame, schema: TableSchema, kinds: str | None) -> DataFrame:
     """Renames columns that differ from the table's in case alone."""
     if is_case_sensitive(rows.sparkSession):
         return rows
-    known = target.schema.by_name
+    known = schema.by_name
     free = {name.casefold(): name for name in known if name not in rows.columns}
     names = [old if old in known or old == kinds else free.get(old.casefold(), old) for old in rows.columns]
     return rows if names == rows.columns else rows.toDF(*names)
+
+
+def _with_nulls(rows: DataFrame, schema: TableSchema, given: Mapping[str, object]) -> DataFrame:
+    """Adds the columns that the rows lack, and that have neither a value elsewhere nor a default, as nulls."""
+    from pyspark.sql import functions
+
+    there = {*rows.columns, *given}
+    lacking = [f for f in schema.fields if f.name not in there and f.default_value is None and f.type.nullable]
+    nulls = (functions.lit(None).cast(spark_type(field.type, field.name)).alias(field.name) for field in lacking)
+    return rows.select("*", *nulls) if lacking else rows
 
 
 def _with_partition(rows: DataFrame, target: WriteTarget, spec: PartitionSpec) -> DataFrame:

@@ -288,7 +288,7 @@ WRONG_WRITES: list[tuple[dict[str, object], type[MorrowError], str]] = [
     ({"sink.parallelism": 2}, InvalidArgument, r"the option 'sink\.parallelism' is None for this table, not '2'"),
     ({"commit-identifier": 1}, InvalidArgument, "numbers the commits of a 'commit-user'"),
     ({"kinds": "nothing"}, MorrowError, "nothing"),
-    ({"write.merge-schema": True}, Unsupported, "the option 'write.merge-schema'"),
+    ({"write.merge-schema.explicit-cast": True}, InvalidArgument, "belongs to 'write.merge-schema'"),
     ({"branch": "none"}, MorrowError, "none"),
 ]
 

@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := setup
-.PHONY: setup help demo check check-tests test test-long bench bench-quick bench-peers lint format dist clean
+.PHONY: setup help demo check check-tests test test-long test-matrix bench bench-quick bench-peers lint format dist clean
 
 setup: $(READY) help  ## make the environment (.venv), then list the targets
 
@@ -43,6 +43,9 @@ test: $(READY)  ## run the tests, the golden tables among them
 
 test-long: $(READY)  ## run the tests with many more random examples
 	@HYPOTHESIS_PROFILE=long $(PYTEST) $(ARGS)
+
+test-matrix: $(READY)  ## run a smoke on PySpark 3.5 to 4.3, and tests with the oldest and newest libraries (downloads)
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 bench: $(READY) bench-peers  ## measure everything, write bench/RESULTS.md (half an hour; peers included)
 	@$(BIN)/python -m bench.run $(ARGS)
@@ -71,7 +74,7 @@ dist: $(READY)  ## build the sdist and the wheel into dist/
 	@rm -rf build && ls dist
 
 clean:  ## remove the environment, caches and generated tables
-	@rm -rf $(VENV) $(DATA) bench/.peers build dist .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	@rm -rf $(VENV) $(DATA) bench/.peers .matrix build dist .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .benchmarks .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -29,6 +29,7 @@ from morrow.engine.plan.time_travel import NOW, Travel, to_millis
 from morrow.engine.units import MILLIS_PER_SECOND
 from morrow.hints import hints_in, travel_of_hints
 from morrow.readers.execution.duckdb_relation import handed
+from morrow.readers.expressions.library import check_duckdb
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,6 +73,7 @@ def run(
     """Runs `query` as a relation; see `Catalog.sql`."""
     import duckdb
 
+    check_duckdb()
     connection = connection or duckdb.default_connection()
     tree = _parsed(query)
     _check_hints(query, tree)

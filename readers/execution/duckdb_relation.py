@@ -29,6 +29,7 @@ from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_stream import view_reader
 from morrow.readers.expressions.duckdb_names import field_apart, is_apart, rows_apart, told_apart, values_apart
+from morrow.readers.expressions.library import check_duckdb
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,6 +86,7 @@ def checked_connection(connection: duckdb.DuckDBPyConnection | None) -> duckdb.D
     """Returns the connection, DuckDB's default one for None. Raises `InvalidArgument` if it is not a connection."""
     import duckdb
 
+    check_duckdb()
     if connection is None:
         return duckdb.default_connection()
     # The module itself stands for its default connection.

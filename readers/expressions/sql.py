@@ -43,6 +43,7 @@ from morrow.engine.names import apart
 from morrow.engine.plan.filter.terms import Residual, shortened
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 from morrow.readers.expressions.duckdb_names import rows_apart
+from morrow.readers.expressions.library import check_duckdb
 
 if TYPE_CHECKING:
     import duckdb
@@ -235,6 +236,7 @@ def _true_rows(residual: Residual, rows: pa.Table, height: int) -> npt.NDArray[n
 def _session() -> duckdb.DuckDBPyConnection:
     import duckdb
 
+    check_duckdb()
     connection = duckdb.connect(":memory:", config=SESSION)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL lock_configuration = true")

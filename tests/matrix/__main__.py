@@ -1,0 +1,106 @@
+"""Runs Morrow with other versions of PySpark, the libraries and Python: ``python -m tests.matrix [cell ...]``.
+
+    make test-matrix                      all cells: half an hour and some GB of downloads at first
+    make test-matrix ARGS="spark-3.5"     one of them
+    make test-matrix ARGS=--list          their names
+
+Each cell has an environment of its own below ``.matrix``, made again when its packages change. A cell whose interpreter
+or packages are not to be had is skipped, with the reason; exits with 1 if one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.matrix.cells import ALWAYS, CELLS, Cell
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".matrix"
+SKIPPED = 77
+"""The exit code of a command that finds nothing to run on."""
+
+
+class Skip(Exception):
+    """A cell that cannot run here, and why."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description="Run the matrix of versions.")
+    parser.add_argument("cell", nargs="*", help="names of cells; none: all")
+    parser.add_argument("--list", action="store_true", help="print the names")
+    given = parser.parse_args(arguments)
+    known = {cell.name: cell for cell in CELLS}
+    if unknown := [name for name in given.cell if name not in known]:
+        parser.error(f"no cell {unknown[0]!r}; there are {', '.join(known)}")
+    if given.list:
+        print("\n".join(known))
+        return 0
+    results = {name: _result(known[name]) for name in given.cell or known}
+    print("\n" + "\n".join(f"{name:<14}{result}" for name, result in results.items()))
+    return int(any(result.startswith("FAILED") for result in results.values()))
+
+
+def _result(cell: Cell) -> str:
+    print(f"\n== {cell.name}", flush=True)
+    start = time.perf_counter()
+    try:
+        python = _environment(cell)
+    except Skip as reason:
+        return f"skipped: {reason}"
+    said = []
+    for command in cell.commands:
+        code = _run(python, command)
+        if code not in (0, SKIPPED):
+            return f"FAILED: python -m {' '.join(command)}"
+        said.append(f"{command[0]} {'skipped' if code else 'ok'}")
+    return f"{', '.join(said)} ({time.perf_counter() - start:.0f} s)"
+
+
+def _run(python: Path, command: Sequence[str]) -> int:
+    given = [word.format(cache=FOLDER / "ivy") for word in command]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    environment = {**kept, "PYTHONPATH": str(ROOT), "HYPOTHESIS_PROFILE": "check"}
+    return subprocess.run([python, "-m", *given], cwd=ROOT, env=environment, check=False).returncode
+
+
+def _environment(cell: Cell) -> Path:
+    """Makes the cell's environment, unless it is there, and returns its Python."""
+    folder = FOLDER / cell.name
+    python, stamp = folder / "bin" / "python", folder / "packages.txt"
+    wanted = "\n".join((*ALWAYS, *cell.packages))
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([_interpreter(cell.python), "-m", "venv", folder], check=True)
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "-q", *ALWAYS, *cell.packages], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+        raise Skip(f"pip: {lines[-1]}")
+    stamp.write_text(wanted)
+    return python
+
+
+def _interpreter(version: str) -> str:
+    """Returns a Python of this minor version that runs."""
+    for name in (sys.executable, f"python{version}"):
+        found = shutil.which(name)
+        if found is None:
+            continue
+        ask = [found, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        done = subprocess.run(ask, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout.strip() == version:
+            return found
+    raise Skip(f"there is no python{version} on the path")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

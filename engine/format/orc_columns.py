@@ -47,6 +47,8 @@ def read_orc(data: bytes, where: str, most_bytes: int) -> pa.Table:
     if sum(stripe.rows for stripe in rows) > len(data):
         raise CorruptFile(where, f"it claims more rows than its {len(data)} bytes can name files")
     parts = [_Columns(layout, stripe).column(0, stripe.rows, 0) for stripe in rows]
+    if not parts:  # pyarrow before 26 makes no table of them
+        return pa.schema(list(schema)).empty_table()
     return pa.Table.from_struct_array(pa.chunked_array(parts, schema))
 
 

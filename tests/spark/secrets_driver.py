@@ -1,4 +1,4 @@
-"""A driver that reads and writes a table in an object store by every face, with the log of Spark's events on.
+"""A driver that reads and writes a table in an object store by every face, and by name, with a log of events.
 
 python secrets_driver.py <folder of the log> <storage options as JSON>
 """
@@ -9,9 +9,13 @@ import json
 import pickle
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import morrow
 from tests.spark.conftest import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE = "s3://lake/wh/db.db/t"
 
@@ -42,6 +46,7 @@ def main(log: str, given: str) -> None:
     morrow.spark.remove_orphan_files(spark, TABLE, distributed=True, storage_options=options)
     morrow.spark.attach(spark, "s3://lake/wh", storage_options=options)
     assert spark.sql("SELECT count(*) FROM pm_db_t").collect()[0][0] == 2
+    by_name(spark, options)
     stream = spark.readStream.format("morrow").options(**stored).load(TABLE)
     query = stream.writeStream.format("memory").queryName("seen").option("checkpointLocation", f"{log}/checkpoint")
     query.trigger(availableNow=True).start().awaitTermination()
@@ -50,6 +55,21 @@ def main(log: str, given: str) -> None:
     again = stream.writeStream.foreachBatch(sink).option("checkpointLocation", f"{log}/checkpoint2")
     again.trigger(availableNow=True).start().awaitTermination()
     spark.stop()
+
+
+def by_name(spark: SparkSession, options: dict[str, str]) -> None:
+    """Does statements of the catalog, and asks Spark for whatever it shows of them."""
+    morrow.spark.catalog(spark, "pm", warehouse="s3://lake/wh", storage_options=options)
+    spark.sql("CREATE TABLE pm.db.log (a BIGINT, b STRING)")
+    spark.sql("INSERT INTO pm.db.log SELECT * FROM pm.db.t")
+    spark.sql("UPDATE pm.db.log SET b = 'z' WHERE a = 1")
+    spark.sql("MERGE INTO pm.db.t USING pm.db.log s ON t.a = s.a WHEN MATCHED THEN UPDATE SET b = s.b")
+    spark.sql("ALTER TABLE pm.db.t CREATE TAG x")
+    spark.sql("CALL pm.sys.create_tag(table => 'db.t', tag => 'y')")
+    assert spark.sql("SELECT * FROM pm.db.t WHERE b = 'z'").collect() == [(1, "z")]
+    for statement in ("SET -v", "EXPLAIN EXTENDED SELECT * FROM pm.db.t", "DESCRIBE EXTENDED pm.db.t"):
+        print(spark.sql(statement).collect())
+    print(cast("Any", spark)._jsparkSession.sharedState().statusStore().executionsList().toString())
 
 
 def _kept(file: Path, data: bytes) -> bytes:

@@ -28,10 +28,10 @@ def derived(place: Place, question: Question, filters: Sequence[Sequence[Any]]) 
         CommitConflict: the table has another schema since. TableNotFound: the catalog was given another warehouse.
         Unsupported: options of the table make queries read another state than the newest.
     """
-    metadata = place.table(question["table"])._metadata
+    table = place.table(question["table"])
     path, request, is_set = described.unpacked(question["state"])
-    target = WriteTarget.of(metadata)
-    if path != metadata.root:
+    target = WriteTarget.of(table._metadata)
+    if path != table.path:
         raise TableNotFound(f"{path} is no longer {question['table']}")
     if request.schema != target.schema:
         raise CommitConflict(f"{target.where}: its schema was changed after its rows were read; {ADVICE}")

@@ -71,6 +71,11 @@ def _has(name: str, value: Value | None) -> Leaf:
 def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
     """Returns the partitions (BinaryRows) that hold files and for which a filter on partition columns is true."""
     stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()
+    return matching(target, stored, filter)
+
+
+def matching(target: WriteTarget, stored: pl.Series, filter: Filter) -> list[bytes]:
+    """Returns those of the partitions (BinaryRows) for which a filter on partition columns is true."""
     fields = target.partition_fields
     if not fields:
         return stored.to_list()

@@ -48,6 +48,8 @@ def sink_of(given: Mapping[str, str]) -> SinkOptions:
         raise Unsupported(
             f"the option {next(iter(sink.table))!r} of a write", hint="set options of a table by ALTER TABLE"
         )
+    if sink.replace_where is not None:
+        raise Unsupported("replaceWhere of a write by name", hint="use writeTo(...).overwrite(condition)")
     if sink.dynamic_overwrite is not None:
         raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
     return sink

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import AlreadyExists, InvalidArgument
+from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
@@ -65,6 +65,8 @@ def follow_columns(given: Mapping[str, str], schema: StructType) -> None:
     """
     options = Options(given)
     sink = options.sink()
+    if sink.replace_where is not None:
+        raise Unsupported("the option 'replaceWhere' of such a write", hint="use morrow.spark.write(replace_where=...)")
     if sink.evolution is None:
         return
     metadata, columns = metadata_of(options.place()), _columns(schema, sink.kinds)

@@ -161,12 +161,14 @@ def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
         if given.mode == IGNORE:
             return
         raise
+    decides = given.mode == OVERWRITE and sink.replace_where is None
     mode: Mode = "overwrite" if given.mode == OVERWRITE else "append"
     write(
         rows,
         place.path,
         mode,
-        dynamic=_dynamic(sink.dynamic_overwrite, rows.sparkSession) if mode == "overwrite" else None,
+        dynamic=_dynamic(sink.dynamic_overwrite, rows.sparkSession) if decides else None,
+        replace_where=sink.replace_where,
         kinds=sink.kinds,
         merge_schema=sink.evolution or False,
         commit_user=sink.commit_user,

@@ -67,6 +67,8 @@ EVOLVING = frozenset((MERGE_SCHEMA, WIDENING, CASTING))
 OF_PAIMONS_WRITES = (connector.WRITE_USE_V2_WRITE.key,)
 """Options of Paimon's Spark connector with these prefixes; Morrow does what false means."""
 
+REPLACE_WHERE = "replacewhere"
+"""The condition of an overwrite, by the name that it has in Delta's format."""
 PUSH_FILTERS, OVERWRITE_MODE = "push-filters", "partitionoverwritemode"
 
 OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})

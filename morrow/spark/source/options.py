@@ -31,6 +31,7 @@ from morrow.spark.source.option_names import (
     CASTING,
     CHANGES,
     CONSUMER_ID,
+    EVOLVING,
     FULL,
     KINDS,
     LEAST_ROWS,
@@ -44,6 +45,7 @@ from morrow.spark.source.option_names import (
     OF_STREAMS,
     OVERWRITE_MODE,
     PUSH_FILTERS,
+    REPLACE_WHERE,
     SNAPSHOTS,
     STORAGE_PREFIX,
     TIMESTAMPS,
@@ -102,6 +104,8 @@ class SinkOptions:
     table: Mapping[str, str]
     evolution: Evolution | None = None
     """How the table's columns follow those of the rows; None: not at all."""
+    replace_where: str | None = None
+    """The condition of an overwrite."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +217,8 @@ class Options:
             OVERWRITE_MODE,
             "branch",
             "verify",
-            MERGE_SCHEMA,
-            WIDENING,
-            CASTING,
+            REPLACE_WHERE,
+            *EVOLVING,
         }
         mode = self._get(OVERWRITE_MODE, _one_of("static", "dynamic"))
         if mode is not None and not overwrite:
@@ -232,7 +235,16 @@ class Options:
             dynamic_overwrite=None if mode is None else mode == "dynamic",
             table={name: self._given[name] for name in others},
             evolution=self._evolution(),
+            replace_where=self._replace_where(overwrite, mode),
         )
+
+    def _replace_where(self, overwrite: bool, mode: str | None) -> str | None:
+        condition = self._given.get(REPLACE_WHERE)
+        if condition is not None and not overwrite:
+            raise InvalidArgument("the option 'replaceWhere' belongs to .mode('overwrite'); leave it out")
+        if condition is not None and mode == "dynamic":
+            raise InvalidArgument("'replaceWhere' and 'partitionOverwriteMode' both say what is overwritten")
+        return condition
 
     def _evolution(self) -> Evolution | None:
         merges, widens, casts = (self._get(name, _boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))

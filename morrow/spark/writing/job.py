@@ -6,14 +6,17 @@ only those are committed. The attempt log finds the files of the other attempts,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import polars as pl
+
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import TASK
+from morrow.engine.plan.filter import Filter
 from morrow.spark.job.registry import Work
 from morrow.spark.job.results import RESULT, collected
 from morrow.spark.job.run import mapped
@@ -28,7 +31,7 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.partitions import PartitionSpec, is_in
+from morrow.writers.operations.partitions import PartitionSpec, is_in, matching, matching_partitions
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due
 from morrow.writers.rows import incoming
@@ -37,8 +40,9 @@ from morrow.writers.target import WriteTarget
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Replaced: TypeAlias = 'PartitionSpec | Literal["dynamic"]'
-"""The target of an overwrite: partitions of these values (none: the table), or the partitions of the rows."""
+Replaced: TypeAlias = 'PartitionSpec | Filter | Literal["dynamic"]'
+"""The target of an overwrite: partitions of these values (none: the table), those for which a condition is true, or the
+partitions of the rows."""
 
 
 @dataclass(frozen=True)
@@ -136,14 +140,46 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
             repeats=commit.identifier is not None,
             premise=commit.premise,
         )
+    replaced = partial(
+        commits.overwrite,
+        messages,
+        identifier=commit.number,
+        watermark=commit.watermark,
+        properties=commit.properties,
+    )
     with cleaned_up(commits, messages, commit.number):
-        return commits.overwrite(
-            messages,
-            partitions=_replaced(target, messages, commit),
-            identifier=commit.number,
-            watermark=commit.watermark,
-            properties=commit.properties,
-        )
+        if isinstance(commit.replaced, Filter):
+            condition = commit.replaced
+            _check_within(target, messages, condition)
+            return retried(target, lambda: _replacing(target, messages, condition, replaced))
+        return replaced(partitions=_replaced(target, messages, commit))
+
+
+def _check_within(target: WriteTarget, messages: Sequence[CommitMessage], condition: Filter) -> None:
+    """Raises `InvalidArgument` for rows of a partition for which the condition is not true."""
+    partitions = _partitions_of(messages)
+    inside = matching(target, partitions, condition)
+    for partition in partitions:
+        if partition not in inside:
+            values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
+            raise InvalidArgument(f"{target.where}: the data has rows of the partition {values}, not of {condition}")
+
+
+def _partitions_of(messages: Sequence[CommitMessage]) -> pl.Series:
+    return pl.Series(list(dict.fromkeys(message.partition for message in messages)), dtype=pl.Binary)
+
+
+def _replacing(
+    target: WriteTarget,
+    messages: Sequence[CommitMessage],
+    condition: Filter,
+    replaced: Callable[..., Snapshot | None],
+) -> Snapshot | None:
+    """Replaces the partitions for which the condition is true now; a conflict where others make some meanwhile."""
+    newest = target.metadata.latest_snapshot()
+    there = [] if newest is None else matching_partitions(target, newest, condition)
+    partitions = list(dict.fromkeys([*there, *_partitions_of(messages)]))
+    return replaced(partitions=partitions, premise=Premise(newest, condition)) if partitions else None
 
 
 def was_committed(target: WriteTarget, identifier: int | None) -> bool:
@@ -157,6 +193,7 @@ def was_committed(target: WriteTarget, identifier: int | None) -> bool:
 def _replaced(
     target: WriteTarget, messages: Sequence[CommitMessage], commit: Commit
 ) -> Literal["all"] | list[PartitionSpec] | list[bytes]:
+    assert not isinstance(commit.replaced, Filter)
     if commit.replaced != "dynamic":
         return [commit.replaced] if commit.replaced else "all"
     partitions = list(dict.fromkeys(message.partition for message in messages))

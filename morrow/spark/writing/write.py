@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots, given_roots, resolve
+from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
@@ -19,7 +21,7 @@ from morrow.spark.writing.evolving import Evolution, evolve
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
 from morrow.table import Table
-from morrow.writers.operations.partitions import PartitionSpec, partition_spec
+from morrow.writers.operations.partitions import PartitionSpec, partition_filter, partition_spec
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def write(
     *,
     partition: Mapping[str, object] | None = None,
     dynamic: bool | None = None,
+    replace_where: FilterLike | None = None,
     kinds: str | None = None,
     commit_user: str | None = None,
     commit_identifier: int | None = None,
@@ -76,6 +79,8 @@ def write(
             ``error`` (or ``errorifexists``) refuses to write to an existing table, and ``ignore`` leaves it as it is.
         partition, dynamic: of an overwrite; as for `Table.overwrite`. Where `dynamic` is None and the session has
             ``spark.sql.sources.partitionOverwriteMode`` set, that decides, before the table's option.
+        replace_where: of an overwrite: a condition on partition columns, as the filter of `read`. The partitions for
+            which it is true are replaced by the rows, which belong to such partitions.
         kinds: one row kind for all rows (``"-D"``), or the name of a column with the kind of each row.
         commit_user, commit_identifier: writes nothing if this user has committed this identifier or a higher one;
             identifiers grow.
@@ -98,8 +103,10 @@ def write(
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r}; it is one of {', '.join(MODES)}")
-    if mode != "overwrite" and (partition is not None or dynamic is not None):
-        raise InvalidArgument(f"partition and dynamic belong to mode='overwrite', not to {mode!r}")
+    if mode != "overwrite" and any(x is not None for x in (partition, dynamic, replace_where)):
+        raise InvalidArgument(f"partition, dynamic and replace_where belong to mode='overwrite', not to {mode!r}")
+    if replace_where is not None and (partition is not None or dynamic):
+        raise InvalidArgument("replace_where says which partitions are overwritten; leave partition and dynamic out")
     check_numbered(commit_user, commit_identifier)
     metadata = metadata_at(path, branch, storage_options, allowed_roots)
     made = _make(metadata, rows, create, kinds, must_be_new=mode in NEW_ONLY)
@@ -112,7 +119,10 @@ def write(
         rows = _with_nulls(rows, metadata.latest_schema(), partition or {})
     target = WriteTarget.of(metadata, commit_user)
     commit = Commit(commit_identifier, watermark, dict(properties or {}))
-    if mode == "overwrite":
+    if replace_where is not None:
+        condition = partition_filter(target, None, replace_where, "replace_where")
+        commit = replace(commit, replaced=condition)
+    elif mode == "overwrite":
         spec = partition_spec(target, partition or {})
         dynamic = session_overwrites_dynamically(rows.sparkSession) if dynamic is None else dynamic
         rows, commit = _with_partition(rows, target, spec), _overwriting(commit, target, spec, dynamic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,15 @@ from morrow.engine.plan.scan_plan import DataFile, DeletionRef
 from morrow.engine.plan.sections import bucket_numbers
 
 COMPRESSION_SUFFIXES = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
+DESCRIBED = (
+    *("_FILE_SIZE", "_ROW_COUNT", "_LEVEL", "_SCHEMA_ID"),
+    *("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID"),
+    "_WRITE_COLS",
+)
+"""Columns of entries that files of a plan hold as they are, in the order of `DataFile`."""
+PIECE = 1 << 16
+"""Files that are made at once."""
+
 ENDING = rf"\.([A-Za-z0-9]+)(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?$"
 
 
@@ -37,16 +46,22 @@ def data_files(
     """
     if not frame.height:
         return []
-    paths = file_paths(metadata, schema, options, frame).to_list()
-    formats = file_formats(frame, metadata.where)
-    columns = (
-        *("_FILE_SIZE", "_ROW_COUNT", "_LEVEL", "_SCHEMA_ID"),
-        *("_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID"),
+    described = pl.DataFrame(
+        [
+            file_paths(metadata, schema, options, frame),
+            pl.Series("format", file_formats(frame, metadata.where)),
+            *(frame[column] for column in DESCRIBED),
+        ]
     )
-    rows = zip(paths, formats, *(frame[column].to_list() for column in columns), strict=True)
-    written = (None if names is None else tuple(names) for names in frame["_WRITE_COLS"].to_list())
-    described = enumerate(zip(rows, written, strict=True))
-    return [DataFile(*row, write_columns=names, deletion=deletions.get(i)) for i, (row, names) in described]  # type: ignore[misc]  # a row is the columns above
+    files: list[DataFile] = []
+    # Values of all columns as Python objects would take more memory than the files that are made of them.
+    for piece in described.iter_slices(PIECE):
+        shared = {format: format for format in piece["format"].unique()}
+        for i, (path, format, *numbers, names) in enumerate(piece.iter_rows(), len(files)):
+            written = None if names is None else tuple(names)
+            made = DataFile(path, shared[format], *numbers, write_columns=written, deletion=deletions.get(i))  # type: ignore[misc]  # the columns above
+            files.append(made)
+    return files
 
 
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
@@ -118,14 +133,14 @@ def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) ->
     return [known[stored] for stored in frame["_PARTITION"].to_list()]
 
 
-def file_formats(frame: pl.DataFrame, where: str) -> Sequence[str]:
+def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
     """Returns the format of each file, by its name's extension (``.json.gz`` is json).
 
     Raises:
         Unsupported: a format that Morrow does not read.
     """
-    endings = frame.select(pl.col("_FILE_NAME").str.extract(ENDING).str.to_lowercase()).to_series().to_list()
-    if unknown := {ending for ending in set(endings) if ending is None or known_format(ending) is None}:
+    endings = frame.select(pl.col("_FILE_NAME").str.extract(ENDING).str.to_lowercase()).to_series()
+    if unknown := {ending for ending in endings.unique() if ending is None or known_format(ending) is None}:
         name = next(name for name, ending in zip(frame["_FILE_NAME"], endings) if ending in unknown)
         raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(BUILT_IN)}")
     return endings

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.binary_row import Value, decode_columns, python_rows
@@ -21,9 +22,9 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.names import BUCKET_NUMBER, SECTION
+from morrow.engine.names import BUCKET_NUMBER, SECTION, VECTOR
 from morrow.engine.options import TableOptions
-from morrow.engine.plan.data_files import data_files, partition_values, readable_roots
+from morrow.engine.plan.data_files import DESCRIBED, data_files, partition_values, readable_roots
 from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns, check_key_order
@@ -35,6 +36,9 @@ from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projec
 from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKind
 from morrow.engine.plan.sections import bucket_numbers, key_ranks, section_ids
 from morrow.engine.plan.time_travel import Travel
+
+ASSEMBLED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED, SECTION, BUCKET_NUMBER, VECTOR)
+"""Columns of entries that the files and sections of a plan are made of."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,11 @@ def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -
     entries, vectors = visible_entries(metadata, request, plan.merge, steps)
     entries = _keyed(metadata, request, entries, steps)
     divided = sectioned(metadata, request, plan.merge, entries)
-    divided = replace(divided, frame=_prune_raw(metadata, request, divided, steps))
+    # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
+    divided = replace(
+        divided, frame=_prune_raw(metadata, request, divided, steps).select(cs.by_name(*ASSEMBLED, require_all=False))
+    )
+    del entries
     return _assembled(metadata, request, plan, divided, vectors, steps)
 
 
@@ -281,25 +289,24 @@ def _assembled(
     frame = sectioned.frame
     deletions = deletion_refs(metadata, request.schema, request.options, vectors, frame)
     files = data_files(metadata, request.schema, request.options, frame, deletions)
-    values = partition_values(request.schema, frame, where=metadata.where)
-    members: dict[int, list[int]] = {}
-    for row, number in enumerate(frame[SECTION].to_list()):
-        members.setdefault(number, []).append(row)
-    stored, buckets = frame["_PARTITION"].to_list(), frame["_BUCKET"].to_list()
+    numbers, members = _members(frame[SECTION].to_numpy())
+    first = [rows[0] for rows in members]
+    stored, buckets = frame["_PARTITION"].gather(first), frame["_BUCKET"].gather(first)
+    values = partition_values(request.schema, stored.to_frame(), where=metadata.where)
     unbounded = (None, None)
     schemas = [metadata.schema(schema_id) for schema_id in _schema_ids(frame)]
     check_columns(schemas, request.schema, frame, metadata.where)
     sections = tuple(
         Section(
             sectioned.kinds.get(number, SectionKind.RAW),
-            values[rows[0]],
-            buckets[rows[0]],
+            partition,
+            bucket,
             tuple(files[row] for row in rows),
             key_low=sectioned.bounds.get(number, unbounded)[0],
             key_high=sectioned.bounds.get(number, unbounded)[1],
-            partition_row=stored[rows[0]],
+            partition_row=partition_row,
         )
-        for number, rows in members.items()
+        for number, rows, partition, bucket, partition_row in zip(numbers, members, values, buckets, stored)
     )
     return replace(
         plan,
@@ -307,6 +314,16 @@ def _assembled(
         steps=tuple(steps),
         file_fields={schema.id: file_columns(schema) for schema in schemas},
     )
+
+
+def _members(sections: npt.NDArray[np.int64]) -> tuple[list[int], list[list[int]]]:
+    """Returns the numbers of sections as they first appear, and the rows of each, ascending."""
+    if not len(sections):
+        return [], []
+    numbers, first, counts = np.unique(sections, return_index=True, return_counts=True)
+    rows = np.split(np.argsort(sections, kind="stable"), np.cumsum(counts)[:-1])
+    appeared = np.argsort(first, kind="stable").tolist()
+    return numbers[appeared].tolist(), [rows[i].tolist() for i in appeared]
 
 
 def file_columns(schema: TableSchema) -> tuple[DataField, ...]:

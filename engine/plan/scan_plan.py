@@ -19,7 +19,7 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.filter import Filter
 
 
-class DeletionRef(msgspec.Struct, frozen=True):
+class DeletionRef(msgspec.Struct, frozen=True, gc=False):
     """The location of the deletion vector of a data file; `cardinality` is null in files of old versions."""
 
     path: str
@@ -28,7 +28,7 @@ class DeletionRef(msgspec.Struct, frozen=True):
     cardinality: int | None = None
 
 
-class DataFile(msgspec.Struct, frozen=True):
+class DataFile(msgspec.Struct, frozen=True, gc=False):
     """A data file to read. `delete_rows` is null when its writer did not count retractions."""
 
     path: str
@@ -60,7 +60,7 @@ class SectionKind(StrEnum):
     """Files hold different columns of the same row ids (data evolution)."""
 
 
-class Section(msgspec.Struct, frozen=True, eq=False):
+class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Files of one bucket that are read together, with the values of their partition.
 
     `partition_row` is the partition as metadata stores it, and identifies it: values that compare equal (0.0 and -0.0)

@@ -1,0 +1,115 @@
+"""Planning of a table of a million files: CPU, time and memory of the driver, on metadata without data files.
+
+    python -m bench.planning                                        1,000,000 files in 100,000 partitions
+    python -m bench.planning --files 10000 --partitions 1500
+
+Each figure is that of a process of its own, which opens the table and plans a read of all of it: CPU and wall seconds,
+the most memory that it took, and of that what importing took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import morrow
+from bench.tables import HOME
+from morrow.engine.format.binary_row_encode import encode_columns
+from morrow.engine.plan.entries import manifest_entries, manifests_of
+from morrow.writers.commit.manifests import ARITY, ManifestWriter
+from morrow.writers.commit.snapshots import SnapshotLog
+
+FILES, PARTITIONS, ROWS = 1_000_000, 100_000, 1000
+SCHEMA = "id BIGINT, p INT, a DOUBLE, s STRING"
+PIECE = 50_000
+"""Entries that are written at once."""
+KIB_PER_MIB = 1024
+
+
+def made(folder: Path, files: int, partitions: int) -> str:
+    """Makes a table whose newest snapshot names so many files, which are not there; returns its path."""
+    shutil.rmtree(folder, ignore_errors=True)
+    table = morrow.Catalog(folder).create_table("db.t", schema=SCHEMA, partition_keys=["p"])
+    table.append(pl.DataFrame({"id": [1], "p": [1], "a": [0.5], "s": ["x"]}, schema_overrides={"p": pl.Int32}))
+    log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
+    first = log.latest()
+    assert first is not None
+    (like,) = manifest_entries(table._metadata, manifests_of(table._metadata, first))
+    written: list[str] = []
+    pieces = (np.arange(at, min(at + PIECE, files)) for at in range(0, files, PIECE))
+    manifests = pl.concat([writer.entries(_entries(table, like, numbers, partitions), written) for numbers in pieces])
+    base, base_size = writer.manifest_list(manifests, written)
+    delta, delta_size = writer.manifest_list(manifests.clear(), written)
+    snapshot = replace(
+        first,
+        id=first.id + 1,
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta,
+        delta_manifest_list_size=delta_size,
+        total_record_count=files * ROWS,
+        delta_record_count=files * ROWS,
+    )
+    assert log.add(snapshot)
+    log.hint(snapshot)
+    return table.path
+
+
+def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, partitions: int) -> pl.DataFrame:
+    """Returns entries of files of these numbers, with the statistics of one that is there."""
+    values = pl.Series((numbers % partitions).astype(np.int32))
+    stored = encode_columns([values], [field.type for field in table._target().partition_fields])
+    writer, arity = uuid.uuid4(), ARITY.pack(1)
+    return like.sample(len(numbers), with_replacement=True).with_columns(
+        pl.Series("_PARTITION", [arity + stored.row(i) for i in range(len(numbers))], dtype=pl.Binary),
+        pl.Series("_FILE_NAME", [f"data-{writer}-{number}.parquet" for number in numbers.tolist()]),
+        pl.lit(ROWS, dtype=like.schema["_ROW_COUNT"]).alias("_ROW_COUNT"),
+    )
+
+
+def measure(path: str) -> str:
+    """Plans a read of the table, and says what it took."""
+    imports, cpu, wall = _memory(), time.process_time(), time.perf_counter()
+    plan = morrow.open(path).scan().plan
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return (
+        f"{len(plan.files):,} files in {len({section.partition_row for section in plan.sections}):,} partitions: "
+        f"{cpu:.1f} s CPU, {wall:.1f} s, {_memory():,.0f} MiB (of them {imports:,.0f} MiB before)"
+    )
+
+
+def _memory() -> float:
+    """Returns the most memory that the process has taken, in MiB. (What `resource` tells includes its parent's.)"""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / KIB_PER_MIB
+
+
+def main(given: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.planning", description=__doc__)
+    parser.add_argument("--files", type=int, default=FILES)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
+    parser.add_argument("--of", help="plan this table and make none")
+    asked = parser.parse_args(given)
+    if asked.of is not None:
+        print(measure(asked.of))
+        return
+    folder = HOME / "planning"
+    try:
+        path = made(folder, asked.files, asked.partitions)
+        subprocess.run([sys.executable, "-m", "bench.planning", "--of", path], check=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

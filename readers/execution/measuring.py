@@ -14,8 +14,8 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import col
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.readers.casts.java_text import texts_of
 from morrow.readers.execution import execute
-from morrow.readers.system.java_text import texts_of
 
 EXACT_ROWS = 1 << 20
 """Stored rows up to which distinct values are counted one by one."""

@@ -15,8 +15,8 @@ from morrow.engine.format.binary_row import arities
 from morrow.engine.format.types import ArrayType, VarCharType
 from morrow.engine.plan.data_files import ENDING, file_paths
 from morrow.engine.plan.entries import live_entries
+from morrow.readers.casts.java_text import joined_texts, stored_texts
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
-from morrow.readers.system.java_text import joined_texts, stored_texts
 from morrow.readers.system.partition_text import partition_rows
 from morrow.readers.system.partitions import real_buckets
 from morrow.readers.system.value_stats import STATS_COLUMNS, value_stats_texts

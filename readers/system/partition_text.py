@@ -12,7 +12,7 @@ from morrow.engine.format.types import VarCharType
 from morrow.engine.names import cols
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import to_arrow_array, to_series
-from morrow.readers.system.java_text import joined_texts
+from morrow.readers.casts.java_text import joined_texts
 
 STRING = VarCharType()
 

@@ -9,8 +9,8 @@ import polars as pl
 
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import BRANCH_PREFIX
+from morrow.readers.casts.java_text import java_order, wall_clock
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
-from morrow.readers.system.java_text import java_order, wall_clock
 
 TAG_COLUMNS = columns_of(
     tag_name="STRING NOT NULL",

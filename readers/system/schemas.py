@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.format.types import field_to_json
+from morrow.readers.casts.java_text import wall_clock
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
-from morrow.readers.system.java_text import wall_clock
 
 SCHEMA_COLUMNS = columns_of(
     schema_id="BIGINT NOT NULL",

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import polars as pl
 
+from morrow.readers.casts.java_text import wall_clock
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
-from morrow.readers.system.java_text import wall_clock
 
 COLUMNS = columns_of(
     snapshot_id="BIGINT NOT NULL",

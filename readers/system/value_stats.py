@@ -21,7 +21,7 @@ from morrow.engine.format.types import DataField, same_values
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import to_arrow_array, to_series
-from morrow.readers.system.java_text import java_order, joined_texts, stored_texts, texts_of
+from morrow.readers.casts.java_text import java_order, joined_texts, stored_texts, texts_of
 
 NULL_COUNTS, MINIMA, MAXIMA = "null_value_counts", "min_value_stats", "max_value_stats"
 STATS_COLUMNS = (NULL_COUNTS, MINIMA, MAXIMA)

@@ -27,7 +27,7 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MICRO, NANOS_PER_MILLI
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import to_arrow_array, to_series
-from morrow.readers.system.real_text import real_texts
+from morrow.readers.casts.real_text import real_texts
 
 NULL = "null"
 NANOS_PER_UNIT = {"ms": NANOS_PER_MILLI, "us": NANOS_PER_MICRO, "ns": 1}

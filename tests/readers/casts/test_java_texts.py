@@ -16,7 +16,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.schema import TableSchema
 from morrow.readers.casts.floats import double_text, float_text
-from morrow.readers.system.java_text import (
+from morrow.readers.casts.java_text import (
     java_order,
     joined_texts,
     local_date_time,
@@ -24,8 +24,8 @@ from morrow.readers.system.java_text import (
     texts_of,
     wall_clock,
 )
+from morrow.readers.casts.real_text import real_texts
 from morrow.readers.system.partition_text import partition_rows, partition_specs
-from morrow.readers.system.real_text import real_texts
 from morrow.readers.system.references import duration_text
 
 STRING = t.VarCharType()

@@ -58,11 +58,17 @@ def expected(table: morrow.Table, snapshot: int | None = None) -> list[tuple[obj
     return sorted(tuple(row.values()) for row in table.scan(snapshot=snapshot).to_arrow().to_pylist())
 
 
-@pytest.mark.parametrize("least_spread", [told.LEAST_SPREAD, 0], ids=["sent", "broadcast"])
 @pytest.mark.parametrize(
-    "conf",
-    [{}, SMALL_SPLITS, SMALL_SPLITS | BY_ROWS, INTERPRETED, {"spark.sql.ansi.enabled": "false"}],
-    ids=["as it is", "many tasks to a file", "row by row", "interpreted", "not ANSI"],
+    ("conf", "least_spread"),
+    [
+        ({}, told.LEAST_SPREAD),
+        (SMALL_SPLITS | BY_ROWS, told.LEAST_SPREAD),
+        (INTERPRETED, told.LEAST_SPREAD),
+        ({"spark.sql.ansi.enabled": "false"}, told.LEAST_SPREAD),
+        (SMALL_SPLITS, 0),
+        (INTERPRETED, 0),
+    ],
+    ids=["as it is", "row by row", "interpreted", "not ANSI", "broadcast to many tasks", "broadcast, interpreted"],
 )
 def test_masks_are_of_the_rows_that_they_belong_to(
     spark: SparkSession,

@@ -65,6 +65,6 @@ CELLS: Sequence[Cell] = (
     _spark("4.1", JAVAC),
     _spark("4.2", JAVAC),
     _spark("4.3", JAVAC, S3A),
-    _libraries("oldest", "3.11", "==2.0.0", "==24.0.0", "==2.0.0"),
+    _libraries("oldest", "3.11", "==2.1.0", "==26.0.0", "==2.0.0"),
     *(_libraries(f"newest-{python}", python, "", "", ">=2") for python in ("3.11", "3.12", "3.13", "3.14")),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -54,6 +55,16 @@ app = typer.Typer(
 )
 
 
+def command(panel: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Takes a function in as a command, with the options that all commands of its kind have."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        app.command(rich_help_panel=panel)(arg.results(function))
+        return function
+
+    return register
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from morrow import __version__
@@ -74,7 +85,7 @@ def _root(
     allow(allowed_roots or ())
 
 
-@app.command()
+@command()
 @arg.travels
 def read(
     at: arg.At,
@@ -91,7 +102,7 @@ def read(
     rows.read(path, at, arg.column_names(columns), where, limit, form, output)
 
 
-@app.command()
+@command()
 def describe(
     path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
 ) -> None:
@@ -101,7 +112,7 @@ def describe(
     metadata.describe(path, branch, form, output)
 
 
-@app.command()
+@command()
 def snapshots(
     path: arg.TablePath,
     limit: arg.Limit = None,
@@ -115,7 +126,7 @@ def snapshots(
     metadata.snapshots(path, branch, limit, form, output)
 
 
-@app.command()
+@command()
 @arg.travels
 def system(
     at: arg.At,
@@ -133,7 +144,7 @@ def system(
     tables.system(path, name, at, arg.column_names(columns), where, limit, form, output)
 
 
-@app.command()
+@command()
 @arg.travels
 def files(
     at: arg.At,
@@ -149,7 +160,7 @@ def files(
     plans.files(path, at, where, limit, form, output)
 
 
-@app.command()
+@command()
 @arg.travels
 def explain(
     at: arg.At,
@@ -166,7 +177,7 @@ def explain(
     plans.explain(path, at, arg.column_names(columns), where, limit, form, output)
 
 
-@app.command()
+@command()
 def sql(
     query: arg.Query,
     tables: arg.Tables = None,
@@ -184,7 +195,7 @@ def sql(
     rows.sql(text, warehouse, arg.named_paths(tables), limit, form, output)
 
 
-@app.command()
+@command()
 def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> None:
     """Add the rows of a file, in one commit; with a primary key, put them in place of those with the same key."""
     from morrow.cli import writing
@@ -192,7 +203,7 @@ def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> 
     writing.append(path, file, kinds)
 
 
-@app.command()
+@command()
 def overwrite(path: arg.TablePath, file: arg.RowsFile, whole: arg.Whole = False) -> None:
     """Replace the partitions that a file has rows of by those rows; a table without partitions as a whole."""
     from morrow.cli import writing
@@ -200,7 +211,7 @@ def overwrite(path: arg.TablePath, file: arg.RowsFile, whole: arg.Whole = False)
     writing.overwrite(path, file, whole)
 
 
-@app.command()
+@command()
 def delete(path: arg.TablePath, where: arg.Doomed) -> None:
     """Delete the rows for which a condition is true, in one commit."""
     from morrow.cli import writing
@@ -208,7 +219,7 @@ def delete(path: arg.TablePath, where: arg.Doomed) -> None:
     writing.delete(path, where)
 
 
-@app.command()
+@command()
 def compact(
     path: arg.TablePath,
     full: arg.Full = False,
@@ -222,5 +233,5 @@ def compact(
     writing.compact(path, full, where, arg.column_names(order_by), strategy)
 
 
-for command in COMMANDS:
-    app.command(rich_help_panel="Tags, branches and maintenance")(command)
+for each in COMMANDS:
+    command("Tags, branches and maintenance")(each)

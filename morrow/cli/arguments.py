@@ -27,6 +27,7 @@ class Format(StrEnum):
     """How a result is written."""
 
     TABLE = "table"
+    VERTICAL = "vertical"
     JSON = "json"
     CSV = "csv"
     ARROW = "arrow"
@@ -112,6 +113,57 @@ TRAVEL = {
 """The options of all commands that read a state of a table: members of `TravelArguments`."""
 
 
+Vertical = Annotated[
+    bool,
+    typer.Option("--vertical", help="A line for each column: --format vertical.", rich_help_panel="Result"),
+]
+NoPager = Annotated[
+    bool,
+    typer.Option(
+        "--no-pager",
+        help="Write long tables to the terminal at once; so does NO_PAGER. PAGER names another pager than less.",
+        rich_help_panel="Result",
+    ),
+]
+
+
+def results(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command with a result (a parameter ``form``) the options ``--vertical`` and ``--no-pager``.
+
+    Other commands stay as they are.
+    """
+    parameters = list(inspect.signature(command, eval_str=True).parameters.values())
+    if all(each.name != "form" for each in parameters):
+        return command
+
+    def run(vertical: bool, no_pager: bool, **given: Any) -> None:
+        from morrow.cli import paging
+
+        paging.forbid(no_pager)
+        if vertical:
+            if given["form"] not in (Format.TABLE, Format.VERTICAL):
+                raise typer.BadParameter(f"--vertical and --format {given['form'].value}: give one of them")
+            given["form"] = Format.VERTICAL
+        command(**given)
+
+    more = (("vertical", Vertical), ("no_pager", NoPager))
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=annotation)
+        for name, annotation in more
+    ]
+    return _signed(run, command, parameters)
+
+
+def _signed(
+    run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """`run` with the name and words of `command`, and these parameters, which typer reads."""
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
+    return run
+
+
 def travels(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the options of `TRAVEL`; it gets those that are given as its first argument."""
 
@@ -127,16 +179,17 @@ def travels(command: Callable[..., None]) -> Callable[..., None]:
         for name, annotation in TRAVEL.items()
     ]
     place = next(i for i, each in enumerate(shown) if each.name == "form")  # what is read comes before its form
-    parameters = [*shown[:place], *travel, *shown[place:]]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
-    return run
+    return _signed(run, command, [*shown[:place], *travel, *shown[place:]])
 
 
 ResultFormat = Annotated[
     Format,
-    typer.Option("--format", "-f", help="json is one object a line; arrow is an IPC stream.", rich_help_panel=RESULT),
+    typer.Option(
+        "--format",
+        "-f",
+        help="vertical is a line for each column; json is one object a line; arrow is an IPC stream.",
+        rich_help_panel=RESULT,
+    ),
 ]
 Output = Annotated[
     Path | None,

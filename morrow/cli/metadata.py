@@ -13,6 +13,7 @@ import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_table
 from morrow.cli.output import sink, write_rows
+from morrow.cli.paging import emit
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
 from morrow.cli.tables import render
@@ -37,15 +38,15 @@ COLUMN = pa.struct(
 SNAPSHOT = pa.schema(
     [
         ("id", pa.int64()),
-        ("time", pa.timestamp("ms", "UTC")),
         ("kind", pa.string()),
-        ("schema_id", pa.int64()),
-        ("total_records", pa.int64()),
+        ("time", pa.timestamp("ms", "UTC")),
         ("delta_records", pa.int64()),
+        ("total_records", pa.int64()),
         ("changelog_records", pa.int64()),
+        ("schema_id", pa.int64()),
         ("watermark", pa.int64()),
-        ("commit_user", pa.string()),
         ("commit_identifier", pa.int64()),
+        ("commit_user", pa.string()),
     ]
 )
 TABLE = pa.schema(
@@ -71,7 +72,7 @@ def describe(path: str, branch: str | None, form: Format, output: Path | None) -
         record = _record(open_table(path, branch))
     if form is Format.TABLE:
         with sink(output) as out:
-            out.write("\n".join(_lines(record)).encode() + b"\n")
+            emit("".join(f"{line}\n" for line in _lines(record, terminal=output is None)), out)
         return
     # Options are an object with a member for each, so that `.options."file.format"` finds it.
     options = pa.struct([(key, pa.string()) for key in record["options"]])
@@ -135,7 +136,7 @@ def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _lines(record: dict[str, Any]) -> Iterator[str]:
+def _lines(record: dict[str, Any], terminal: bool) -> Iterator[str]:
     yield f"table      {shown(record['path'])}"
     yield f"branch     {one_line(record['branch'])}"
     if record["comment"]:
@@ -160,7 +161,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     ]
     cells = [["" if c[name] is None else str(c[name]) for name in headers] for c in record["columns"]]
     yield ""
-    yield render(headers, cells).rstrip("\n")
+    yield render(headers, cells, terminal=terminal).rstrip("\n")
     if record["options"]:
         yield ""
-        yield render(("option", "value"), list(record["options"].items())).rstrip("\n")
+        yield render(("option", "value"), list(record["options"].items()), terminal=terminal).rstrip("\n")

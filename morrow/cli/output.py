@@ -1,4 +1,4 @@
-"""Rows out: ``table``, ``json``, ``csv`` and ``arrow``, to standard output or to a file."""
+"""Rows out: ``table``, ``vertical``, ``json``, ``csv`` and ``arrow``, to standard output or to a file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TABLE_ROWS = 20
 """Rows of a table, unless a limit is given: a table is for eyes."""
 
+TABLES = (Format.TABLE, Format.VERTICAL)
+
 TEXT_BATCH_ROWS = 16_384
 """Rows turned into text at a time: text is larger than columns."""
 
@@ -34,8 +36,8 @@ def write_rows(
 ) -> None:
     """Write the rows of `batches` in the form that was asked for.
 
-    One batch at a time is held, except that ``table`` holds its rows. With `cap`, a table shows that many rows
-    and says so when there are more; the other forms take no notice of it.
+    One batch at a time is held, except that ``table`` and ``vertical`` hold their rows. With `cap`, these show that
+    many rows and say so when there are more; the other forms take no notice of it.
 
     Raises:
         typer.BadParameter: Arrow bytes to a terminal. InvalidArgument: a file that cannot be made.
@@ -43,10 +45,10 @@ def write_rows(
     """
     if form is Format.ARROW and output is None and sys.stdout.isatty():
         raise typer.BadParameter("arrow is not for a terminal: name a file with --output, or pipe it on")
-    shown = output is not None or not sys.stdout.isatty() or form is Format.TABLE
+    shown = output is not None or not sys.stdout.isatty() or form in TABLES
     with sink(output) as out:
-        if form is Format.TABLE:
-            _write_table(schema, counted(batches), out, cap)
+        if form in TABLES:
+            _write_table(schema, counted(batches), out, cap, form is Format.VERTICAL)
         else:
             WRITERS[form](schema, counted(batches, shown=shown), out)
 
@@ -122,16 +124,17 @@ def _small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch.slice(start, TEXT_BATCH_ROWS)
 
 
-def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO, cap: int | None) -> None:
+def _write_table(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO, cap: int | None, vertical: bool
+) -> None:
+    from morrow.cli.paging import emit
     from morrow.cli.tables import render
 
     rows, more = _first_rows(batches, cap)
-    text = render(
-        schema.names, rows, numeric=[_is_number(kind) for kind in schema.types], terminal=out is sys.stdout.buffer
-    )
-    out.write(text.encode())
+    numeric = [_is_number(kind) for kind in schema.types]
+    text = render(schema.names, rows, numeric=numeric, terminal=out is sys.stdout.buffer, vertical=vertical)
     note = " shown, there are more: give --limit, or another --format" if more else ""
-    out.write(f"{_count(len(rows))}{note}\n".encode())
+    emit(f"{text}{_count(len(rows))}{note}\n", out)
 
 
 def _first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[list[tuple[str | None, ...]], bool]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_catalog, open_table
-from morrow.cli.output import TABLE_ROWS, write_rows
+from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import rows_of
 from morrow.engine.errors import InvalidArgument
@@ -33,7 +33,7 @@ def read(
     output: Path | None,
 ) -> None:
     """Write the rows of a table, or of a system table: ``PATH$audit_log``."""
-    cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
+    cap = TABLE_ROWS if form in TABLES and limit is None else None
     # One row more than is shown tells whether there are more, and reading stops there.
     scan = rows_of(path, at, columns, where, limit if cap is None else cap + 1)
     with working("planning"):
@@ -52,7 +52,7 @@ def sql(
 
     import morrow
 
-    cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
+    cap = TABLE_ROWS if form in TABLES and limit is None else None
     # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
     replacements = str(warehouse is not None).lower()
     with closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection, _duckdb_errors():

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_catalog
-from morrow.cli.output import TABLE_ROWS, write_rows
+from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import system_scan_of
 from morrow.engine.catalog.names import object_name
@@ -36,7 +36,7 @@ def system(
     if name is None and object_name(path).system is None:
         _names(form, output)
         return
-    cap = TABLE_ROWS if form is Format.TABLE and limit is None else None
+    cap = TABLE_ROWS if form in TABLES and limit is None else None
     # One row more than is shown tells whether there are more, and reading stops there.
     most = limit if cap is None else cap + 1
     with working("planning"):

@@ -1,12 +1,15 @@
-"""Tables for eyes, drawn by rich: as wide as the terminal, or as wide as they need to be in a file or pipe."""
+"""Tables for eyes, drawn by rich: on a terminal as many whole columns as fit and the names of the others, or each row
+as a record of lines; in a file or pipe as wide as they need to be."""
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,25 +18,118 @@ from morrow.engine.telling import one_line
 
 ENDLESS = 1_000_000
 NULL = "null"
+GAP = 3
+"""Characters between two columns: a space of padding for each, and that of the box."""
+ENOUGH = 32
+"""Characters of a column that may not be taken from it to show another column; longer cells end in an ellipsis."""
+FEW_COLUMNS = 3
+"""Where fewer than these fit, rows are drawn as records."""
+
+Row = Sequence[str | None]
 
 
 def render(
-    headers: Sequence[str], rows: Iterable[Sequence[str | None]], *, numeric: Sequence[bool] = (), terminal: bool = True
+    headers: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    numeric: Sequence[bool] = (),
+    terminal: bool = True,
+    vertical: bool = False,
 ) -> str:
-    """The table as text, with colours when standard output is a terminal and `terminal` is true.
+    """The rows as text, with colours when standard output is a terminal and `terminal` is true.
+
+    A terminal shows the columns that fit and names the others in a line below. Rows become records, a line for each
+    column, if `vertical` says so, and on a terminal where fewer than `FEW_COLUMNS` columns fit or there is one row
+    that does not.
 
     `numeric` says of each column whether it is aligned at the right. None is drawn as a dim ``null``.
     """
     on_terminal = terminal and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_terminal else ENDLESS
+    names = [one_line(header) for header in headers]
+    cells = [[None if cell is None else one_line(cell) for cell in row] for row in rows]
+    widths = _fitting(_natural(names, cells), width)
+    hidden = len(names) - len(widths)
+    if cells and (vertical or (hidden and (len(cells) == 1 or len(widths) < FEW_COLUMNS))):
+        return _records(names, cells, on_terminal)
+    right = [*numeric, *[False] * (len(names) - len(numeric))]
+    text = _table(names, cells, widths, right, width, on_terminal)
+    return text + "".join(f"{line}\n" for line in _rest(names[len(widths) :], width))
+
+
+def _natural(names: Sequence[str], cells: Sequence[Row]) -> list[int]:
+    """The width of each column: of its name and its cells."""
+    return [
+        max(cell_len(name), *(cell_len(NULL if row[i] is None else row[i] or "") for row in cells))
+        if cells
+        else cell_len(name)
+        for i, name in enumerate(names)
+    ]
+
+
+def _fitting(natural: Sequence[int], width: int) -> list[int]:
+    """The widths of the first columns, as many as fit; at least one, however narrow."""
+    found: list[int] = []
+    left = width + GAP
+    for wide in natural:
+        least = min(wide, ENOUGH) + GAP
+        if found and least > left:
+            break
+        found.append(min(wide, ENOUGH, max(width, 1)))
+        left -= least
+    for i, wide in enumerate(natural[: len(found)]):  # what is left goes to those whose cells were cut
+        more = max(min(wide - found[i], left), 0)
+        found[i] += more
+        left -= more
+    return found
+
+
+def _table(
+    names: Sequence[str], cells: Sequence[Row], widths: Sequence[int], right: Sequence[bool], width: int, colours: bool
+) -> str:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    right = [*numeric, *[False] * (len(headers) - len(numeric))]
-    for header, is_number in zip(headers, right, strict=True):
+    for name, wide, is_number in zip(names, widths, right, strict=False):
         table.add_column(
-            Text(one_line(header)), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis"
+            Text(name), justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis", width=wide
         )
-    for row in rows:
-        table.add_row(*(Text(NULL, "dim") if cell is None else Text(one_line(cell)) for cell in row))
+    for row in cells:
+        table.add_row(*(_cell(cell) for cell in row[: len(widths)]))
+    return _drawn(table, width, colours)
+
+
+def _rest(names: Sequence[str], width: int) -> Iterator[str]:
+    """``+2 columns: watermark, commit_user``, and how to see them; in lines of at most `width` characters."""
+    if not names:
+        return
+    line = f"+{len(names)} column{'s' if len(names) > 1 else ''}:"
+    for i, name in enumerate(names):
+        word = f" {name}{',' if i < len(names) - 1 else ''}"
+        if cell_len(line) + cell_len(word) > width:
+            yield line
+            line = " "
+        line += word
+    yield line
+    yield "--vertical shows all of them"
+
+
+def _records(names: Sequence[str], cells: Sequence[Row], colours: bool) -> str:
+    """``row 1``, and a line for each column; no value is cut."""
+    wide = max(map(cell_len, names), default=0)
+    text = Text()
+    for number, row in enumerate(cells, 1):
+        text.append(f"row {number}\n", "bold")
+        for name, cell in zip(names, row, strict=True):
+            text.append(f"  {name}{' ' * (wide - cell_len(name))}  ")
+            text.append_text(_cell(cell))
+            text.append("\n")
+    return _drawn(text, ENDLESS, colours).rstrip("\n") + "\n"
+
+
+def _cell(cell: str | None) -> Text:
+    return Text(NULL, "dim") if cell is None else Text(cell)
+
+
+def _drawn(what: Table | Text, width: int, colours: bool) -> str:
     file = StringIO()
-    console = Console(file=file, width=None if on_terminal else ENDLESS, force_terminal=on_terminal)
-    console.print(table)
+    Console(file=file, width=width, force_terminal=colours).print(what, soft_wrap=isinstance(what, Text))
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())

@@ -1,0 +1,95 @@
+"""Tables in a real terminal of 60, 80, 100 and 200 columns: columns are shown whole or named, never lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+import morrow
+
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SNAPSHOT = ("id", "kind", "time", "delta_records", "total_records", "changelog_records", "schema_id")
+KINDS = ("APPEND", "APPEND", "COMPACT", "APPEND", "APPEND", "APPEND", "APPEND")
+LAST = ("watermark", "commit_identifier", "commit_user")
+Table = Callable[[str], Path]
+
+
+def screen(*args: object, columns: int, lines: int = 50, env: dict[str, str] | None = None) -> list[str]:
+    """The lines that a command shows on a terminal of this size, without colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_PAGER", "PAGER", "TERM")}
+    command = [sys.executable, "-m", "morrow.cli", *map(str, args)]
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env={**environment, "TERM": "xterm-256color", "PAGER": "cat", **(env or {})},
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        data = b""
+        try:
+            while more := os.read(ours, 65536):
+                data += more
+        except OSError:  # Linux's way to say that the other end is closed
+            pass
+        os.close(ours)
+        assert process.stderr is not None
+        assert (process.wait(), process.stderr.read()) == (0, b"")
+    return [COLOURS.sub("", line) for line in data.decode().splitlines()]
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(60, 4), (80, 5), (100, 6), (200, 10)])
+def test_snapshots_show_ids_first_and_name_what_does_not_fit(table: Table, columns: int, shown: int) -> None:
+    lines = screen("snapshots", table("pk_big"), columns=columns)
+
+    names = [*SNAPSHOT, *LAST]
+    assert lines[0].split() == names[:shown]
+    assert max(map(cell_len, lines)) <= columns
+    assert [line.split()[:2] for line in lines[2:9]] == [[str(7 - i), KINDS[i]] for i in range(7)]
+    told = " ".join(" ".join(lines[9:]).split())
+    rest = f"+{10 - shown} columns: {', '.join(names[shown:])} --vertical shows all of them " if shown < 10 else ""
+    assert told == f"{rest}7 rows"
+
+
+def test_vertical_rows_lose_nothing_and_the_pager_gets_what_is_longer_than_the_screen(table: Table) -> None:
+    lines = screen("snapshots", table("pk_big"), "--vertical", columns=60, lines=5, env={"PAGER": "sed s/^/|/"})
+
+    assert all(line.startswith("|") for line in lines)
+    assert lines[0] == "|row 1"
+    assert [line[1:].split()[0] for line in lines[1:11]] == [*SNAPSHOT, *LAST]
+    assert len(lines) == 7 * 11 + 1
+
+    for env, options in (({"NO_PAGER": "1"}, []), ({}, ["--no-pager"])):
+        unpaged = screen(
+            "snapshots", table("pk_big"), "--vertical", *options, columns=60, lines=5, env={"PAGER": "false", **env}
+        )
+        assert unpaged == [line[1:] for line in lines]
+
+
+def test_a_hundred_columns_of_hostile_names_and_wide_letters(tmp_path: Path) -> None:
+    names = ["k", "a\nb", "é `\"'$%", "漢" * 30, *(f"c{i}" for i in range(96))]
+    made = morrow.Catalog(tmp_path).create_table("db.t", schema=dict.fromkeys(names, "STRING"))
+    made.append([{name: f"{name}😀" for name in names} | {"k": None}, {"k": "x" * 500}])
+
+    lines = screen("read", made.path, columns=80)
+    assert max(map(cell_len, lines)) <= 80
+    assert "+9" in " ".join(lines) and "c95" in " ".join(lines)
+    assert lines[-1] == "2 rows"
+
+    one = screen("read", made.path, "-n", 1, columns=80)  # one row that does not fit is a record
+    assert len(one) == 102
+    assert one[1].split() == ["k", "null"]

@@ -59,7 +59,7 @@ def command(panel: str | None = None) -> Callable[[Callable[..., None]], Callabl
     """Takes a function in as a command, with the options that all commands of its kind have."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        app.command(rich_help_panel=panel)(arg.results(function))
+        app.command(rich_help_panel=panel)(arg.shared(function))
         return function
 
     return register
@@ -76,13 +76,15 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     allowed_roots: arg.AllowedRoots = None,
+    warehouse: arg.RootWarehouse = None,
+    profile: arg.Profile = None,
     version: Annotated[  # noqa: ARG001  # its callback does it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    from morrow.cli.opening import allow
+    from morrow.cli.opening import begin
 
-    allow(allowed_roots or ())
+    begin(allowed_roots or (), warehouse, profile)
 
 
 @command()

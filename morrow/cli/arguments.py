@@ -42,11 +42,39 @@ AllowedRoots = Annotated[
         "May be repeated.",
     ),
 ]
-TablePath = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of the table.", show_default=False)]
+Warehouse = Annotated[
+    str | None,
+    typer.Option("--warehouse", metavar="FOLDER", help="Folder or URL of the warehouse of names such as db.table."),
+]
+RootWarehouse = Annotated[
+    str | None,
+    typer.Option(
+        "--warehouse",
+        metavar="FOLDER",
+        envvar="MORROW_WAREHOUSE",
+        help="Folder or URL of the warehouse: tables may be given as db.table then. Also after the command.",
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        envvar="MORROW_PROFILE",
+        help="Of ~/.config/morrow/profiles.toml (MORROW_PROFILES: another file): its warehouse and allowed_roots.",
+    ),
+]
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Folder or URL of the table, or db.table.", show_default=False)
+]
 Readable = Annotated[
     str,
-    typer.Argument(metavar="PATH", help="Folder or URL of the table; PATH$NAME: a system table.", show_default=False),
+    typer.Argument(
+        metavar="TABLE", help="Folder or URL of the table, or db.table; TABLE$NAME: a system table.", show_default=False
+    ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 SystemName = Annotated[
     str | None,
     typer.Argument(metavar="[NAME]", help="Of the system table; without it, all are named.", show_default=False),
@@ -127,29 +155,31 @@ NoPager = Annotated[
 ]
 
 
-def results(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command with a result (a parameter ``form``) the options ``--vertical`` and ``--no-pager``.
-
-    Other commands stay as they are.
+def shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of all commands of its kind: ``--warehouse``, and where there is a result (a
+    parameter ``form``) ``--vertical`` and ``--no-pager``.
     """
     parameters = list(inspect.signature(command, eval_str=True).parameters.values())
-    if all(each.name != "form" for each in parameters):
-        return command
+    has_result = any(each.name == "form" for each in parameters)
+    more: list[tuple[str, object, object]] = [("warehouse", Warehouse, None)]
+    if has_result:
+        more += [("vertical", Vertical, False), ("no_pager", NoPager, False)]
 
-    def run(vertical: bool, no_pager: bool, **given: Any) -> None:
-        from morrow.cli import paging
+    def run(warehouse: str | None, vertical: bool = False, no_pager: bool = False, **given: Any) -> None:
+        from morrow.cli import opening, paging
 
         paging.forbid(no_pager)
+        if warehouse is not None:
+            opening.use_warehouse(warehouse)
         if vertical:
             if given["form"] not in (Format.TABLE, Format.VERTICAL):
                 raise typer.BadParameter(f"--vertical and --format {given['form'].value}: give one of them")
             given["form"] = Format.VERTICAL
         command(**given)
 
-    more = (("vertical", Vertical), ("no_pager", NoPager))
     parameters += [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=annotation)
-        for name, annotation in more
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+        for name, annotation, default in more
     ]
     return _signed(run, command, parameters)
 

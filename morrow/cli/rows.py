@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_catalog, open_table
+from morrow.cli.opening import warehouse as known_warehouse
 from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import rows_of
@@ -46,15 +47,16 @@ def sql(
 ) -> None:
     """Write the result of a DuckDB query, in which `tables` are views by name and ``paimon_scan`` is known.
 
-    With a `warehouse` its tables are known too, and time travel: see `Catalog.sql`.
+    With a `warehouse`, or one said before the command, its tables are known too, and time travel: see `Catalog.sql`.
     """
     import duckdb
 
     import morrow
 
+    home = warehouse or known_warehouse()
     cap = TABLE_ROWS if form in TABLES and limit is None else None
     # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
-    replacements = str(warehouse is not None).lower()
+    replacements = str(home is not None).lower()
     with closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection, _duckdb_errors():
         connection.execute("SET TimeZone = 'UTC'")
         morrow.duckdb.install(connection)
@@ -62,11 +64,7 @@ def sql(
             with working(f"opening {name}"):
                 open_table(path).scan().to_duckdb(connection).create_view(name)
         with working("running the query"):
-            result = (
-                connection.sql(query)
-                if warehouse is None
-                else open_catalog(warehouse).sql(query, connection=connection)
-            )
+            result = connection.sql(query) if home is None else open_catalog(home).sql(query, connection=connection)
         if result is None:
             raise InvalidArgument("the query returns no rows; write a SELECT")
         _write_relation(result if limit is None else result.limit(limit), form, output, cap)

@@ -121,7 +121,7 @@ def test_a_read_that_breaks_off_leaves_no_file(run: Run, table: Table, tmp_path:
         (("TABLE", "--output", "no/such/folder/file"), 1, "--output"),
         (("TABLE", "--limit", "many"), 2, "--limit"),
         (("TABLE", "--format", "xml"), 2, "--format"),
-        ((), 2, "PATH"),
+        ((), 2, "TABLE"),
     ],
 )
 def test_errors_are_one_message_and_an_exit_code(

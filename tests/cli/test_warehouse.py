@@ -1,0 +1,52 @@
+"""Names ``db.table`` by --warehouse, MORROW_WAREHOUSE and profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+Table = Callable[[str], Path]
+
+
+def test_a_table_has_a_name_where_a_warehouse_is_known(
+    run: Run, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = table("tags_expired_snapshots").parent.parent
+    profiles = tmp_path / "profiles.toml"
+    profiles.write_text(f'[default]\nwarehouse = "{warehouse}"\n[bad]\nkey = 1\n[text]\nallowed_roots = "x"\n')
+    monkeypatch.setenv("MORROW_PROFILES", str(profiles))
+
+    by_profile = run("tags", "db.t", "--format", "csv")
+    assert by_profile.lines[1].startswith("t1,")
+    assert run("sql", "SELECT count(*) AS n FROM db.t", "--format", "csv").lines[0] == "n"
+
+    monkeypatch.setenv("MORROW_PROFILES", str(tmp_path / "none.toml"))
+    assert "--warehouse, MORROW_WAREHOUSE" in run("tags", "db.t").err
+    assert run("tags", "db.t", "--format", "csv", "--warehouse", warehouse) == by_profile
+    assert run("--warehouse", warehouse, "tags", "db.t", "--format", "csv") == by_profile
+    monkeypatch.setenv("MORROW_WAREHOUSE", str(warehouse))
+    assert run("tags", "db.t", "--format", "csv") == by_profile
+    assert run("read", "db.t$tags", "-c", "tag_name", "-f", "csv").lines == ["tag_name", "t1", "t2"]
+    assert "there is no table 'db.no'" in run("tags", "db.no").err
+    assert run("tags", "./db.t").code == 1  # a path, whatever warehouse there is
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("nobody", "no profile 'nobody'"), ("bad", "unknown key"), ("text", "a list of texts"), ("flat", "is no table")],
+)
+def test_profiles_that_are_wrong_are_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    profiles = tmp_path / "profiles.toml"
+    profiles.write_text('flat = 1\n[bad]\nkey = 1\n[text]\nallowed_roots = "x"\n')
+    monkeypatch.setenv("MORROW_PROFILES", str(profiles))
+
+    done = run("--profile", name, "tags", "db.t")
+
+    assert done.code == 1
+    assert text in done.err

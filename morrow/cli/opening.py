@@ -104,15 +104,11 @@ def _profile(name: str | None) -> Mapping[str, str]:
     if name is not None and name not in profiles:
         raise InvalidArgument(f"no profile {name!r} in {file}; there are {', '.join(sorted(profiles)) or 'none'}")
     found = profiles.get(name or DEFAULT_PROFILE, {})
-    if not isinstance(found, dict) or (unknown := sorted(set(found) - set(MEMBERS))):
-        raise InvalidArgument(
-            f"the profile {name or DEFAULT_PROFILE!r} in {file}: "
-            + (
-                f"unknown {', '.join(unknown)}; known are {', '.join(MEMBERS)}"
-                if isinstance(found, dict)
-                else "no table"
-            )
-        )
+    where = f"the profile {name or DEFAULT_PROFILE!r} in {file}"
+    if not isinstance(found, dict):
+        raise InvalidArgument(f"{where} is no table")
+    if unknown := sorted(set(found) - set(MEMBERS)):
+        raise InvalidArgument(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(MEMBERS)}")
     roots = found.get("allowed_roots", [])
     if not isinstance(found.get("warehouse", ""), str) or not (
         isinstance(roots, list) and all(isinstance(root, str) for root in roots)

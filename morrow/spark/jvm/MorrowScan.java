@@ -22,6 +22,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -57,8 +58,16 @@ public final class MorrowScan implements ScanBuilder,
         return chosen;
     }
 
+    /** Takes whole columns: of a nested one that the query needs in part, Spark asks for the part alone. */
     public void pruneColumns(StructType wanted) {
-        columns = wanted;
+        StructField[] whole = wanted.fields();
+        for (int i = 0; i < whole.length; i++) {
+            scala.Option place = table.schema.getFieldIndex(whole[i].name());
+            if (place.isDefined()) { // others are hidden columns
+                whole[i] = table.schema.fields()[((Integer) place.get()).intValue()];
+            }
+        }
+        columns = new StructType(whole);
     }
 
     /** Takes all filters for pruning, and leaves to Spark as well those that are not known to keep or drop whole partitions. */

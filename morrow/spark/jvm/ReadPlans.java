@@ -7,6 +7,8 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -26,7 +28,28 @@ public class ReadPlans extends Rule {
         if (plan instanceof V2WriteCommand) {
             noteDerivation((V2WriteCommand) plan);
         }
-        return (TreeNode) ((LogicalPlan) plan).transformDown(new Scans());
+        TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans());
+        return read instanceof V2WriteCommand ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
+    }
+
+    /** The write, of columns that are NOT NULL where those of the query were: rows that are read say nothing of it. */
+    private static LogicalPlan writable(V2WriteCommand command, LogicalPlan before) {
+        ArrayBuffer columns = new ArrayBuffer(8);
+        scala.collection.immutable.Seq none = (scala.collection.immutable.Seq) new ArrayBuffer(0).toSeq();
+        scala.collection.Iterator wanted = before.output().iterator();
+        scala.collection.Iterator given = command.query().output().iterator();
+        boolean isChanged = false;
+        while (given.hasNext()) {
+            Attribute column = (Attribute) given.next();
+            boolean isLost = column.nullable() && !((Attribute) wanted.next()).nullable();
+            isChanged |= isLost;
+            Expression checked = new AssertNotNull(column, none);
+            columns.$plus$eq(isLost
+                ? new Alias(checked, column.name(), NamedExpression.newExprId(), none, scala.Option.empty(), none) : column);
+        }
+        return isChanged
+            ? (LogicalPlan) command.withNewQuery(new Project((scala.collection.immutable.Seq) columns.toSeq(), command.query()))
+            : (LogicalPlan) command;
     }
 
     /** Of MERGE that only inserts Spark makes an INSERT of source rows that match none: it reads the very relation that it writes. */

@@ -27,8 +27,7 @@ NO_JVM = "a client of Spark Connect reaches no JVM"
 
 TRIAL = (
     '{"stored":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","constants":"{\\"type\\":\\"struct\\",\\"fields\\":[]}",'
-    '"partitions":[],"paths":[],"folder":"file:/","first":"first","unmasked":true,"columns":["first"],"options":{},'
-    '"format":"org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"}'
+    '"partitions":[],"paths":[],"folder":"file:/","first":"first","unmasked":true,"columns":["first"],"options":{}}'
 )
 """A scan of no files, which is planned to see whether this version of Spark takes the classes."""
 

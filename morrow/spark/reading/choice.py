@@ -72,7 +72,7 @@ def choices(plan: ScanPlan, *, far: str | None = None, told: bool = True) -> lis
     `far` says why Spark does not reach the files, if it does not. Without `told` it finds them by their names, and
     values of partitions in those; masks are joined.
     """
-    obstacle = far or _of_plan(plan)
+    obstacle = far or _of_plan(plan) or (None if told else _of_skipping(plan))
     chosen = [Choice(section, obstacle or _of_section(plan, section, told)) for section in plan.sections]
     if not told:
         obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
@@ -143,6 +143,16 @@ def _of_plan(plan: ScanPlan) -> str | None:
     return None
 
 
+def _of_skipping(plan: ScanPlan) -> str | None:
+    """Returns the obstacle to a scan that skips what statistics rule out: those of Parquet leave out NaN, which SQL has
+    above all numbers, and its dictionaries tell -0.0 from 0.0, which SQL has as equal.
+    """
+    for name in plan.read_columns:
+        if _has_floats(kind := plan.schema.by_name[name].type):
+            return f"what Spark skips by values of the type {kind} of {name}"
+    return None
+
+
 def _of_section(plan: ScanPlan, section: Section, told: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
@@ -183,6 +193,17 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
 def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
     """Returns the columns that are read from files: partition columns are constants."""
     return tuple(plan.schema.by_name[n] for n in plan.read_columns if n not in plan.schema.partition_keys)
+
+
+@lru_cache(maxsize=512)
+def _has_floats(kind: DataType) -> bool:
+    if isinstance(kind, (t.ArrayType, t.MultisetType)):
+        return _has_floats(kind.element)
+    if isinstance(kind, t.MapType):
+        return _has_floats(kind.key) or _has_floats(kind.value)
+    if isinstance(kind, t.RowType):
+        return any(_has_floats(field.type) for field in kind.fields)
+    return isinstance(kind, (t.FloatType, t.DoubleType))
 
 
 @lru_cache(maxsize=512)

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 LEAST_SPREAD = 1 << 20
 """Bytes of masks from which they are broadcast. Smaller ones travel with the tasks, of which Spark expects no more."""
 
-FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
-
 NO_MASK = -1
 
 
@@ -89,7 +87,6 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
         "first": FIRST_BIT,
         "unmasked": NO_MASK in firsts,
         "columns": scan.columns,
-        "format": FORMAT,
         "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
     }
     if place == DISK and scan.plan.snapshot is not None and scan.plan.root:

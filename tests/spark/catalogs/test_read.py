@@ -85,6 +85,13 @@ def test_columns_and_filters_reach_the_files(sql: Sql, tmp_path: Path) -> None:
     assert "FileScan" not in sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 100")[0][0]  # by Morrow's statistics
 
 
+def test_parts_of_nested_columns(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.n (id BIGINT, many ARRAY<STRUCT<x: INT, y: STRING>>, one STRUCT<x: INT, y: STRING>)")
+    sql("INSERT INTO pm.db.n VALUES (1, array(named_struct('x', 7, 'y', 'a')), named_struct('x', 8, 'y', 'b'))")
+    assert sql("SELECT many[0].y, many.y, one.y FROM pm.db.n WHERE one.y = 'b'") == [("a", ["a"], "b")]
+    assert sql("SELECT one.x, id FROM pm.db.n WHERE many[0].x = 7") == [(8, 1)]
+
+
 def test_hostile_names_of_columns_and_tables(sql: Sql) -> None:
     sql("CREATE TABLE pm.db.`a.b c` (`*` INT, `a.b` INT, `a``b` INT, `^x$` INT, `Up` INT)")
     sql("INSERT INTO pm.db.`a.b c` VALUES (1, 2, 3, 4, 5), (10, 20, 30, 40, 50)")

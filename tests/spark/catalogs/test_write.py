@@ -56,6 +56,16 @@ def test_columns_that_a_statement_leaves_out(sql: Sql, tmp_path: Path) -> None:
         sql("INSERT INTO pm.db.t VALUES (NULL, 'x', NULL)")
 
 
+def test_rows_of_a_table_are_inserted_where_nulls_are_not_allowed(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.strict (id BIGINT NOT NULL, v STRING NOT NULL, w STRING)")
+    sql("INSERT INTO pm.db.strict VALUES (1, 'a', 'b')")
+    sql("INSERT INTO pm.db.strict SELECT id + 1, v, w FROM pm.db.strict")
+    sql("INSERT INTO pm.db.strict SELECT a.* FROM pm.db.strict a JOIN pm.db.strict b ON a.id = b.id WHERE a.id = 2")
+    assert sorted(sql("SELECT * FROM pm.db.strict")) == [(1, "a", "b"), (2, "a", "b"), (2, "a", "b")]
+    with pytest.raises(Exception, match="NOT_NULL|nullable|null"):
+        sql("INSERT INTO pm.db.strict SELECT id, w, NULL FROM pm.db.strict UNION ALL SELECT 3, NULL, NULL")
+
+
 def test_tables_made_of_queries(sql: Sql, tmp_path: Path) -> None:
     sql("CREATE TABLE pm.db.t TBLPROPERTIES ('primary-key' = 'id') AS SELECT CAST(id AS INT) FROM range(3)")
     assert morrow.Catalog(tmp_path).table("db.t").primary_keys == ("id",)

@@ -87,6 +87,19 @@ def test_masks_are_of_the_rows_that_they_belong_to(
         assert frame.count() == len(alive)
 
 
+@pytest.mark.parametrize("keys", [[], ["id"]])
+def test_nan_is_above_all_numbers_and_the_zeros_are_equal(keys: list[str], spark: SparkSession, tmp_path: Path) -> None:
+    """Statistics of Parquet leave NaN out, and its dictionaries tell -0.0 from 0.0: Spark must not skip by them."""
+    table = new_table(tmp_path, "id INT, f DOUBLE, r ROW<f FLOAT>", keys=keys, options={"bucket": "1"} if keys else {})
+    values = [1.0, float("nan"), -0.0, -0.0, 1.0]
+    table.append(pa.table({"id": range(5), "f": values, "r": [{"f": value} for value in values]}))
+    frame = read(spark, table.path)
+    for condition, ids in {"= 'NaN'": [1], "> 100": [1], ">= 'NaN'": [1], "= 0.0": [2, 3], "<=> 0.0": [2, 3]}.items():
+        for column in ("f", "r.f"):
+            assert rows(frame.where(f"{column} {condition}").select("id")) == [(i,) for i in ids], (column, condition)
+    assert "by its own Parquet scan" in explain(table.scan())
+
+
 def test_scans_with_other_masks_are_other_scans(spark: SparkSession, updated: morrow.Table) -> None:
     """Spark reads, shuffles and caches once what it takes for the same."""
     frames = {at: read(spark, updated.path, snapshot=at) for at in (1, 2, 3)}

@@ -22,7 +22,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.types.DataType;
@@ -54,9 +53,8 @@ public final class FileScans {
         String[] paths = (String[]) ((List) scan.get("paths")).toArray(new String[0]);
         KnownFiles files = new KnownFiles(
             (String) scan.get("folder"), paths, numbers, partitions, constants, (String) scan.get("anchor"), (String) scan.get("expired"));
-        FileFormat format = (FileFormat) Class.forName((String) scan.get("format")).getConstructors()[0].newInstance(new Object[0]);
         HadoopFsRelation relation = new HadoopFsRelation(
-            files, constants, stored, scala.Option.empty(), format, options((Map) scan.get("options")), spark);
+            files, constants, stored, scala.Option.empty(), new Parquet(), options((Map) scan.get("options")), spark);
         LogicalPlan plan = LogicalRelation$.MODULE$.apply(relation, false);
         Map columns = byName(plan);
         if (masks.length > 0) {

@@ -62,7 +62,7 @@ def test_rows_of_a_table_are_inserted_where_nulls_are_not_allowed(sql: Sql) -> N
     sql("INSERT INTO pm.db.strict SELECT id + 1, v, w FROM pm.db.strict")
     sql("INSERT INTO pm.db.strict SELECT a.* FROM pm.db.strict a JOIN pm.db.strict b ON a.id = b.id WHERE a.id = 2")
     assert sorted(sql("SELECT * FROM pm.db.strict")) == [(1, "a", "b"), (2, "a", "b"), (2, "a", "b")]
-    with pytest.raises(Exception, match="NOT_NULL|nullable|null"):
+    with pytest.raises(Exception, match=r"NOT_NULL|nullable|null"):
         sql("INSERT INTO pm.db.strict SELECT id, w, NULL FROM pm.db.strict UNION ALL SELECT 3, NULL, NULL")
 
 

@@ -1,4 +1,4 @@
-"""Spark's own scan of files that it is told, with masks as a filter: the Java text that does it, in a session.
+"""Spark's own scan of files that Morrow lists, with masks as a filter: the Java text that does it, in a session.
 
 The classes are compiled by the first read, and stay in the driver: plans hold no others than Spark's own
 where executors see them.
@@ -53,24 +53,24 @@ class _Asked:
 
 @dataclass(frozen=True)
 class Scanning:
-    """What a session can do: scan files that it is told, or, for the reason in `obstacle`, those that it finds."""
+    """What a session can do: scan files that Morrow lists, or, for the reason in `obstacle`, those that Spark finds."""
 
     methods: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     obstacle: str | None = None
 
-    def frame(self, spark: SparkSession, told: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
-        """Returns the live rows of the files that `told` describes, as the Java text has it.
+    def frame(self, spark: SparkSession, described: str, numbers: bytes, masks: bytes, *, spread: bool) -> DataFrame:
+        """Returns the live rows of the files that `described` names, as the Java text has it.
 
         Args:
             spark: the session.
-            told: the scan as JSON.
+            described: the scan as JSON.
             numbers: three 64-bit numbers a file: its size, the row of its partition, and its first bit (-1: no mask).
             masks: the bits of all masks, in words of 64; empty where no file has a mask.
             spread: have the masks broadcast, or sent with each task.
         """
         from pyspark.sql import DataFrame
 
-        return DataFrame(self._call(spark, FRAME, told, bytearray(numbers), bytearray(masks), spread), spark)
+        return DataFrame(self._call(spark, FRAME, described, bytearray(numbers), bytearray(masks), spread), spark)
 
     def reaches(self, spark: SparkSession, url: str, size: int) -> str | None:
         """Returns why Spark does not find a file of this size at a URL; None if it does."""

@@ -36,10 +36,10 @@ MOST_MASKED_ROWS = 1 << 30
 """Rows of the files whose masks the driver holds, 128 MiB of them; sections beyond are read by tasks."""
 
 MOST_FILES = 100_000
-"""Files whose names are told to Spark; sections beyond are read by tasks."""
+"""Files that the file index of a scan lists; sections beyond are read by tasks."""
 
 MOST_FOUND_FILES = 10_000
-"""The same where Spark is not told their sizes and has to look for each."""
+"""The same where Spark lists files itself."""
 
 METADATA = "_metadata"
 """Spark's hidden column of a file scan, where the row index is."""
@@ -66,18 +66,18 @@ class Choice:
         return self.obstacle is None
 
 
-def choices(plan: ScanPlan, *, far: str | None = None, told: bool = True) -> list[Choice]:
+def choices(plan: ScanPlan, *, far: str | None = None, listed: bool = True) -> list[Choice]:
     """Returns one choice for each section of one part of a plan, in their order.
 
-    `far` says why Spark does not reach the files, if it does not. Without `told` it finds them by their names, and
-    values of partitions in those; masks are joined.
+    `far` says why Spark does not reach the files, if it does not. Unless they are `listed` for it, it finds them by
+    their names, and values of partitions in those; masks are joined.
     """
-    obstacle = far or _of_plan(plan) or (None if told else _of_skipping(plan))
-    chosen = [Choice(section, obstacle or _of_section(plan, section, told)) for section in plan.sections]
-    if not told:
+    obstacle = far or _of_plan(plan) or (None if listed else _of_skipping(plan))
+    chosen = [Choice(section, obstacle or _of_section(plan, section, listed)) for section in plan.sections]
+    if not listed:
         obstacle = _of_all(plan, [choice.section for choice in chosen if choice.is_native])
         chosen = [Choice(choice.section, choice.obstacle or obstacle) for choice in chosen]
-    return list(_within_bounds(chosen, MOST_FILES if told else MOST_FOUND_FILES))
+    return list(_within_bounds(chosen, MOST_FILES if listed else MOST_FOUND_FILES))
 
 
 def _of_all(plan: ScanPlan, sections: Sequence[Section]) -> str | None:
@@ -114,15 +114,15 @@ def explain(plan: ScanPlan, far: str | None = None, join: str | None = None) -> 
 
     `far` says why Spark does not reach the files, `join` why masks are joined; None where it is not so.
     """
-    lines = [line for part in plan.parts for line in _lines(part, far, told=join is None)]
+    lines = [line for part in plan.parts for line in _lines(part, far, listed=join is None)]
     if far is None and any(_is_masked(section) for part in plan.parts for section in part.sections):
         lines.append("masks are a filter of the scan" if join is None else f"masks are joined to the scan: {join}")
     return "\n".join(["Spark reads", *(f"  {line}" for line in lines)])
 
 
-def _lines(plan: ScanPlan, far: str | None, *, told: bool) -> Iterator[str]:
+def _lines(plan: ScanPlan, far: str | None, *, listed: bool) -> Iterator[str]:
     counts: Counter[str] = Counter()
-    for choice in choices(plan, far=far, told=told):
+    for choice in choices(plan, far=far, listed=listed):
         how = f"by tasks: {choice.obstacle}" if choice.obstacle else "by its own Parquet scan"
         merged = ", keys of several versions by tasks" if choice.is_native and is_folded(plan, choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
@@ -153,7 +153,7 @@ def _of_skipping(plan: ScanPlan) -> str | None:
     return None
 
 
-def _of_section(plan: ScanPlan, section: Section, told: bool) -> str | None:
+def _of_section(plan: ScanPlan, section: Section, listed: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
     shapes = {(file.schema_id, file.write_columns): file for file in section.files}
@@ -164,9 +164,9 @@ def _of_section(plan: ScanPlan, section: Section, told: bool) -> str | None:
         if file.size <= 0:
             return "metadata does not tell the sizes of files"
         name = file.path.rpartition("/")[2]
-        if not told and name.startswith(HIDDEN):
+        if not listed and name.startswith(HIDDEN):
             return "Spark hides files of such names"
-        if not told and not SPELLED_ALIKE.fullmatch(name):
+        if not listed and not SPELLED_ALIKE.fullmatch(name):
             return "Spark spells such names of files in another way"
     return next((found for file in shapes.values() if (found := _of_file(plan, file, read))), None)
 

@@ -22,11 +22,11 @@ from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
 from morrow.spark.jvm.scanning import Scanning, scanning
 from morrow.spark.reading.choice import choices
+from morrow.spark.reading.listed import listed_frames
 from morrow.spark.reading.masks import section_masks
 from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
 from morrow.spark.reading.places import place_of
 from morrow.spark.reading.task_rows import task_frame
-from morrow.spark.reading.told import told_frames
 from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
 
 if TYPE_CHECKING:
@@ -94,13 +94,13 @@ def _part(
     plan: ScanPlan, store: FileStore, spark: SparkSession, way: Scanning, tasks_only: bool
 ) -> Iterator[DataFrame]:
     plan = plan if plan.limit is None else replace(plan, sections=tuple(enough(plan, plan.sections)))
-    told = way.obstacle is None
+    listed = way.obstacle is None
     place = place_of(store, next(iter(plan.files), None), way, spark)
-    chosen = [] if tasks_only else choices(plan, far=place.obstacle, told=told)
+    chosen = [] if tasks_only else choices(plan, far=place.obstacle, listed=listed)
     native = [each.section for each in chosen if each.is_native]
     if native:
         for file in (file for section in native for file in section.files):
-            # Spark is told their sizes, or identifies masked files by them; they have to match the metadata.
+            # The file index has their sizes, or identifies masked files by them; they have to match the metadata.
             source_of(file, plan, store)
         masks = section_masks(plan, native, store, spark)
         files = [
@@ -108,8 +108,8 @@ def _part(
             for section, file_masks in zip(native, masks)
             for file, mask in zip(section.files, file_masks, strict=True)
         ]
-        if told:
-            yield from told_frames(plan, files, place, way, spark, checks_pages=store.checks_pages)
+        if listed:
+            yield from listed_frames(plan, files, place, way, spark, checks_pages=store.checks_pages)
         else:
             checks = store.checks_pages
             yield from (scan_frame(plan, scan, spark, checks_pages=checks) for scan in file_scans(plan, files))

@@ -80,7 +80,7 @@ class MaskedFile:
 class FileScan:
     """The files of one Spark scan.
 
-    `folders` where it takes the partitions' values from their paths, `told` where they are told to it.
+    `folders` where it takes the partitions' values from their paths, `listed` where its file index has them.
     """
 
     plan: ScanPlan
@@ -88,7 +88,7 @@ class FileScan:
     names: Names
     drops: bool
     folders: Folders | None = None
-    told: bool = False
+    listed: bool = False
 
     @property
     def paths(self) -> list[str]:
@@ -101,7 +101,7 @@ class FileScan:
         Told columns are in the order in which they are read, those of folders at the end.
         """
         names = {field.name: name for field, name in zip(read_fields(self.plan), self.names)}
-        if self.told:
+        if self.listed:
             names |= {name: name for name in self.plan.schema.partition_keys}
         wanted = (name for name in self.plan.read_columns if names.get(name) is not None)
         stored = (replace(self.plan.schema.by_name[name], name=cast("str", names[name])) for name in wanted)
@@ -116,13 +116,13 @@ class FileScan:
 
     @property
     def found(self) -> frozenset[str]:
-        """The partition columns that are told to Spark."""
-        return frozenset(self.plan.schema.partition_keys) if self.told else frozenset()
+        """The partition columns that are constants of the file index."""
+        return frozenset(self.plan.schema.partition_keys) if self.listed else frozenset()
 
     @property
     def constants(self) -> Mapping[str, object]:
         """The partition's values, where Spark does not know them."""
-        keys = self.plan.schema.partition_keys if self.folders is None and not self.told else ()
+        keys = self.plan.schema.partition_keys if self.folders is None and not self.listed else ()
         return dict(zip(keys, self.files[0].section.partition))
 
 
@@ -147,8 +147,8 @@ def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
         FileScan(plan, tuple(group), names, drops, folders)
         for (names, drops), some in alike(plan, files).items()
         for apart in _by_mask(some)
-        for told in _told_apart(apart)
-        for group, folders in (_by_partition(plan, told) if partitioned else [(told, None)])
+        for alone in _identified(apart)
+        for group, folders in (_by_partition(plan, alone) if partitioned else [(alone, None)])
     ]
 
 
@@ -176,7 +176,7 @@ def _by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
     return [group for group in (plain, masked) if group]
 
 
-def _told_apart(files: list[MaskedFile]) -> list[list[MaskedFile]]:
+def _identified(files: list[MaskedFile]) -> list[list[MaskedFile]]:
     """Groups masked files so that sizes or names identify each within its group."""
     if not _is_masked(files):
         return [files]
@@ -275,11 +275,11 @@ def _masked(frame: DataFrame, scan: FileScan, spark: SparkSession) -> DataFrame:
     from pyspark.sql.functions import broadcast, expr
 
     by_size = len({_size(each) for each in scan.files}) == len(scan.files)
-    key, told = (_size, SIZE) if by_size else (_name, NAME)
+    key, identity = (_size, SIZE) if by_size else (_name, NAME)
     relation = broadcast(mask_relation([key(each) for each in scan.files], list(map(mask_words, scan.files)), spark))
     if joins_row_positions(spark):
-        return frame.join(relation, expr(_is_live(told, ROW)), "left_semi")
-    wide = frame.select("*", expr(f"{told} AS {KEY_HERE}"), expr(f"{ROW} AS {ROW_HERE}"))
+        return frame.join(relation, expr(_is_live(identity, ROW)), "left_semi")
+    wide = frame.select("*", expr(f"{identity} AS {KEY_HERE}"), expr(f"{ROW} AS {ROW_HERE}"))
     return wide.join(relation, expr(_is_live(KEY_HERE, ROW_HERE)), "left_semi").drop(KEY_HERE, ROW_HERE)
 
 

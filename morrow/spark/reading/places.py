@@ -1,7 +1,7 @@
 """Where Spark finds the files of a table: on the disk of every executor, or in a store that its session knows.
 
 Morrow's store reads metadata and masks, with the options that it was given; Spark reads data files by file systems of
-its own, as its session is configured. No option is passed on: what Spark is told is a URL.
+its own, as its session is configured. No option is passed on: what Spark gets is a URL.
 """
 
 from __future__ import annotations

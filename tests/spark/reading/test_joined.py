@@ -1,4 +1,4 @@
-"""Where Spark cannot be told files, it finds them by name: masks are joined, and folders tell the partitions."""
+"""Where Morrow cannot list files for Spark, it finds them by name: masks are joined, and folders name partitions."""
 
 from __future__ import annotations
 

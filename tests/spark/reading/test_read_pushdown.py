@@ -16,7 +16,7 @@ from morrow.spark.job import sections
 from morrow.spark.job.registry import Work
 from morrow.spark.reading import task_rows
 from morrow.spark.reading.read import explain, read
-from tests.spark.reading.test_told import settings
+from tests.spark.reading.test_listed import settings
 from tests.support.s3_server import BUCKET, client_of, s3_server
 from tests.support.table_factory import TableFactory
 
@@ -106,8 +106,8 @@ def test_tables_in_an_object_store_that_spark_does_not_know_are_read_by_tasks(
         url = upload(table.path, options)
         frame = read(spark, url, columns=["id", "n"], filter="id > 1", storage_options=options)
         assert sorted(frame.collect()) == [(2, 21), (3, 30)]
-        told = explain(morrow.open(url, storage_options=options).scan())
-        assert "by tasks: the files lie in an object store, and Spark has no file system for s3://" in told
+        text = explain(morrow.open(url, storage_options=options).scan())
+        assert "by tasks: the files lie in an object store, and Spark has no file system for s3://" in text
         assert read(spark, url + "$snapshots", ["snapshot_id"], storage_options=options).collect() == [(1,)]
         # What Spark prints of a query has no secrets.
         assert "secret" not in str(frame._jdf.queryExecution().toString())

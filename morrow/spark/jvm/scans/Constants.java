@@ -14,10 +14,10 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class Constants {
     private Constants() {}
 
-    static Object[][] rows(List told, StructType columns) {
-        Object[][] rows = new Object[told.size()][];
+    static Object[][] rows(List partitions, StructType columns) {
+        Object[][] rows = new Object[partitions.size()][];
         for (int i = 0; i < rows.length; i++) {
-            List values = (List) told.get(i);
+            List values = (List) partitions.get(i);
             rows[i] = new Object[values.size()];
             for (int k = 0; k < rows[i].length; k++) {
                 rows[i][k] = value((String) values.get(k), columns.fields()[k].dataType());

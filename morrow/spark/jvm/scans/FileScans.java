@@ -39,9 +39,9 @@ public final class FileScans {
 
     private FileScans() {}
 
-    /** The live rows of the files that `told` describes; the bits of all masks are in `masks`, which may be empty. */
-    public static Dataset frame(SparkSession spark, String told, byte[] numbers, byte[] masks, boolean spread) throws Exception {
-        Map scan = (Map) JSON.readValue(told, Map.class);
+    /** The live rows of the files that `described` names; the bits of all masks are in `masks`, which may be empty. */
+    public static Dataset frame(SparkSession spark, String described, byte[] numbers, byte[] masks, boolean spread) throws Exception {
+        Map scan = (Map) JSON.readValue(described, Map.class);
         StructType stored = (StructType) DataType.fromJson((String) scan.get("stored"));
         StructType constants = (StructType) DataType.fromJson((String) scan.get("constants"));
         Object[][] partitions = Constants.rows((List) scan.get("partitions"), constants);
@@ -80,10 +80,10 @@ public final class FileScans {
         return found;
     }
 
-    private static scala.collection.immutable.Map options(Map told) {
+    private static scala.collection.immutable.Map options(Map given) {
         scala.collection.immutable.Map found = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
-        for (Object name : told.keySet()) {
-            found = (scala.collection.immutable.Map) found.updated(name, told.get(name));
+        for (Object name : given.keySet()) {
+            found = (scala.collection.immutable.Map) found.updated(name, given.get(name));
         }
         return found;
     }

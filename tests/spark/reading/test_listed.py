@@ -1,4 +1,4 @@
-"""Spark's scan of files and masks that it is told: right in all that Spark may make of a query."""
+"""Spark's scan of files and masks that Morrow lists: right in all that Spark may make of a query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.errors import IllegalArgumentException
 
 import morrow
 from morrow.spark.jvm import scanning
-from morrow.spark.reading import told
+from morrow.spark.reading import listed
 from morrow.spark.reading.read import explain, read
 from tests.support.written import new_table
 
@@ -42,7 +42,7 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 def updated(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
     """Files of several row groups: every third key has two versions, every seventh is deleted in the end."""
     options = {"bucket": "2", "parquet.block.size": "20000", "write-only": "true"}
-    table = new_table(tmp_path_factory.mktemp("told"), "id BIGINT, v STRING, n INT", keys=["id"], options=options)
+    table = new_table(tmp_path_factory.mktemp("listed"), "id BIGINT, v STRING, n INT", keys=["id"], options=options)
     for step in (1, 3):
         ids = range(0, KEYS, step)
         table.upsert(pa.table({"id": ids, "v": [f"{i} of {step}" for i in ids], "n": [i * step % 7 for i in ids]}))
@@ -61,10 +61,10 @@ def expected(table: morrow.Table, snapshot: int | None = None) -> list[tuple[obj
 @pytest.mark.parametrize(
     ("conf", "least_spread"),
     [
-        ({}, told.LEAST_SPREAD),
-        (SMALL_SPLITS | BY_ROWS, told.LEAST_SPREAD),
-        (INTERPRETED, told.LEAST_SPREAD),
-        ({"spark.sql.ansi.enabled": "false"}, told.LEAST_SPREAD),
+        ({}, listed.LEAST_SPREAD),
+        (SMALL_SPLITS | BY_ROWS, listed.LEAST_SPREAD),
+        (INTERPRETED, listed.LEAST_SPREAD),
+        ({"spark.sql.ansi.enabled": "false"}, listed.LEAST_SPREAD),
         (SMALL_SPLITS, 0),
         (INTERPRETED, 0),
     ],
@@ -77,7 +77,7 @@ def test_masks_are_of_the_rows_that_they_belong_to(
     conf: Mapping[str, str],
     least_spread: int,
 ) -> None:
-    monkeypatch.setattr(told, "LEAST_SPREAD", least_spread)
+    monkeypatch.setattr(listed, "LEAST_SPREAD", least_spread)
     alive = expected(updated)
     with settings(spark, conf):
         frame = read(spark, updated.path)
@@ -164,7 +164,7 @@ def test_explain_says_how_masks_are_applied(spark: SparkSession, updated: morrow
     assert "masks are a filter of the scan" in explain(updated.scan())
 
 
-def test_a_spark_that_lacks_something_is_told_nothing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     class Connected:
         """A session without a way to a JVM."""
 

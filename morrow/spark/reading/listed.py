@@ -1,4 +1,4 @@
-"""Sections that Spark reads itself, from files and masks that it is told.
+"""Sections that Spark reads itself, from files and masks that Morrow lists.
 
     files ──Spark's scan, row index and first bit──▶ filter: no mask, or its bit is set ──▶ rows
 
@@ -49,7 +49,7 @@ LEAST_SPREAD = 1 << 20
 NO_MASK = -1
 
 
-def told_frames(
+def listed_frames(
     plan: ScanPlan,
     files: Sequence[MaskedFile],
     place: Place,
@@ -60,7 +60,7 @@ def told_frames(
 ) -> Iterator[DataFrame]:
     """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
     for (names, drops), some in alike(plan, files).items():
-        scan = FileScan(plan, tuple(some), names, drops, told=True)
+        scan = FileScan(plan, tuple(some), names, drops, listed=True)
         yield finished(plan, scan, _frame(scan, place, scanning, spark, checks_pages))
 
 
@@ -75,7 +75,7 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
     keys = [field for field in scan.fields if field.name in scan.found]
     places = [scan.plan.schema.partition_keys.index(field.name) for field in keys]
     folder = _folder(scan.paths)
-    told = {
+    described = {
         "stored": _json([field for field in scan.fields if field.name not in scan.found]),
         "constants": _json(keys),
         "partitions": [
@@ -90,10 +90,10 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
         "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
     }
     if place == DISK and scan.plan.snapshot is not None and scan.plan.root:
-        told |= _held(scan.plan, scan.plan.snapshot)
+        described |= _held(scan.plan, scan.plan.snapshot)
     packed = np.array(numbers, np.int64).tobytes()
     bits = np.concatenate(masks).tobytes() if masks else b""
-    text = msgspec.json.encode(told).decode()
+    text = msgspec.json.encode(described).decode()
     return scanning.frame(spark, text, packed, bits, spread=len(bits) >= LEAST_SPREAD)
 
 

@@ -1,8 +1,9 @@
 """Morrow reads and writes Apache Paimon tables, with Arrow, Polars, DuckDB and Spark.
 
     import morrow
-    t = morrow.open("warehouse/db.db/orders")
-    t.scan(columns=["id", "amount"], filter="amount > 10", as_of="2024-05-14").to_polars()
+    morrow.read("warehouse/db.db/orders", ["id", "amount"], "amount > 10", as_of="2024-05-14")  # a Polars DataFrame
+    morrow.scan("warehouse/db.db/orders").group_by("id").len().collect()  # a Polars LazyFrame
+    t = morrow.open("warehouse/db.db/orders")  # its schema, history, rows and changes
 
 Polars, DuckDB, pandas and Spark are imported on first use, never by ``import morrow``.
 """
@@ -15,21 +16,23 @@ if TYPE_CHECKING:
     from morrow.catalog import Catalog, sql
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
-    from morrow.scan import Scan
-    from morrow.session import clear_caches, open  # morrow.open is the name users look for
+    from morrow.session import clear_caches, open, read, scan  # morrow.open is the name users look for
     from morrow.table import Table
+    from morrow.table_scan import Scan
 
 __version__ = "0.1.0"
 
-__all__ = ["Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open", "sql"]
+__all__ = ["Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open", "read", "scan", "sql"]
 
 _HOMES = {
     "Catalog": "morrow.catalog",
     "MorrowError": "morrow.engine.errors",
-    "Scan": "morrow.scan",
+    "Scan": "morrow.table_scan",
     "Table": "morrow.table",
     "clear_caches": "morrow.session",
     "open": "morrow.session",
+    "read": "morrow.session",
+    "scan": "morrow.session",
     "sql": "morrow.catalog",
 }
 _MODULES = {
@@ -52,4 +55,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES, "__version__"])
+    return sorted({*__all__, *_MODULES, "__version__"})

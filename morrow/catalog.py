@@ -16,10 +16,10 @@ from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
 from morrow.engine.schema.columns import SchemaLike
 from morrow.engine.schema.creating import new_schema
 from morrow.engine.telling import shown
-from morrow.scan import make_scan
 from morrow.session import Verify
 from morrow.system import SystemScan, make_catalog_scan, make_system_scan
 from morrow.table import Table
+from morrow.table_scan import make_scan
 from morrow.travelling import travels
 
 if TYPE_CHECKING:

@@ -11,14 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from morrow.engine.arguments import text
-from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots, check_verify, given_roots
-from morrow.engine.plan.time_travel import TravelArguments, travel_of
+from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_relation import ScanFunction, checked_connection
-from morrow.scan import make_scan
-from morrow.system import make_system_scan
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,19 +59,13 @@ def open_dataset(
     Raises:
         InvalidArgument: an argument is no number where one is needed. Others as opening and planning.
     """
-    from morrow.session import open as open_table
+    from morrow.session import scan_at
 
     text(path, "the path of paimon_scan")
     for argument, value in given.items():
         text(value, f"{argument} of paimon_scan")
-    travel = travel_of(**cast("TravelArguments", {name: _value(name, value) for name, value in given.items()}))
-    name = object_name(path)
-    name.branch_or(travel.branch)  # the latter is opened by the scan
-    table = open_table(name.table, branch=name.branch, allowed_roots=allowed_roots, verify=verify)
-    metadata = table._metadata
-    if name.system is None:
-        return make_scan(metadata, travel=travel).dataset()
-    return make_system_scan(metadata, name.system, travel=travel).dataset()
+    at = cast("TravelArguments", {name: _value(name, value) for name, value in given.items()})
+    return scan_at(path, allowed_roots=allowed_roots, verify=verify, **at).dataset()
 
 
 def _value(argument: str, value: str) -> int | str:

@@ -13,8 +13,8 @@ from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
 from morrow.engine.plan.predicate import ALWAYS, conjunction, conjuncts
 from morrow.engine.plan.predicate import columns as columns_of
-from morrow.scan import Scan
 from morrow.system_scan import Asked, SystemScan
+from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     import polars as pl

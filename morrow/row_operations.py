@@ -248,7 +248,7 @@ class RowOperations:
             ColumnNotFound, InvalidArgument: a wrong name. Unsupported: a nested column, or one of type TIME.
             CorruptFile, FileMissing: a file cannot be read. CommitConflict: others were faster each time.
         """
-        from morrow.scan import checked_columns
+        from morrow.table_scan import checked_columns
         from morrow.writers.operations.analyze import analyze
 
         target = self._target()

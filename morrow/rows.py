@@ -89,6 +89,10 @@ class Rows(ABC):
 
         return handoff.to_spark(self.to_batches(), self.fields, spark, where=self.title)
 
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Iterates over the rows in record batches, as `to_batches`."""
+        return self.to_batches()
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 

@@ -1,14 +1,24 @@
-"""`morrow.open` and `morrow.clear_caches`."""
+"""`morrow.open`, `morrow.scan`, `morrow.read` and `morrow.clear_caches`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
+from morrow.engine.catalog.names import object_name
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
+from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+from morrow.engine.plan.time_travel import TravelArguments
 from morrow.table import Table
+from morrow.travelling import travels
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from morrow.system_scan import SystemScan
+    from morrow.table_scan import Scan
 
 Verify: TypeAlias = Literal["pages"]
 """The checksums that reads verify, see `open`."""
@@ -50,6 +60,71 @@ def open(  # morrow.open is the name users look for
     store, root = resolve(location_of(path), storage_options, verify)
     metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots))
     return Table(metadata if branch is None else metadata.on_branch(branch))
+
+
+@travels
+def scan(
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+    **at: Unpack[TravelArguments],
+) -> pl.LazyFrame:
+    """Returns the rows of the table at `path` as a Polars LazyFrame.
+
+    The state of the table is chosen now, the newest one unless the arguments say otherwise. What is read of it is
+    planned when the frame is collected: columns, filters and limits that are set later reach the files.
+
+    Args:
+        path: as for `open`; it may end with the name of a branch or of a system table: ``orders$branch_dev``,
+            ``orders$snapshots``.
+        storage_options, allowed_roots, verify: as for `open`.
+        columns, filter, limit, as_of, snapshot, tag, timestamp, watermark, version, branch: as for `Table.scan`.
+
+    Raises: as `open` and `Table.scan`; collecting raises as reading does.
+    """
+    return scan_at(path, columns, filter, limit, storage_options, allowed_roots, verify, **at).lazy()
+
+
+@travels
+def read(
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+    **at: Unpack[TravelArguments],
+) -> pl.DataFrame:
+    """Returns the rows of the table at `path` as a Polars DataFrame. Arguments and errors as of `scan`."""
+    return scan_at(path, columns, filter, limit, storage_options, allowed_roots, verify, **at).to_polars()
+
+
+def scan_at(
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Roots = (),
+    verify: Verify | None = None,
+    **at: Unpack[TravelArguments],
+) -> Scan | SystemScan:
+    """Returns a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
+    name = object_name(location_of(path))
+    name.branch_or(at.get("branch"))  # the latter is opened by the scan
+    table = open(
+        name.table, branch=name.branch, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify
+    )
+    if name.system is None:
+        return table.scan(columns, filter, limit, **at)
+    return table.system(name.system, columns, filter, limit, **at)
 
 
 def clear_caches() -> None:

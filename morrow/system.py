@@ -11,8 +11,8 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import NOW, Travel
 from morrow.packed_scan import ChangesScan, PackedScan
-from morrow.scan import make_scan
 from morrow.system_scan import Asked, MadeScan, RowScan, SystemScan
+from morrow.table_scan import make_scan
 
 if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Catalog

@@ -14,7 +14,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.telling import shown
 from morrow.rows import Rows
-from morrow.scan import Scan, checked_columns, checked_limit, checked_rows
+from morrow.table_scan import Scan, checked_columns, checked_limit, checked_rows
 
 if TYPE_CHECKING:
     import duckdb

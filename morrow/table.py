@@ -15,11 +15,12 @@ from morrow.engine.telling import shown
 from morrow.history import SnapshotList, html_table
 from morrow.maintenance import Maintenance
 from morrow.row_operations import RowOperations
-from morrow.scan import Scan, make_scan
+from morrow.table_scan import Scan, make_scan
 from morrow.tags import Tags
 from morrow.travelling import travels
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
     from morrow.altering import Alteration
@@ -135,6 +136,38 @@ class Table(RowOperations, Maintenance):
             SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such state.
         """
         return make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
+
+    @travels
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pl.DataFrame:
+        """Returns rows as a Polars DataFrame. Arguments and errors as of `scan`."""
+        return self.scan(columns, filter, limit, **at).to_polars()
+
+    @travels
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pa.Table:
+        """Returns rows as an Arrow table. Arguments and errors as of `scan`."""
+        return self.scan(columns, filter, limit, **at).to_arrow()
+
+    @travels
+    def count(self, filter: FilterLike | None = None, **at: Unpack[TravelArguments]) -> int:
+        """Returns the number of rows, from metadata where that suffices. Arguments and errors as of `scan`."""
+        return self.scan(filter=filter, **at).count()
+
+    @travels
+    def head(self, rows: int = 5, **at: Unpack[TravelArguments]) -> pl.DataFrame:
+        """Returns some rows, `rows` at most, as a Polars DataFrame. Other arguments and errors as of `scan`."""
+        return self.scan(limit=rows, **at).to_polars()
 
     @travels
     def dataset(self, **at: Unpack[TravelArguments]) -> PaimonDataset:

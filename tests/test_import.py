@@ -46,7 +46,8 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
 
 
 def test_public_names() -> None:
-    assert set(morrow.__all__) == {"Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open", "sql"}
+    functions = {"clear_caches", "open", "read", "scan", "sql"}
+    assert set(morrow.__all__) == {"Catalog", "MorrowError", "Scan", "Table", "errors"} | functions
     assert all(getattr(morrow, name) is not None for name in morrow.__all__)
     assert morrow.errors is errors
     assert morrow.MorrowError is errors.MorrowError

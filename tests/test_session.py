@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import BranchNotFound, CorruptFile, InvalidArgument, TableNotFound
+from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, InvalidArgument, TableNotFound
 from morrow.engine.plan.metadata import METADATA_CACHE
 from morrow.readers.masks import MASK_CACHE
 from tests.support.table_factory import TableFactory
@@ -76,3 +77,18 @@ def test_clear_caches_drops_masks_and_metadata(path: Path) -> None:
     morrow.clear_caches()
     assert (MASK_CACHE.held, METADATA_CACHE.held) == (0, 0)
     assert morrow.open(path).scan().count() == 3
+
+
+def test_rows_by_path(path: Path) -> None:
+    assert sorted(morrow.read(path, filter="id < 3", snapshot=1)["id"]) == [1, 2]
+    assert sorted(morrow.scan(path).filter(pl.col("id") > 2).collect()["id"]) == [3]
+    assert morrow.read(f"{path}$snapshots", ["snapshot_id"]).rows() == [(1,)]
+    with pytest.raises(ColumnNotFound, match="idd"):
+        morrow.scan(path, ["idd"])
+
+
+def test_rows_of_an_open_table(path: Path) -> None:
+    table = morrow.open(path)
+    assert sorted(table.to_polars(["id"], "id > 1")["id"]) == [2, 3]
+    assert table.to_arrow(limit=2).num_rows == table.head(2, snapshot=1).height == table.count("id > 1") == 2
+    assert sum(batch.num_rows for batch in table.scan()) == 3

@@ -10,9 +10,9 @@ from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.scan import Scan
 from morrow.system import SystemScan
 from morrow.table import Table
+from morrow.table_scan import Scan
 
 
 def table_of(path: str, at: TravelArguments) -> tuple[morrow.Table, str | None]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from morrow.engine.format import types as t
 from morrow.engine.names import FILE_PATH, ROW_INDEX
 from morrow.engine.options.declared.table import PRIMARY_KEY
-from morrow.scan import Scan
 from morrow.spark.types.to_paimon import COMMENT
 from morrow.spark.types.to_spark import default_sql, spark_type, with_nullable_members
 from morrow.table import Table
+from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType

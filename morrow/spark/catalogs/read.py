@@ -12,7 +12,6 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound,
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
-from morrow.scan import Scan
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
@@ -23,6 +22,7 @@ from morrow.spark.reading.distributed import with_positions
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.system_scan import SystemScan
+from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

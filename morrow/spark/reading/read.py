@@ -11,7 +11,6 @@ from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.packed_scan import PackedScan
-from morrow.scan import Scan
 from morrow.session import Verify
 from morrow.session import open as open_table
 from morrow.spark import handoff
@@ -20,6 +19,7 @@ from morrow.spark.reading import choice, distributed
 from morrow.spark.reading.places import FAR, place_of
 from morrow.spark.types.to_spark import without_not_null
 from morrow.system_scan import RowScan, SystemScan
+from morrow.table_scan import Scan
 from morrow.travelling import travels
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import morrow
-from morrow.engine.errors import CorruptFile, InvalidArgument, SnapshotExpired
+from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, SnapshotExpired
 from tests.support.written import new_table
 
 
@@ -76,3 +76,18 @@ def test_what_polars_hands_down(table: morrow.Table, engine: Literal["in-memory"
     assert frame.select(pl.len()).collect(engine=engine).item() == 4
     assert frame.join(frame, on="k").select(pl.len()).collect(engine=engine).item() == 8
     assert table.scan([]).lazy().select(pl.len()).collect(engine=engine).item() == 4
+
+
+def test_columns_filters_and_limits_set_later_plan_the_read_of_a_merged_table(tmp_path: Path) -> None:
+    """Files that they leave out may even be gone."""
+    table = new_table(tmp_path, "day INT, id INT, text STRING", keys=["day", "id"], by=["day"])
+    for text in "ab":
+        table.upsert({"day": [1, 2], "id": [7, 7], "text": [text, text]})
+    frame = table.scan().lazy()
+    for file in Path(table.path).glob("day=2/**/*.parquet"):
+        file.unlink()
+    assert frame.filter(pl.col("day") == 1).collect().rows() == [(1, 7, "b")]
+    assert frame.filter(pl.col("day") < 2, pl.col("text").str.contains("b")).select("id").collect().rows() == [(7,)]
+    assert frame.filter((pl.col("day") == 1) & (pl.col("text") == "a")).collect().is_empty()
+    with pytest.raises(FileMissing):
+        frame.filter(pl.col("id") == 7).collect(engine="streaming")

@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from morrow.engine.arguments import MOST_BATCH_ROWS, MOST_ROWS
-from morrow.engine.errors import ColumnNotFound, FileMissing, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, FileMissing, InvalidArgument, MorrowError
 from morrow.engine.format.schema import refuse_system_names
 from morrow.engine.plan.explain import explain
 from morrow.engine.plan.fallback import plan_with_fallback, readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import ScanRequest
+from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
 from morrow.engine.telling import shown, shown_lines
@@ -153,15 +154,33 @@ class Scan(Rows):
         return execute.to_polars(self.plan, self._metadata.store)
 
     def lazy(self) -> pl.LazyFrame:
-        """Returns a Polars LazyFrame. Masks are computed now, data is read when it is collected.
+        """Returns a Polars LazyFrame of this scan's snapshot, which is planned and read when it is collected.
 
-        Errors of files are raised then as by the other results, such as `CorruptFile` and `SnapshotExpired`. Columns
-        selected later reach the file scans, and so do filters on files without a mask. For masked files give filters
-        to `Table.scan`, which tests them before the mask.
+        Columns, filters and limits set later reach the files as those of `Table.scan` do, also in tables whose rows are
+        merged. Errors of files are raised on collect as by the other results, such as `CorruptFile`.
         """
         from morrow.readers.execution.lazy_scan import lazy_scan
 
-        return lazy_scan(self.plan, self._metadata.store)
+        return lazy_scan(self.fields, self._planned, self._metadata.store, self.title)
+
+    def _planned(
+        self, columns: Sequence[str] | None, filter: pl.Expr | None, limit: int | None
+    ) -> tuple[ScanPlan, pl.Expr | None]:
+        """Plans what Polars asks for; returns the filter, too, if rows of the plan are still to be tested by it."""
+        request = self._request
+        names = request.columns if columns is None else tuple(columns)
+        if limit is not None:
+            least = limit if request.limit is None else min(limit, request.limit)
+            return Scan(self._metadata, replace(request, columns=names, limit=least)).plan, filter
+        if filter is None or request.limit is not None:
+            return self.plan.with_columns(names), filter
+        try:
+            parsed = parse_filter(filter, self.fields)
+        except MorrowError:  # Polars took it, and can test it on rows
+            return self.plan.with_columns(names), filter
+        exact = Filter(parsed.predicate, (), columns_of(parsed.predicate), parsed.text)
+        narrowed = Scan(self._metadata, replace(request, columns=names, filter=both(request.filter, exact)))
+        return narrowed.plan, filter if parsed.residuals else None
 
     def dataset(self) -> PaimonDataset:
         """Returns the scan as a pyarrow Dataset: columns and filters pushed into it narrow the scan."""

@@ -11,9 +11,10 @@ from morrow.engine.plan.metadata import TableMetadata
 
 if TYPE_CHECKING:
     from morrow.writers.operations.file_indexes import RewrittenIndexes
+    from morrow.writers.operations.growing import SchemaMode
     from morrow.writers.operations.merge import Merge
     from morrow.writers.operations.partitions import AnyOf
-    from morrow.writers.rows import Kinds
+    from morrow.writers.rows import Kinds, Missing
     from morrow.writers.target import WriteTarget
     from morrow.writing import Committer, Writer
 
@@ -24,7 +25,13 @@ class RowOperations:
     _metadata: TableMetadata
 
     def append(
-        self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+        self,
+        data: object,
+        *,
+        kinds: Kinds = None,
+        properties: Mapping[str, str] | None = None,
+        missing: Missing = "null",
+        schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
         """Appends rows, in one commit. In a table with a primary key this is `upsert`.
 
@@ -33,6 +40,10 @@ class RowOperations:
                 LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
             kinds: see `Writer.write`.
             properties: stored in the snapshot.
+            missing: ``null``: nullable columns that the data lacks are written as their default value, without one as
+                null; where versions are combined, null leaves the stored value. ``error``: they are refused.
+            schema_mode: ``merge``: columns that the table lacks are added to it, nullable and last. None: they are
+                refused.
 
         Returns: the last snapshot created, None when there were no rows.
 
@@ -40,10 +51,16 @@ class RowOperations:
         """
         from morrow.writers.operations.append import append
 
-        return append(self._target(), data, kinds, properties)
+        return append(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
 
     def upsert(
-        self, data: object, *, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+        self,
+        data: object,
+        *,
+        kinds: Kinds = None,
+        properties: Mapping[str, str] | None = None,
+        missing: Missing = "null",
+        schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
         """Upserts rows into a table with a primary key, in one commit: inserts rows with new keys, and merges others
         with the row of their key by the merge engine (by default they replace it). Arguments and result as in `append`.
@@ -53,7 +70,7 @@ class RowOperations:
         """
         from morrow.writers.operations.append import upsert
 
-        return upsert(self._target(), data, kinds, properties)
+        return upsert(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
 
     def delete(self, keys_or_filter: object) -> Snapshot | None:
         """Deletes rows, in one commit.
@@ -113,6 +130,8 @@ class RowOperations:
         *,
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        missing: Missing = "null",
+        schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
         """Replaces rows by new ones, in one commit. Overwriting a partition also changes its number of buckets.
 
@@ -121,6 +140,7 @@ class RowOperations:
             partition: values of some or all partition columns: only rows of these partitions are written and replaced.
             dynamic: True: replace only partitions that `data` has rows of. False: all that `partition` names, or the
                 whole table. None: by the option ``dynamic-partition-overwrite`` (default True).
+            missing, schema_mode: as in `append`.
 
         Returns: the last snapshot created, None when there was nothing to do.
 
@@ -129,7 +149,7 @@ class RowOperations:
         """
         from morrow.writers.operations.overwrite import overwrite
 
-        return overwrite(self._target(), data, partition, dynamic)
+        return overwrite(self._target(), data, partition, dynamic, missing=missing, schema_mode=schema_mode)
 
     def truncate(self) -> Snapshot | None:
         """Deletes all rows, in one commit; older snapshots keep them."""

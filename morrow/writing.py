@@ -17,7 +17,7 @@ from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.writers.rows import Kinds
+    from morrow.writers.rows import Kinds, Missing
 
 __all__ = ["CommitMessage", "Committer", "Writer"]
 
@@ -43,27 +43,29 @@ class Writer:
         """The commit user of this writer's commits."""
         return self._session.target.commit_user
 
-    def write(self, data: object, kinds: Kinds = None) -> int:
+    def write(self, data: object, kinds: Kinds = None, *, missing: Missing = "null") -> int:
         """Writes rows, which stay invisible until the commit; they may be buffered or written to files at once.
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
-                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name. Missing
-                columns take their default value; without one they are an error, except where null changes nothing: in
-                partial-update and aggregation tables, and in deletions.
+                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
             kinds: the row kinds, in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the codes
                 0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
+            missing: ``null``: nullable columns that the data lacks are written as their default value, without one as
+                null; where versions are combined, null leaves the stored value. ``error``: they are refused, except in
+                deletions.
 
         Returns: the number of rows taken (``ignore-delete`` leaves some out).
 
         Raises:
             ColumnNotFound: a column that the table does not have.
-            InvalidArgument: a column is missing, a NOT NULL column has nulls, values do not fit their column without
-                loss, the table does not take these row kinds. The writer is closed then, and nothing was written.
+            InvalidArgument: a column of a key, or a NOT NULL one, is missing, a NOT NULL column has nulls, values do
+                not fit their column without loss, the table does not take these row kinds. The writer is closed then,
+                and nothing was written.
         """
         self._check_open()
         try:
-            taken = self._session.write(data, kinds)
+            taken = self._session.write(data, kinds, missing)
         except BaseException:
             self._open = False
             raise

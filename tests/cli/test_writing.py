@@ -70,7 +70,7 @@ def test_compact(run: Run, table: morrow.Table) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("rows.csv", "id,d\n1,2024-05-14\n", "the data lacks the columns m, s"),
+        ("rows.csv", "id,s\n1,x\n", "the data lacks the primary key column d"),
         ("rows.csv", "id,d,m,s\nx,2024-05-14,1,a\n", "x"),
         ("rows.xls", "", "the ending says no format"),
         (None, "", "there is no such file"),

@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-import polars as pl
-import pyarrow as pa
-
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.operations.growing import READ_AGAIN, SchemaMode, grown
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import WriteSession
-from morrow.writers.rows import Kinds
+from morrow.writers.rows import NULL, Kinds, Missing
 from morrow.writers.target import WriteTarget
 
 
 def append(
-    target: WriteTarget, data: object, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+    target: WriteTarget,
+    data: object,
+    kinds: Kinds = None,
+    properties: Mapping[str, str] | None = None,
+    *,
+    missing: Missing = NULL,
+    schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
     """Writes rows in one commit; in keyed tables the merge engine combines them with rows of the same key.
 
-    Raises: as `WriteSession.write` and `WriteSession.commit`.
+    Raises: as `WriteSession.write`, `WriteSession.commit` and `growing.grown`.
     """
-    once = partial(_append, target, data, kinds, properties)
+    target, data = grown(target, data, kinds, schema_mode)
+    once = partial(_append, target, data, kinds, properties, missing)
     return retried(target, once) if _may_repeat(target, data, kinds) else once()
 
 
@@ -34,20 +39,28 @@ def _may_repeat(target: WriteTarget, data: object, kinds: Kinds) -> bool:
     Two writers may put one key into two buckets, or two partitions; the later commit is refused. Streams are read once.
     """
     depends = bucket_mode(target) in (BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION)
-    return depends and isinstance(data, (pl.DataFrame, pa.Table, Mapping, list)) and not isinstance(kinds, Iterator)
+    return depends and isinstance(data, READ_AGAIN) and not isinstance(kinds, Iterator)
 
 
-def _append(target: WriteTarget, data: object, kinds: Kinds, properties: Mapping[str, str] | None) -> Snapshot | None:
+def _append(
+    target: WriteTarget, data: object, kinds: Kinds, properties: Mapping[str, str] | None, missing: Missing
+) -> Snapshot | None:
     session = WriteSession(target)
     try:
-        session.write(data, kinds)
+        session.write(data, kinds, missing)
         return session.commit(properties=properties)
     finally:
         session.abort()
 
 
 def upsert(
-    target: WriteTarget, data: object, kinds: Kinds = None, properties: Mapping[str, str] | None = None
+    target: WriteTarget,
+    data: object,
+    kinds: Kinds = None,
+    properties: Mapping[str, str] | None = None,
+    *,
+    missing: Missing = NULL,
+    schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
     """Appends rows to a keyed table; see `append`.
 
@@ -56,4 +69,4 @@ def upsert(
     """
     if not target.keyed:
         raise InvalidArgument(f"{target.where}: it has no primary key to upsert by; use Table.append or Table.merge")
-    return append(target, data, kinds, properties)
+    return append(target, data, kinds, properties, missing=missing, schema_mode=schema_mode)

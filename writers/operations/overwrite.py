@@ -10,10 +10,11 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, constant
+from morrow.writers.operations.growing import SchemaMode, grown
 from morrow.writers.operations.partitions import PartitionSpec, is_in, partition_spec
 from morrow.writers.operations.session import cleaned_up
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.rows import Kinds, incoming
+from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.rows.sources import Source, source_of
 from morrow.writers.target import WriteTarget
 
@@ -24,6 +25,9 @@ def overwrite(
     partition: Mapping[str, object] | None,
     dynamic: bool | None,
     kinds: Kinds = None,
+    *,
+    missing: Missing = NULL,
+    schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
     """Replaces rows by new ones.
 
@@ -34,8 +38,9 @@ def overwrite(
             replaced.
 
     Raises:
-        InvalidArgument: rows of another partition than `partition`, and as `incoming`.
+        InvalidArgument: rows of another partition than `partition`, and as `incoming` and `growing.grown`.
     """
+    target, data = grown(target, data, kinds, schema_mode)
     spec = partition_spec(target, partition or {})
     if dynamic is None:
         dynamic = target.write.dynamic_partition_overwrite
@@ -43,7 +48,7 @@ def overwrite(
     writer = TableWriter(target, overwrite=True)
     commits = maintained(target)
     try:
-        writer.write_frames(incoming(target, source, kinds=kinds))
+        writer.write_frames(incoming(target, source, kinds=kinds, missing=missing))
         messages = writer.prepare_commit()
     finally:
         writer.close()

@@ -22,7 +22,7 @@ from morrow.writers.operations.recompaction import recompacted
 from morrow.writers.operations.replaying import can_replay, replayed
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.table_writer import TableWriter
-from morrow.writers.rows import Kinds
+from morrow.writers.rows import NULL, Kinds, Missing
 from morrow.writers.target import WriteTarget
 
 
@@ -40,10 +40,10 @@ class WriteSession:
         self._unclear: dict[int, list[CommitMessage]] = {}
         self._known: Snapshot | None = None
 
-    def write(self, data: object, kinds: Kinds = None) -> int:
+    def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
         """Writes rows; returns how many. An error aborts the session."""
         with self._cleaned_up():
-            return self._writer.write(data, kinds)
+            return self._writer.write(data, kinds, missing)
 
     def prepare(self) -> list[CommitMessage]:
         """Finishes the files of the rows written since the last call; returns their messages and releases the files,

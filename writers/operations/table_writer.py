@@ -25,7 +25,7 @@ from morrow.writers.commit.routes import version_of
 from morrow.writers.files import Placement
 from morrow.writers.history.expiry.partition_times import partition_check
 from morrow.writers.keyed.writer import MergeTreeWriter
-from morrow.writers.rows import Kinds, incoming
+from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.target import WriteTarget
 
 MANY, FLUSHES = 8, 8
@@ -56,12 +56,12 @@ class TableWriter:
         self._held = 0
         self._goes_on = False
 
-    def write(self, data: object, kinds: Kinds = None) -> int:
+    def write(self, data: object, kinds: Kinds = None, missing: Missing = NULL) -> int:
         """Takes rows and returns their number; see `writers.rows.incoming` for what is accepted and raised.
 
         After an error the writer can only be aborted (`abort`).
         """
-        return self.write_frames(incoming(self.target, data, kinds=kinds))
+        return self.write_frames(incoming(self.target, data, kinds=kinds, missing=missing))
 
     def write_frames(self, frames: Iterator[pl.DataFrame]) -> int:
         """Takes rows that are checked already: frames as `writers.rows.incoming` returns them."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
+from typing import Final, Literal, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -23,6 +24,11 @@ from morrow.writers.target import WriteTarget
 
 ROWS_SHOWN = 3
 
+Missing: TypeAlias = Literal["null", "error"]
+"""What becomes of nullable columns that the data lack: they are null (or their default), or the data are refused."""
+NULL: Final = "null"
+ERROR: Final = "error"
+
 
 def incoming(
     target: WriteTarget,
@@ -31,37 +37,49 @@ def incoming(
     columns: Sequence[str] | None = None,
     kinds: Kinds = None,
     partial: bool = False,
+    missing: Missing = NULL,
 ) -> Iterator[pl.DataFrame]:
     """Returns the data as frames of the table's columns in schema order, in keyed tables with ``_VALUE_KIND`` (Int8).
 
-    Columns are matched by name, in any order. A missing column takes its default value. Without one it takes null where
-    null carries no value: when the merge engine combines versions, and in deletions. As in Java, a default value also
-    replaces given nulls. An empty list lacks no column.
+    Columns are matched by name, in any order. A missing column takes its default value, without one null. As in Java, a
+    default value also replaces given nulls. Where versions are combined, null leaves a value as it is. An empty list
+    lacks no column.
 
     Args:
         data: see `source_of`.
         columns: take only these columns of the table, and yield frames of them (and kinds). The table's other columns
             are ignored.
         kinds: the kind of each row; all are ``+I`` when None. The option ``rowkind.field`` overrides it.
-        partial: use null for missing columns.
+        partial: use null for missing columns, partition columns included.
+        missing: ``error`` refuses data without one of the columns, except in deletions.
 
     Raises:
         ColumnNotFound: the data has a column that the table does not have.
-        InvalidArgument: a column is missing, a value does not fit its column's type, a null in a NOT NULL column, or a
-            row kind that the table does not accept. Errors of names are raised by this call, errors of types and
-            values when their frame is made.
+        InvalidArgument: a column of a key is missing, or one that is NOT NULL; a value does not fit its column's type,
+            a null in a NOT NULL column, or a row kind that the table does not accept. Errors of names are raised by
+            this call, errors of types and values when their frame is made.
     """
     source = source_of(data, target.schema.fields)
     fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)
     row_kinds = KindColumn(kinds, source.names)
     deletes = isinstance(kinds, str) and kinds == "-D"
-    nulls = partial or deletes or (target.merge is not None and target.merge.folds)
-    _check_names(target, source, fields, row_kinds.column, nulls)
+    if missing not in (NULL, ERROR):
+        raise InvalidArgument(f"missing is {NULL!r} or {ERROR!r}, not {missing!r}")
+    fills = missing == NULL
+    nulls = partial or deletes or (fills and target.merge is not None and target.merge.folds)
+    # A row without its partition would go astray in the partition of null.
+    kept = () if nulls else target.schema.partition_keys
+    free = {f.name for f in fields if f.type.nullable and f.name not in kept} if nulls or fills else set[str]()
+    _check_names(target, source, fields, row_kinds.column, free)
     return _frames(target, source, fields, row_kinds)
 
 
 def _check_names(
-    target: WriteTarget, source: Source, fields: Sequence[t.DataField], kind_column: str | None, nulls: bool
+    target: WriteTarget,
+    source: Source,
+    fields: Sequence[t.DataField],
+    kind_column: str | None,
+    free: Container[str],
 ) -> None:
     known = [f.name for f in fields]
     if kind_column in known:
@@ -77,15 +95,29 @@ def _check_names(
             f"the table's columns are {', '.join(target.schema.by_name)}"
         )
     absent = [f for f in fields if f.name not in source.names and f.default_value is None]
-    missing = [f for f in absent if not (nulls and f.type.nullable)]
+    missing = [f for f in absent if f.name not in free]
     if missing and source.names:  # an empty list has no columns, and no rows that lack any
         hint = "give them"
         if all(f.type.nullable for f in missing):
             hint += " (null where nothing is known), or set a default value: Table.alter.set_default"
         raise InvalidArgument(
-            f"{target.where}: the data lacks the columns {', '.join(f.name for f in missing)}; {hint}. "
+            f"{target.where}: the data lacks {_named(target, [f.name for f in missing])}; {hint}. "
             f"Its columns are {', '.join(source.names)}"
         )
+
+
+def _named(target: WriteTarget, names: Sequence[str]) -> str:
+    """Returns the columns as text that tells which of them are keys."""
+    schema = target.schema
+    keys = dict.fromkeys(schema.primary_keys, "primary key")
+    kinds = {**dict.fromkeys(schema.partition_keys, "partition key"), **keys}
+    grouped: dict[str, list[str]] = {}
+    for name in names:
+        grouped.setdefault(kinds.get(name, ""), []).append(name)
+    return " and ".join(
+        f"the {kind} column{'s' * (len(group) > 1)} ".replace("  ", " ") + ", ".join(group)
+        for kind, group in grouped.items()
+    )
 
 
 def _frames(
@@ -96,6 +128,8 @@ def _frames(
     row = 0
     for piece in source.pieces:
         height = len(piece)
+        if not source.names:
+            raise InvalidArgument(f"{target.where}: the data has {height} rows and no columns")
         columns = [_column(piece, f, defaults.get(f.name), f.name in source.names, row) for f in fields]
         rows = pl.DataFrame(columns)
         kinds = row_kinds.of(partial(_as_series, piece), height)

@@ -75,6 +75,8 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
         return _of_table(_of_columns(data, types))
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
+        if data and not names:
+            raise InvalidArgument(f"the data has {len(data)} rows and no columns")
         return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, types))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return _of_table(_built(pa.Table.from_pandas, data))

@@ -104,7 +104,11 @@ def test_several_sources_for_one_row(any_table: morrow.Table) -> None:
         (lambda m: m.when_not_matched_insert({"n": "target.n"}), ColumnNotFound, "no column 'target.n'"),
         (lambda m: m.when_matched_delete(5), InvalidArgument, "a int is no condition"),
         (lambda m: m.when_matched_delete("source.v + 1 > 0"), InvalidArgument, "DuckDB cannot compute"),
-        (lambda m: m.when_not_matched_insert({"v": "source.v"}), InvalidArgument, "the data lacks the columns id"),
+        (
+            lambda m: m.when_not_matched_insert({"v": "source.v"}),
+            InvalidArgument,
+            "the data lacks the primary key column id",
+        ),
     ],
 )
 def test_what_is_refused(keyed: morrow.Table, make: Any, error: type[Exception], message: str) -> None:

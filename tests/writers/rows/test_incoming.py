@@ -115,7 +115,11 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
     ("data", "error", "message"),
     [
         ({"id": [1], "w": [1]}, ColumnNotFound, r"columns that the table does not have: 'w'; .*are id, v, n"),
-        ({"v": ["a"]}, InvalidArgument, r"the data lacks the columns id, n; .*Its columns are v"),
+        (
+            {"v": ["a"]},
+            InvalidArgument,
+            r"the data lacks the column id; give them. Its columns are v",
+        ),
         (
             {"id": [1, None, 2], "v": [None] * 3, "n": [None] * 3},
             InvalidArgument,
@@ -213,3 +217,34 @@ def test_rows_of_no_height_commit_nothing(tmp_path: Path) -> None:
     assert table.append([]) is None
     assert isinstance(table, morrow.Table)
     assert list(table.snapshots()) == []
+
+
+def test_nullable_columns_that_the_data_lacks(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "p INT, id INT, v STRING, n INT", keys=["p", "id"], by=["p"])
+    table.upsert({"p": [1], "id": [1], "v": ["a"], "n": [1]})
+    table.alter.add_column("s", "STRING")
+    table.upsert({"p": [1, 1], "id": [1, 2], "v": ["b", "c"]})
+    table.overwrite([{"id": 3}], partition={"p": 2})
+    with table.writer() as writer:
+        writer.write(pl.DataFrame({"p": [3], "id": [4]}))
+    assert rows(table, columns=["id", "v", "n", "s"]) == [
+        (1, "b", None, None),
+        (2, "c", None, None),
+        (3, None, None, None),
+        (4, None, None, None),
+    ]
+    for write in (table.upsert, table.append, table.overwrite, table.writer().write):
+        with pytest.raises(InvalidArgument, match=r"lacks the columns v, n, s; give them \(null where"):
+            write({"p": [1], "id": [1]}, missing="error")  # type: ignore[operator]
+    with pytest.raises(InvalidArgument, match="missing is 'null' or 'error', not 'nulls'"):
+        table.append({"p": [1], "id": [1]}, missing="nulls")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="lacks the primary key columns p, id; give them"):
+        table.upsert({"v": ["a"]})
+    with pytest.raises(InvalidArgument, match="1 rows and no columns"):
+        table.upsert([{}])
+
+
+def test_rows_do_not_go_astray_for_want_of_a_partition(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "p INT, v STRING", by=["p"])
+    with pytest.raises(InvalidArgument, match="lacks the partition key column p; give them"):
+        table.append({"v": ["a"]})

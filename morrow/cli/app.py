@@ -11,8 +11,9 @@ import typer
 from typer.core import TyperGroup
 
 from morrow.cli import arguments as arg
+from morrow.cli import life, looking, moving
+from morrow.cli import warehouse as of_warehouse
 from morrow.cli.arguments import Format
-from morrow.cli.life import COMMANDS
 from morrow.engine.errors import MorrowError
 from morrow.engine.telling import shown
 
@@ -214,11 +215,11 @@ def overwrite(path: arg.TablePath, file: arg.RowsFile, whole: arg.Whole = False)
 
 
 @command()
-def delete(path: arg.TablePath, where: arg.Doomed) -> None:
+def delete(path: arg.TablePath, where: arg.Doomed, yes: arg.Yes = False, dry_run: arg.DryRun = False) -> None:
     """Delete the rows for which a condition is true, in one commit."""
     from morrow.cli import writing
 
-    writing.delete(path, where)
+    writing.delete(path, where, yes=yes, dry_run=dry_run)
 
 
 @command()
@@ -235,5 +236,12 @@ def compact(
     writing.compact(path, full, where, arg.column_names(order_by), strategy)
 
 
-for each in COMMANDS:
-    command("Tags, branches and maintenance")(each)
+PANELS = {
+    "Tables of a warehouse": of_warehouse.COMMANDS,
+    "More looks": looking.COMMANDS,
+    "Rows in and out": moving.COMMANDS,
+    "Tags, branches and maintenance": life.COMMANDS,
+}
+for panel, commands in PANELS.items():
+    for each in commands:
+        command(panel)(each)

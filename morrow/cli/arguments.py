@@ -324,3 +324,20 @@ def named_paths(texts: list[str] | None) -> dict[str, str]:
             raise InvalidArgument(f"--table {text}: the name {name} is given twice")
         paths[name] = path
     return paths
+
+
+def pairs(option: str, texts: list[str] | None, *, last: bool = False) -> dict[str, str]:
+    """``NAME=VALUE`` options by name; the last ``=`` of a text parts them if `last`, else the first.
+
+    Raises:
+        InvalidArgument: an option of another form, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.rpartition("=") if last else text.partition("=")
+        if not (name and equals):
+            raise InvalidArgument(f"{option} {text}: write NAME=VALUE")
+        if name in found:
+            raise InvalidArgument(f"{option} {text}: {name} is given twice")
+        found[name] = value
+    return found

@@ -62,11 +62,13 @@ def rollback(
     tag: arg.Tag = None,
     timestamp: arg.Timestamp = None,
     branch: arg.Branch = None,
+    yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
 ) -> None:
     """Make an earlier state the newest one. Later snapshots and tags are removed, with the files only they need."""
     from morrow.cli import maintenance
 
-    maintenance.rollback(path, snapshot, tag, timestamp, branch)
+    maintenance.rollback(path, snapshot, tag, timestamp, branch, yes=yes, dry_run=dry_run)
 
 
 def expire(
@@ -76,24 +78,26 @@ def expire(
     older_than: arg.OlderThan = None,
     max_deletes: arg.MaxDeletes = None,
     branch: arg.Branch = None,
+    yes: arg.Yes = False,
 ) -> None:
     """Remove old snapshots, with the files that only they need. What is not given is as the table's options say."""
     from morrow.cli import maintenance
 
-    maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch)
+    maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes)
 
 
 def orphans(
     path: arg.TablePath,
     older_than: arg.OlderThan = None,
     delete: arg.Remove = False,
+    yes: arg.Yes = False,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
     """List the files that no snapshot, changelog, tag or branch names, older than a day if not said otherwise."""
     from morrow.cli import maintenance
 
-    maintenance.orphans(path, older_than, delete, form, output)
+    maintenance.orphans(path, older_than, delete, yes, form, output)
 
 
 def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
@@ -103,4 +107,13 @@ def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: a
     maintenance.repair(path, form, output)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (tags, tag, branches, branch, rollback, expire, orphans, repair)
+def purge(
+    path: arg.TablePath, older_than: arg.OlderThan = None, yes: arg.Yes = False, dry_run: arg.DryRun = False
+) -> None:
+    """Empty a table for good: its rows, branches, tags and snapshots, with their files."""
+    from morrow.cli import maintenance
+
+    maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (tags, tag, branches, branch, rollback, expire, orphans, repair, purge)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import typer
 
 from morrow.cli.arguments import Format
+from morrow.cli.asking import may, plural
 from morrow.cli.opening import open_table
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
@@ -32,9 +33,33 @@ HINT = pa.schema(
 """A hint that was changed: the text that stood in it, and the id that does now; null: there is no file."""
 
 
-def rollback(path: str, snapshot: int | None, tag: str | None, timestamp: str | None, branch: str | None) -> None:
+def rollback(
+    path: str,
+    snapshot: int | None,
+    tag: str | None,
+    timestamp: str | None,
+    branch: str | None,
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> None:
     """Make an earlier state the newest one."""
-    tell(open_table(path, branch).rollback(snapshot=snapshot, tag=tag, timestamp=timestamp))
+    table = open_table(path, branch)
+    goals = {"snapshot": snapshot, "tag": tag, "the state at": timestamp}
+    given = [f"{what} {goal}" for what, goal in goals.items() if goal is not None]
+    if may(f"roll {table.name} back to {', '.join(given)}, and remove what came later", yes=yes, dry_run=dry_run):
+        tell(table.rollback(snapshot=snapshot, tag=tag, timestamp=timestamp))
+
+
+def purge(path: str, older_than: str | None, *, yes: bool, dry_run: bool) -> None:
+    """Empty a table for good."""
+    table, age = open_table(path), _age(older_than)
+    told = f"{plural(len(table.snapshots()), 'snapshot')}, {plural(len(table.tags), 'tag')}, branches: "
+    told += ", ".join(table.branches) or "none"
+    if may(f"empty {table.name} for good, with {told}", yes=yes, dry_run=dry_run):
+        done = table.purge(age)
+        states = f"{plural(done.snapshots, 'snapshot')} and {plural(len(done.tags), 'tag')}"
+        typer.echo(shown(f"removed with all rows: {states}"))
 
 
 def expire(
@@ -44,18 +69,23 @@ def expire(
     older_than: str | None,
     max_deletes: int | None,
     branch: str | None,
+    *,
+    yes: bool,
 ) -> None:
     """Remove old snapshots."""
     age = _age(older_than)
+    may("remove old snapshots, with the files that only they need", yes=yes, dry_run=False)
     with working("expiring"):
         count = open_table(path, branch).expire_snapshots(retain_max, retain_min, age, max_deletes)
     removed = "1 snapshot" if count == 1 else f"{count} snapshots"
     typer.echo(shown(f"{removed} removed" if count else "nothing to do"))
 
 
-def orphans(path: str, older_than: str | None, delete: bool, form: Format, output: Path | None) -> None:
+def orphans(path: str, older_than: str | None, delete: bool, yes: bool, form: Format, output: Path | None) -> None:
     """Write the paths of orphan files, and how large they are together to standard error; remove them on demand."""
     age = _age(older_than)
+    if delete:
+        may("remove the files that nothing names", yes=yes, dry_run=False)
     with working("looking for orphan files"):
         found = open_table(path).remove_orphan_files(age, dry_run=not delete)
     write_rows(ORPHAN, pa.table({"path": found.paths}, ORPHAN).to_batches(), form, output)

@@ -80,6 +80,14 @@ def describe(path: str, branch: str | None, form: Format, output: Path | None) -
     write_rows(schema, pa.Table.from_pylist([record], schema).to_batches(), form, output)
 
 
+def schema(path: str, branch: str | None, form: Format, output: Path | None) -> None:
+    """Write the columns."""
+    with working("opening"):
+        columns = _record(open_table(path, branch))["columns"]
+    columns_schema = pa.schema(list(COLUMN))
+    write_rows(columns_schema, pa.Table.from_pylist(columns, columns_schema).to_batches(), form, output)
+
+
 def snapshots(path: str, branch: str | None, limit: int | None, form: Format, output: Path | None) -> None:
     """Write the snapshots, newest first."""
     with working("reading snapshots"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_catalog, open_table
 from morrow.cli.opening import warehouse as known_warehouse
-from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
+from morrow.cli.output import TABLE_ROWS, TABLES, sink, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import rows_of
 from morrow.engine.errors import InvalidArgument
@@ -40,6 +40,20 @@ def read(
     with working("planning"):
         scan.prepare()
     write_rows(scan.schema, scan.to_batches(BATCH_ROWS), form, output, cap)
+
+
+def count(path: str, at: TravelArguments, where: str | None, form: Format, output: Path | None) -> None:
+    """Write how many rows a table has: in the format table the number alone."""
+    import pyarrow as pa
+
+    with working("counting"):
+        found = rows_of(path, at, where=where).count()
+    if form is Format.TABLE:
+        with sink(output) as out:
+            out.write(f"{found}\n".encode())
+        return
+    batch = pa.record_batch({"count": pa.array([found], pa.int64())})
+    write_rows(batch.schema, [batch], form, output)
 
 
 def sql(

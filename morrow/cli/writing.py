@@ -1,15 +1,23 @@
-"""``morrow append``, ``overwrite``, ``delete`` and ``compact``: one commit each, and a line that says what was done."""
+"""The commands that write rows or compact files: one commit each, and a line that says what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
-from morrow.cli.opening import open_table
-from morrow.engine.errors import InvalidArgument
+import morrow
+from morrow.cli.arguments import Format
+from morrow.cli.asking import may, plural
+from morrow.cli.opening import open_table, place
+from morrow.cli.output import sink, write_rows
+from morrow.cli.progress import counted
+from morrow.cli.scans import rows_of
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.telling import shown
 
 if TYPE_CHECKING:
@@ -24,15 +32,114 @@ def append(path: str, file: Path, kinds: str | None) -> None:
     tell(table.append(_rows(file, table.schema), kinds=kinds))
 
 
+def upsert(path: str, file: Path) -> None:
+    """Put the rows of a file in place of those with the same key, or beside them."""
+    table = open_table(path)
+    tell(table.upsert(_rows(file, table.schema)))
+
+
+def update(path: str, set_: Mapping[str, str], where: str | None, dry_run: bool) -> None:
+    """Change columns of rows."""
+    table = open_table(path)
+    if dry_run:
+        may(f"update {plural(table.scan(filter=where).count(), 'row')}", yes=True, dry_run=True)
+    else:
+        tell(table.update(set_, where))
+
+
+def import_(path: str, file: Path, primary_key: Sequence[str]) -> None:
+    """Add the rows of a file; make the table of the columns of the file where there is none."""
+    try:
+        table = open_table(path)
+    except (TableNotFound, DatabaseNotFound):
+        table = _made(path, file, primary_key)
+    else:
+        if primary_key and tuple(primary_key) != tuple(table.primary_keys):
+            raise InvalidArgument(f"{path} exists, with other keys: leave --primary-key out; nothing was written")
+    tell(table.append(_rows(file, table.schema)))
+
+
+def _made(path: str, file: Path, primary_key: Sequence[str]) -> morrow.Table:
+    catalog, name = place(path)
+    reader = FORMATS.get(file.suffix.lower())
+    if reader is None or not file.is_file():
+        _rows(file, None)  # raises what is wrong
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    try:
+        schema = ds.dataset(file, format=reader).schema
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"{file}: {error}") from error
+    return catalog.create_table(name, schema=schema, primary_keys=primary_key)
+
+
+def export(
+    path: str, file: Path, at: TravelArguments, columns: Sequence[str] | None, where: str | None, limit: int | None
+) -> None:
+    """Write rows to a file, whose ending says the format; it appears when it is complete."""
+    form = EXPORTS.get(file.suffix.lower())
+    if form is None:
+        raise InvalidArgument(f"{file}: the ending says no format; known are {', '.join(sorted(EXPORTS))}")
+    scan = rows_of(path, at, columns, where, limit)
+    batches = scan.to_batches(EXPORTED_AT_ONCE)
+    if isinstance(form, Format):
+        write_rows(scan.schema, batches, form, file)
+        return
+    with sink(file) as out:
+        form(scan.schema, counted(batches), out)
+
+
+def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(out, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _arrow_file(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_file(out, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+EXPORTED_AT_ONCE = 65_536
+EXPORTS: Mapping[str, Format | Callable[[pa.Schema, Iterable[pa.RecordBatch], BinaryIO], None]] = {
+    ".parquet": _parquet,
+    ".arrow": _arrow_file,
+    ".csv": Format.CSV,
+    ".json": Format.JSON,
+    ".jsonl": Format.JSON,
+    ".ndjson": Format.JSON,
+}
+FORMATS: Mapping[str, str] = {
+    ".parquet": "parquet",
+    ".orc": "orc",
+    ".arrow": "ipc",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+"""Endings of files that a table can be made of, and Arrow's names of the formats."""
+
+
 def overwrite(path: str, file: Path, whole: bool) -> None:
     """Replace the partitions that the file has rows of, or the whole table, by the rows of the file."""
     table = open_table(path)
     tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
 
 
-def delete(path: str, where: str) -> None:
+def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:
     """Delete rows."""
-    tell(open_table(path).delete(where))
+    table = open_table(path)
+    asks = dry_run or (not yes and sys.stdin.isatty())  # only then are they counted
+    count = table.scan(filter=where).count() if asks else 0
+    if may(f"delete {plural(count, 'row')} of {table.name}", yes=yes, dry_run=dry_run):
+        tell(table.delete(where))
 
 
 def compact(path: str, full: bool, where: str | None, order_by: Sequence[str] | None, strategy: str | None) -> None:
@@ -48,7 +155,7 @@ def tell(snapshot: Snapshot | None) -> None:
         typer.echo(shown(f"snapshot {snapshot.id} ({snapshot.commit_kind}): {snapshot.total_record_count} stored rows"))
 
 
-def _rows(file: Path, schema: pa.Schema) -> object:
+def _rows(file: Path, schema: pa.Schema | None) -> object:
     """The rows of a file, by its ending; text becomes the types of the table."""
     if not file.is_file():
         raise InvalidArgument(f"{file}: there is no such file")

@@ -1,0 +1,32 @@
+"""Questions before something is deleted: on a terminal a person is asked, a script is not."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from morrow.engine.telling import shown
+
+
+def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
+    """Whether to do what `deed` says, such as ``drop db.t with 3 snapshots``.
+
+    With `dry_run` it is told and nothing is done. On a terminal without `yes` the user is asked; where standard input
+    is no terminal nobody can be, and the command line itself is the answer.
+
+    Raises:
+        typer.Exit: the user said no; nothing was done.
+    """
+    if dry_run:
+        typer.echo(shown(f"would {deed}"))
+        return False
+    if not yes and sys.stdin.isatty() and not typer.confirm(shown(f"{deed}?"), err=True):
+        typer.echo("nothing was done", err=True)
+        raise typer.Exit(1)
+    return True
+
+
+def plural(count: int, what: str) -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

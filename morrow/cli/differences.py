@@ -1,0 +1,154 @@
+"""``morrow diff`` and ``tail``: changed rows, with their kinds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+import morrow
+from morrow.changes import Changes, make_request
+from morrow.cli.arguments import Format
+from morrow.cli.asking import plural
+from morrow.cli.opening import open_table
+from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
+from morrow.cli.progress import working
+from morrow.cli.scans import metadata_of
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.plan.changes import Difference
+from morrow.engine.telling import shown
+
+KIND = "rowkind"
+BEFORE, AFTER = "-U", "+U"
+
+
+def diff(
+    path: str,
+    old: str,
+    new: str,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int | None,
+    form: Format,
+    output: Path | None,
+) -> None:
+    """Write the rows that differ between two states, and to standard error their numbers.
+
+    A state is a snapshot id, else a tag, else a branch.
+
+    Raises:
+        InvalidArgument: nothing has that name. Unsupported: branches with other columns. Others as `Table.changes`.
+    """
+    table = open_table(path)
+    with working("comparing"):
+        before, after = _state(table, old), _state(table, new)
+        if isinstance(before, morrow.Table) or isinstance(after, morrow.Table):
+            found = _between_branches(table, _table_at(table, before), _table_at(table, after), columns, where)
+        else:
+            found = table.changes(before, after, mode="diff", columns=columns, filter=where)
+        rows = found.to_arrow()
+    cap = TABLE_ROWS if form in TABLES and limit is None else None
+    write_rows(rows.schema, (rows if limit is None else rows.slice(0, limit)).to_batches(), form, output, cap)
+    for line in _summary(rows, table.primary_keys):
+        typer.echo(shown(line), err=True)
+
+
+def _state(table: morrow.Table, name: str) -> int | str | morrow.Table:
+    """A snapshot id, the name of a tag, or the table on a branch."""
+    if name.isascii() and name.isdecimal():
+        return int(name)
+    if name in table.tags:
+        return name
+    if name in table.branches or name == MAIN_BRANCH:
+        return table.on_branch(name)
+    raise InvalidArgument(f"{table.path}: {name!r} is neither a snapshot id nor a tag or branch")
+
+
+def _table_at(table: morrow.Table, state: int | str | morrow.Table) -> morrow.Scan:
+    """All rows of a state, whole."""
+    if isinstance(state, morrow.Table):
+        return state.scan()
+    return table.scan(snapshot=state) if isinstance(state, int) else table.scan(tag=state)
+
+
+def _between_branches(
+    table: morrow.Table, before: morrow.Scan, after: morrow.Scan, columns: Sequence[str] | None, where: str | None
+) -> Changes:
+    if not before.schema.equals(table.schema) or not after.schema.equals(table.schema):
+        raise Unsupported(f"{table.path}: a difference of states with other columns or types than the table has now")
+    metadata = metadata_of(table)
+    request = make_request(metadata, columns, where)
+    part = Difference(before.plan, after.plan, tuple(table.primary_keys), request.filter)
+    return Changes(metadata, request, (part,), None)
+
+
+def _summary(rows: pa.Table, keys: Sequence[str]) -> Iterator[str]:
+    """``1 row +I, 2 rows -D``, and of changed rows ``3 rows changed: amount 3, name 1``."""
+    kinds = Counter(rows[KIND].to_pylist())
+    told = [f"{plural(kinds[kind], 'row')} {kind}" for kind in ("+I", "-D") if kinds[kind]]
+    if told:
+        yield ", ".join(told)
+    if kinds[AFTER]:
+        old, new = (rows.filter(pc.equal(rows[KIND], kind)) for kind in (BEFORE, AFTER))
+        if len(old) != len(new):  # a filter took one of two
+            yield f"{plural(len(old), 'row')} {BEFORE}, {plural(len(new), 'row')} {AFTER}"
+            return
+        changed = {name: _differing(old[name], new[name]) for name in rows.column_names if name not in (KIND, *keys)}
+        columns = ", ".join(f"{name} {count:,}" for name, count in changed.items() if count)
+        yield f"{plural(len(new), 'row')} changed: {columns or 'only columns that are not shown'}"
+    if not kinds:
+        yield "no difference"
+
+
+def _differing(old: pa.ChunkedArray, new: pa.ChunkedArray) -> int:
+    pair = pl.DataFrame({"old": pl.Series(pl.from_arrow(old)), "new": pl.Series(pl.from_arrow(new))})
+    return int(pair.select(pl.col("old").ne_missing(pl.col("new")).sum()).item())
+
+
+def tail(
+    path: str,
+    branch: str | None,
+    columns: Sequence[str] | None,
+    where: str | None,
+    limit: int,
+    follow: bool,
+    form: Format,
+) -> None:
+    """Write the last changed rows; with `follow` those of later snapshots as they come, until Ctrl-C."""
+    table = open_table(path, branch)
+    newest = table.snapshots()[-1:]
+    # Begun before the rows are read: what is committed meanwhile is not lost.
+    first = newest[0].id + 1 if newest else 1
+    rows = _last(table, columns, where, limit)
+    if rows is not None:
+        write_rows(rows.schema, rows.to_batches(), form, None)
+    if not follow:
+        return
+    if form is Format.ARROW:
+        raise InvalidArgument("tail --follow --format arrow: such a stream has one end; take json")
+    try:
+        for changes in table.stream(from_snapshot=first, columns=columns, filter=where):
+            found = changes.to_arrow()
+            if len(found):
+                write_rows(found.schema, found.to_batches(), form, None)
+    except KeyboardInterrupt:
+        return
+
+
+def _last(table: morrow.Table, columns: Sequence[str] | None, where: str | None, limit: int) -> pa.Table | None:
+    """The last `limit` changed rows, oldest first; None for a table without snapshots."""
+    found: list[pa.Table] = []
+    for snapshot in reversed(table.snapshots()):
+        if sum(map(len, found)) >= max(limit, 1):
+            break
+        found.append(table.changes(snapshot.id - 1, snapshot.id, columns=columns, filter=where).to_arrow())
+    if not found:
+        return None
+    rows = pa.concat_tables(found[::-1])
+    return rows.slice(max(len(rows) - limit, 0))

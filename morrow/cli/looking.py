@@ -1,0 +1,109 @@
+"""The commands that look: ``schema``, ``partitions``, ``head``, ``count``, ``diff``, ``tail``. `app` takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from morrow.cli import arguments as arg
+from morrow.cli.arguments import Format
+
+HEAD_ROWS = 10
+Few = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.")]
+State = Annotated[
+    str, typer.Argument(metavar="STATE", help="A snapshot id, tag or branch (main, too).", show_default=False)
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for later changes, until Ctrl-C.")]
+TailFormat = Annotated[
+    Format, typer.Option("--format", help="As of read; arrow cannot follow.", rich_help_panel="Result")
+]
+
+
+def schema(
+    path: arg.TablePath, branch: arg.Branch = None, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None
+) -> None:
+    """List the columns: ids, names, types, keys, defaults, comments."""
+    from morrow.cli import metadata
+
+    metadata.schema(path, branch, form, output)
+
+
+@arg.travels
+def partitions(
+    at: arg.At,
+    path: arg.TablePath,
+    where: arg.Where = None,
+    limit: arg.Limit = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """List the partitions, with their rows, files and sizes."""
+    from morrow.cli import system
+
+    system.system(path, "partitions", at, None, where, limit, form, output)
+
+
+@arg.travels
+def head(
+    at: arg.At,
+    path: arg.Readable,
+    columns: arg.Columns = None,
+    where: arg.Where = None,
+    limit: Few = HEAD_ROWS,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Show some rows of a table: 10 unless --limit says otherwise; which, is not told."""
+    from morrow.cli import rows
+
+    rows.read(path, at, arg.column_names(columns), where, limit, form, output)
+
+
+@arg.travels
+def count(
+    at: arg.At,
+    path: arg.Readable,
+    where: arg.Where = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Count the rows of a table, merged; in the format table the number alone."""
+    from morrow.cli import rows
+
+    rows.count(path, at, where, form, output)
+
+
+def diff(
+    path: arg.TablePath,
+    old: State,
+    new: State,
+    columns: arg.Columns = None,
+    where: arg.Where = None,
+    limit: arg.Limit = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Compare two states of a table: rows with their kinds, and on standard error how many changed, by column."""
+    from morrow.cli import differences
+
+    differences.diff(path, old, new, arg.column_names(columns), where, limit, form, output)
+
+
+def tail(
+    path: arg.TablePath,
+    follow: Follow = False,
+    columns: arg.Columns = None,
+    where: arg.Where = None,
+    limit: Few = HEAD_ROWS,
+    branch: arg.Branch = None,
+    form: TailFormat = Format.TABLE,
+) -> None:
+    """Show the changes of the newest snapshots, the last 10 rows unless --limit says otherwise, and follow them."""
+    from morrow.cli import differences
+
+    differences.tail(path, branch, arg.column_names(columns), where, limit, follow, form)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail)

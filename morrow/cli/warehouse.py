@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -114,4 +115,15 @@ def rename(name: Database, new: Annotated[str, typer.Argument(metavar="NEW", sho
     catalogs.rename(name, new)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename)
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="A folder that is empty or not there.", show_default=True)
+    ] = Path("demo"),
+) -> None:
+    """Make a small warehouse to try things on, and say what to try."""
+    from morrow.cli import demo as work
+
+    work.demo(folder)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (ls, create, alter, drop, rename, demo)

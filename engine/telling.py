@@ -22,6 +22,8 @@ HIDDEN = "***"
 LEAST_SECRET = 6
 """The least length, in characters, of a secret that is searched for by itself: a shorter one is part of other words."""
 MOST_SECRETS = 10_000
+LEAST_LIKENESS = 0.6
+"""Of two names, one of which may be meant by the other; difflib's measure."""
 
 # Removed: C0 except tab and newline, DEL and C1, directional marks and overrides, line separators, surrogates.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -174,3 +176,15 @@ def _without_value(found: re.Match[str]) -> str:
     value = found[2]
     mark = value[0] if value[0] in "\"'" else ""
     return f"{found[1]}{mark}{HIDDEN}{mark}"
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """Returns ``did you mean 'x'? `` for the names that are nearest to one that is not there, or empty text.
+
+    Capitals make no difference.
+    """
+    from difflib import get_close_matches  # imported when something went wrong
+
+    folded = {other.casefold(): other for other in known}
+    near = get_close_matches(name.casefold(), folded, n=most, cutoff=LEAST_LIKENESS)
+    return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? " if near else ""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.time_travel import AsOf, Time, to_millis, travel_of
+from morrow.engine.plan.time_travel import AsOf, Time, travel_of
+from morrow.travelling import Age, epoch_millis
 
 if TYPE_CHECKING:
     from morrow.engine.format.snapshot import Tag
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from morrow.writers.history.cleaning.repair import RepairedHint
 
 Other = TypeVar("Other")
-Age = dt.timedelta | Time
-"""An age (`timedelta`), or a moment in a form that `to_millis` takes."""
 
 
 class Maintenance:
@@ -42,7 +41,8 @@ class Maintenance:
         Args:
             retain_max: snapshots to keep at most; older ones go whatever their age (``snapshot.num-retained.max``).
             retain_min: snapshots to keep at least, whatever their age (``snapshot.num-retained.min``).
-            older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``).
+            older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``): a time, a
+                timedelta, or text such as ``7 days``.
             max_deletes: snapshots to remove at most in this call (``snapshot.expire.limit``).
 
             Arguments not given default to the table's options; Paimon's defaults are 10 at least, and one hour.
@@ -255,13 +255,3 @@ def _check_counts(**counts: int | None) -> None:
     for name, count in counts.items():
         if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
             raise InvalidArgument(f"{name} must be a whole number, not {count!r}")
-
-
-def epoch_millis(age: Age | None) -> int | None:
-    """Returns the epoch milliseconds of a moment, or of now minus an age."""
-    if age is None or isinstance(age, int):
-        return None if age is None else to_millis(age)
-    try:
-        return to_millis(dt.datetime.now(dt.UTC) - age if isinstance(age, dt.timedelta) else age)
-    except (OverflowError, InvalidArgument) as error:
-        raise InvalidArgument(f"older_than = {age!r} is neither an age, as a timedelta, nor a time: {error}") from error

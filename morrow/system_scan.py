@@ -12,7 +12,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
-from morrow.engine.telling import shown
+from morrow.engine.telling import did_you_mean, shown
 from morrow.rows import Rows
 from morrow.table_scan import Scan, checked_columns, checked_limit, checked_rows
 
@@ -52,7 +52,9 @@ class Asked:
         wanted = names if columns is None else checked_columns(columns)
         for name in wanted:
             if name not in names:
-                raise ColumnNotFound(f"{title} has no column {name!r}; its columns are {', '.join(names)}")
+                raise ColumnNotFound(
+                    f"{title} has no column {name!r}; {did_you_mean(name, names)}its columns are {', '.join(names)}"
+                )
         return cls(title, fields, wanted, parse_filter(filter, fields), checked_limit(limit))
 
     @property

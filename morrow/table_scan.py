@@ -20,7 +20,7 @@ from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
-from morrow.engine.telling import shown, shown_lines
+from morrow.engine.telling import did_you_mean, shown, shown_lines
 from morrow.rows import Rows
 
 if TYPE_CHECKING:
@@ -211,7 +211,8 @@ class Scan(Rows):
         names = request.columns if columns is None else checked_columns(columns)
         for name in names:
             if name not in request.columns:
-                raise ColumnNotFound(f"there is no column {name!r}; the columns are {', '.join(request.columns)}")
+                hint = did_you_mean(name, request.columns)
+                raise ColumnNotFound(f"there is no column {name!r}; {hint}the columns are {', '.join(request.columns)}")
         if filter is None:
             plan = self.plan.with_columns(names)
             return Scan(self._metadata, replace(request, columns=names), plan)

@@ -13,6 +13,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, at_time, to_millis
 from morrow.engine.telling import one_line
 from morrow.history import html_table
+from morrow.travelling import Age, epoch_millis
 
 Retained: TypeAlias = dt.timedelta | float | str | None
 """The time for which a tag is retained: a `timedelta`, seconds, or text such as ``1 d``."""
@@ -160,12 +161,13 @@ class Tags:
 
         return delete_tag(self._metadata, name, ignore_if_not_exists=ignore_if_not_exists)
 
-    def expire(self, older_than: dt.timedelta | Time | None = None) -> Sequence[str]:
+    def expire(self, older_than: Age | None = None) -> Sequence[str]:
         """Deletes expired tags, whose retention time is over; returns their names.
 
         Args:
-            older_than: delete also tags that were created before this moment, or are of this age. A tag without a
-                retention time does not record its creation; the time of its file counts.
+            older_than: delete also tags that were created before this moment, or are of this age (a timedelta, or text
+                such as ``7 days``). A tag without a retention time does not record its creation; the time of its file
+                counts.
         """
         from morrow.writers.history.tags.retention import expire_tags
 
@@ -218,12 +220,9 @@ def _span(retained: Retained) -> dt.timedelta | None:
         raise InvalidArgument(f"time_retained cannot be {retained!r} seconds; leave it out to keep the tag") from error
 
 
-def _moment(age: dt.timedelta | Time | None) -> dt.datetime | None:
-    if age is None:
-        return None
+def _moment(age: Age | None) -> dt.datetime | None:
+    millis = epoch_millis(age)
     try:
-        if isinstance(age, dt.timedelta):
-            return dt.datetime.now(dt.UTC) - age
-        return dt.datetime.fromtimestamp(0, tz=dt.UTC) + dt.timedelta(milliseconds=to_millis(age))
-    except (OverflowError, InvalidArgument) as error:
-        raise InvalidArgument(f"older_than = {age!r} is neither an age, as a timedelta, nor a time: {error}") from error
+        return None if millis is None else dt.datetime.fromtimestamp(0, tz=dt.UTC) + dt.timedelta(milliseconds=millis)
+    except OverflowError as error:
+        raise InvalidArgument(f"older_than = {age!r} is neither an age nor a time: {error}") from error

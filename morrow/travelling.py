@@ -1,14 +1,20 @@
-"""Arguments of time travel in the signatures of the functions that take them."""
+"""Arguments of time travel in the signatures of the functions that take them, and ages."""
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from morrow.engine.plan.time_travel import TravelArguments
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.options.kinds import DURATION, BadValue
+from morrow.engine.plan.time_travel import Time, TravelArguments, to_millis
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Age: TypeAlias = dt.timedelta | Time
+"""A moment, or how long ago it was: a timedelta, or text such as ``7 days``."""
 
 
 def travels(function: F) -> F:
@@ -33,3 +39,30 @@ def travels(function: F) -> F:
     shown = signature.replace(parameters=[*own, *travel])
     function.__signature__ = shown  # type: ignore[attr-defined]  # functions take any attribute
     return function
+
+
+def epoch_millis(age: Age | None) -> int | None:
+    """Returns the epoch milliseconds of a moment, or of now minus an age; a bare number is a moment.
+
+    Raises:
+        InvalidArgument: neither.
+    """
+    if age is None or isinstance(age, int):
+        return None if age is None else to_millis(age)
+    try:
+        span = _span(age) if isinstance(age, str) else age
+        return to_millis(dt.datetime.now(dt.UTC) - span if isinstance(span, dt.timedelta) else span)
+    except (OverflowError, InvalidArgument) as error:
+        raise InvalidArgument(
+            f"older_than = {age!r} is neither an age, as a timedelta or text such as '7 days', nor a time: {error}"
+        ) from error
+
+
+def _span(text: str) -> dt.timedelta | str:
+    """Returns the time span that the text is, or the text where it is none; a bare number is a moment."""
+    if text.strip().isdigit():
+        return text
+    try:
+        return DURATION.parse(text)
+    except BadValue:
+        return text

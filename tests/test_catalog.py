@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 import morrow
-from morrow.engine.errors import AlreadyExists, BranchNotFound, DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    DatabaseNotFound,
+    InvalidArgument,
+    NotFound,
+    TableNotFound,
+)
 from tests.support.table_factory import TableFactory
 
 
@@ -103,3 +110,39 @@ def test_names_change_and_go(catalog: morrow.Catalog) -> None:
     assert (catalog.databases(), catalog.tables("c")) == (["c", "d"], ["bought"])
     catalog.drop_database("c", cascade=True)
     assert catalog.databases() == ["d"]
+
+
+def test_the_nearest_name(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    table = catalog.create_table("sales.orders", schema="amount INT, `or'd.\"er` INT")
+    table.append({"amount": [1], "or'd.\"er": [2]})
+    table.tags.create("march")
+    table.branches.create("develop")
+    for call, meant in (
+        (lambda: catalog.table("sales.order"), "orders"),
+        (lambda: catalog.table("sale.orders"), "sales"),
+        (lambda: table.scan(tag="Marsh"), "march"),
+        (lambda: table.tags.delete("marhc"), "march"),
+        (lambda: table.on_branch("develp"), "develop"),
+        (lambda: table.branches.delete("develo"), "develop"),
+        (lambda: table.scan(["amuont"]), "amount"),
+        (lambda: table.scan(filter="amuont > 1"), "amount"),
+        (lambda: table.update({"amuont": 1}), "amount"),
+        (lambda: table.alter.drop_column("amont"), "amount"),
+        (lambda: table.append({"or'd.er": [1], "amount": [1]}), "or'd.\"er"),
+        (lambda: table.system("snapshot"), "snapshots"),
+        (lambda: table.system("snapshots", ["snapshotid"]), "snapshot_id"),
+    ):
+        with pytest.raises(NotFound) as raised:
+            call()
+        assert f"did you mean {meant!r}? " in str(raised.value)
+
+
+@pytest.mark.parametrize(("folder", "listed"), [(".", "a.db/t, a.db/u, b.db/t"), ("a.db", "t, u"), ("c.db", "such as")])
+def test_a_warehouse_or_database_in_place_of_a_table(tmp_path: Path, folder: str, listed: str) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    for name in ("a.t", "a.u", "b.t"):
+        catalog.create_table(name, schema="id INT")
+    catalog.create_database("c")
+    with pytest.raises(TableNotFound, match=listed):
+        morrow.open(tmp_path / folder)

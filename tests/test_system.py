@@ -92,7 +92,9 @@ def test_names_that_are_not_there(orders: morrow.Table) -> None:
         orders.system("snapshot")
     with pytest.raises(InvalidArgument, match="is text such as 'snapshots'"):
         orders.system(3)  # type: ignore[arg-type]
-    with pytest.raises(ColumnNotFound, match=r"\$tags has no column 'name'; its columns are tag_name"):
+    with pytest.raises(
+        ColumnNotFound, match=r"\$tags has no column 'name'; did you mean 'tag_name'. its columns are tag_name"
+    ):
         orders.system("tags", ["name"])
     with pytest.raises(BranchNotFound):
         orders.system("tags", branch="dev")

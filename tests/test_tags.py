@@ -121,7 +121,7 @@ def test_expiring(table: morrow.Table) -> None:
     assert table.tags.expire() == ["short"]
     assert table.tags.expire(older_than=dt.timedelta(hours=1)) == []
     assert table.tags.expire(older_than="2222-01-01") == ["ever", "long"]
-    with pytest.raises(InvalidArgument, match="neither an age, as a timedelta, nor a time"):
+    with pytest.raises(InvalidArgument, match="neither an age nor a time"):
         table.tags.expire(older_than=2**60)
 
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from morrow.engine.arguments import text
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
-from morrow.engine.format.paths import segment
+from morrow.engine.format.paths import DATABASE_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
+from morrow.engine.telling import did_you_mean
 
-DATABASE_SUFFIX = ".db"
 SCHEMA_FOLDER = "schema"
 DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
 """Folders that make rows visible, removed first: an interrupted drop leaves an empty table to drop again."""
@@ -71,13 +71,15 @@ class FilesystemCatalog:
         Raises:
             InvalidArgument: not of that form. DatabaseNotFound, TableNotFound: it does not exist.
         """
-        database, _ = table_name(name)
+        database, table = table_name(name)
         self._database(database)
         found = self._place(name)
         if not self._is_table(found):
-            known = ", ".join(self.tables(database)) or "none"
+            tables = self.tables(database)
+            known = ", ".join(tables) or "none"
+            hint = did_you_mean(table, tables)
             raise TableNotFound(
-                f"{self.store.url(self.root)}: there is no table {name!r}; the tables of {database} are: {known}"
+                f"{self.store.url(self.root)}: there is no table {name!r}; {hint}the tables of {database} are: {known}"
             )
         return found
 
@@ -213,8 +215,10 @@ class FilesystemCatalog:
     def _database(self, database: str) -> str:
         folder = self._database_folder(database)
         if not self.store.is_dir(folder):
-            known = ", ".join(self.databases()) or "none"
+            databases = self.databases()
+            known = ", ".join(databases) or "none"
+            hint = did_you_mean(database, databases)
             raise DatabaseNotFound(
-                f"{self.store.url(self.root)}: there is no database {database!r}; the databases are: {known}"
+                f"{self.store.url(self.root)}: there is no database {database!r}; {hint}the databases are: {known}"
             )
         return folder

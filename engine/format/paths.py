@@ -16,6 +16,8 @@ import polars as pl
 from morrow.engine.errors import UnsafePath
 from morrow.engine.io.store import FileStore
 
+DATABASE_SUFFIX = ".db"
+"""The end of the names of databases' folders in a warehouse."""
 MAIN_BRANCH = "main"
 POSTPONE_BUCKET = -2
 """The bucket of postponed rows, which wait for their bucket; -1 stands for a number of buckets that is not fixed."""

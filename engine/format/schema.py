@@ -30,6 +30,7 @@ from morrow.engine.format.types import (
     field_to_json,
 )
 from morrow.engine.names import KEY_PREFIX
+from morrow.engine.telling import did_you_mean
 
 NEWEST_SCHEMA_VERSION = 3
 PAIMON_07_SCHEMA_VERSION = 1
@@ -96,7 +97,10 @@ class TableSchema:
         try:
             return self.by_name[name]
         except KeyError:
-            raise ColumnNotFound(f"there is no column {name!r}; the columns are {', '.join(self.by_name)}") from None
+            hint = did_you_mean(name, self.by_name)
+            raise ColumnNotFound(
+                f"there is no column {name!r}; {hint}the columns are {', '.join(self.by_name)}"
+            ) from None
 
     @cached_property
     def key_fields(self) -> tuple[DataField, ...]:

@@ -28,6 +28,7 @@ from morrow.engine.errors import (
 )
 from morrow.engine.format.paths import (
     CHANGELOG_PREFIX,
+    DATABASE_SUFFIX,
     EARLIEST,
     LATEST,
     MAIN_BRANCH,
@@ -45,7 +46,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
 from morrow.engine.plan.owner import FILES, Owned, TableOwner
-from morrow.engine.telling import redacted
+from morrow.engine.telling import did_you_mean, redacted
 
 SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"
@@ -56,6 +57,11 @@ READERS = 32
 """The number of small files read at once if each takes a request; a local disk answers before a thread has started."""
 MOST_AHEAD = 512
 """The most files read ahead of the caller: few at first, since some callers want only the first."""
+
+MOST_TABLES = 20
+"""The most tables that a message names."""
+MOST_LOOKED_AT = 100
+"""The most folders that are looked into for them."""
 
 METADATA_CACHE: ByteCache[object] = ByteCache(256 << 20)
 """Decoded metadata files (manifests, schemas) of all tables; dropped by ``morrow.clear_caches()``."""
@@ -103,9 +109,10 @@ class TableMetadata:
             raise InvalidArgument(f"{branch!r} is no name of a branch")
         other = self.at_branch(branch)
         if branch != MAIN_BRANCH and not self.store.is_dir(other.paths.schema_dir):
-            known = ", ".join([MAIN_BRANCH, *self.branch_names()])
+            names = [MAIN_BRANCH, *self.branch_names()]
+            known, hint = ", ".join(names), did_you_mean(branch, names)
             raise BranchNotFound(
-                f"{self.store.url(self.root)}: there is no branch {branch!r}; the branches are {known}"
+                f"{self.store.url(self.root)}: there is no branch {branch!r}; {hint}the branches are {known}"
             )
         return other
 
@@ -141,9 +148,9 @@ class TableMetadata:
         if not ids:
             there = self.store.is_dir(self.root)
             what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
-            raise TableNotFound(
-                f"{self.where}: the folder {what}; give the folder of a table, such as warehouse/db.db/table"
-            )
+            found = self._tables_below() if there else []
+            hint = f"its tables are {', '.join(found)}" if found else "such as warehouse/db.db/table"
+            raise TableNotFound(f"{self.where}: the folder {what}; give the folder of a table: {hint}")
         return self.schema(ids[-1])
 
     def schemas(self) -> list[TableSchema]:
@@ -278,6 +285,15 @@ class TableMetadata:
             if status.name.startswith(TAG_PREFIX) and not status.is_dir
         )
 
+    def _tables_below(self) -> list[str]:
+        """Returns the first tables of the folder if it is a database or a warehouse, as paths within it."""
+        folders = _folders(self.store, self.root)
+        inner = [name for name in folders if name.endswith(DATABASE_SUFFIX)][:MOST_LOOKED_AT]
+        below = [f"{name}/{each}" for name in inner for each in _folders(self.store, _joined(self.root, name))]
+        places = (*folders, *below)[:MOST_LOOKED_AT]
+        found = [name for name in places if self.store.is_dir(TablePaths(_joined(self.root, name)).schema_dir)]
+        return found if len(found) <= MOST_TABLES else [*found[:MOST_TABLES], "..."]
+
     def tag(self, name: str) -> Tag:
         """Returns the tag of this name.
 
@@ -288,8 +304,9 @@ class TableMetadata:
             raise InvalidArgument(f"{name!r} is no name of a tag")
         found = self._tag_or_none(name)
         if found is None:
-            known = ", ".join(self.tag_names()) or "none"
-            raise TagNotFound(f"{self.where}: there is no tag {name!r}; the tags are: {known}")
+            names = self.tag_names()
+            known, hint = ", ".join(names) or "none", did_you_mean(name, names)
+            raise TagNotFound(f"{self.where}: there is no tag {name!r}; {hint}the tags are: {known}")
         return found
 
     def _tag_or_none(self, name: str) -> Tag | None:
@@ -333,3 +350,11 @@ def read_hint(store: FileStore, path: str) -> int | None:
 def _ids(store: FileStore, folder: str, prefix: str) -> list[int]:
     found = (numbered(status.name, prefix) for status in store.list(folder) if not status.is_dir)
     return sorted(number for number in found if number is not None)
+
+
+def _folders(store: FileStore, folder: str) -> list[str]:
+    return sorted(each.name for each in store.list(folder) if each.is_dir)
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name  # a bucket's own root is empty

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, RowType
 from morrow.engine.schema.changes import Path
+from morrow.engine.telling import did_you_mean
 
 Fields: TypeAlias = "tuple[DataField, ...]"
 
@@ -88,7 +89,9 @@ def index_of(fields: Fields, path: Path) -> int:
     """Returns the index of the field that the last segment of `path` names. Raises `ColumnNotFound`."""
     names = [field.name for field in fields]
     if path[-1] not in names:
-        raise ColumnNotFound(f"there is no column {shown(path)}; there are {', '.join(names)}")
+        raise ColumnNotFound(
+            f"there is no column {shown(path)}; {did_you_mean(path[-1], names)}there are {', '.join(names)}"
+        )
     return names.index(path[-1])
 
 

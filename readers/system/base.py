@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ from morrow.engine.format.types import DataField, DataType, parse_atomic
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel, resolve, travel_of_options
+from morrow.engine.telling import did_you_mean
 from morrow.readers.casts.dtypes import polars_schema
 
 Fields: TypeAlias = tuple[DataField, ...]
@@ -114,7 +114,10 @@ class MetadataTable:
         wanted = names if columns is None else list(columns)
         for name in wanted:
             if name not in names:
-                raise ColumnNotFound(f"${self.name} has no column {name!r}; its columns are {', '.join(names)}")
+                raise ColumnNotFound(
+                    f"${self.name} has no column {name!r}; {did_you_mean(name, names)}its "
+                    f"columns are {', '.join(names)}"
+                )
         return self.make(state, frozenset(wanted)).select(wanted)
 
 
@@ -131,6 +134,4 @@ def frame_of(columns: Fields, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """Returns a hint that lists all existing names and suggests the most similar one."""
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    guess = f"did you mean {close[0]!r}? " if close else ""
-    return f"{guess}there are {', '.join(known)}"
+    return f"{did_you_mean(name, known)}there are {', '.join(known)}"

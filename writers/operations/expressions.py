@@ -22,6 +22,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
+from morrow.engine.telling import did_you_mean
 from morrow.readers.expressions.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import SESSION
 from morrow.readers.merges.sql.types import type_name
@@ -79,7 +80,8 @@ def checked(what: str, value: Value, columns: Columns) -> Expression:
         known = {f"{name}.{inner}" if inner else name for name, below in columns.items() for inner in below or ("",)}
         for name in value.meta.root_names():
             if name not in known:
-                raise ColumnNotFound(f"{what}: there is no column {name!r}; the columns are {', '.join(sorted(known))}")
+                hint, names = did_you_mean(name, known), ", ".join(sorted(known))
+                raise ColumnNotFound(f"{what}: there is no column {name!r}; {hint}the columns are {names}")
     return Expression(what, value)
 
 
@@ -109,8 +111,9 @@ def _check_path(what: str, path: tuple[str, ...], columns: Columns) -> None:
     names = {name.casefold(): below for name, below in columns.items()}
     if path[0].casefold() not in names:
         raise ColumnNotFound(
-            f"{what}: there is no column {'.'.join(path)!r}; the columns are {', '.join(columns)}. Text is SQL here: a "
-            f"text value is written with quotes inside, or as polars.lit({path[0]!r})"
+            f"{what}: there is no column {'.'.join(path)!r}; {did_you_mean(path[0], columns)}the columns are "
+            f"{', '.join(columns)}. Text is SQL here: a text value is written with quotes inside, or as "
+            f"polars.lit({path[0]!r})"
         )
     below = names[path[0].casefold()]
     _check_case(what, path[0], columns)

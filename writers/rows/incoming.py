@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from typing import Final, Literal, TypeAlias
@@ -14,6 +13,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import unnamed
+from morrow.engine.telling import did_you_mean
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import polars_dtype, to_series
@@ -88,8 +88,7 @@ def _check_names(
         )
     extra = [name for name in source.names if name not in target.schema.by_name and name != kind_column]
     if extra:
-        near = difflib.get_close_matches(extra[0], known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(extra[0], known)
         raise ColumnNotFound(
             f"{target.where}: the data has columns that the table does not have: {', '.join(map(repr, extra))}; {hint}"
             f"the table's columns are {', '.join(target.schema.by_name)}"

@@ -7,7 +7,6 @@ evaluate and which readers apply to the rows that the predicate kept.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, Value
+from morrow.engine.telling import did_you_mean
 
 Kind = Literal["sql", "arrow", "polars"]
 Expression: TypeAlias = str | pl.Expr | pc.Expression
@@ -113,10 +113,7 @@ class Columns:
         return candidates[0]
 
     def _unknown(self, name: str) -> str:
-        folded = {f.name.casefold(): f.name for f in self.fields}
-        near = difflib.get_close_matches(name.casefold(), folded, n=NAMES_SHOWN, cutoff=0.5)
-        names = [folded[n] for n in near]
-        hint = f"did you mean {' or '.join(map(repr, names))}? " if names else ""
+        hint = did_you_mean(name, (f.name for f in self.fields), NAMES_SHOWN)
         return f"filter: no column {name!r}; {hint}`table.schema` lists all {len(self.fields)} columns"
 
 

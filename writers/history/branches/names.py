@@ -7,6 +7,7 @@ from morrow.engine.format.paths import MAIN_BRANCH, TablePaths
 from morrow.engine.options import Options
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import OTHER_BRANCHES
+from morrow.engine.telling import did_you_mean
 
 
 def check_new_name(name: str) -> None:
@@ -40,8 +41,9 @@ def existing_folder(metadata: TableMetadata, name: str) -> str:
     """Returns the folder of an existing branch. Raises `BranchNotFound`, `InvalidArgument`."""
     folder = branch_folder(metadata, name)
     if not metadata.store.is_dir(folder):
-        known = ", ".join([MAIN_BRANCH, *metadata.branch_names()])
-        raise BranchNotFound(f"{metadata.where}: there is no branch {name!r}; the branches are {known}")
+        names = metadata.branch_names()
+        known, hint = ", ".join([MAIN_BRANCH, *names]), did_you_mean(name, names)
+        raise BranchNotFound(f"{metadata.where}: there is no branch {name!r}; {hint}the branches are {known}")
     return folder
 
 

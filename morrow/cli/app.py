@@ -182,7 +182,7 @@ def explain(
 
 @command()
 def sql(
-    query: arg.Query,
+    query: arg.Query = None,
     tables: arg.Tables = None,
     limit: arg.Limit = None,
     form: arg.ResultFormat = Format.TABLE,
@@ -190,11 +190,12 @@ def sql(
 ) -> None:
     """Run a DuckDB query over the tables of a warehouse, those named by --table, or paimon_scan('PATH') in the query.
 
+    Without a query: statements from standard input, each to its semicolon; on a terminal with history and completion.
     Of a warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
     """
     from morrow.cli import rows
 
-    warehouse, text = arg.warehouse_and_query(query)
+    warehouse, text = arg.warehouse_and_query(query or [])
     rows.sql(text, warehouse, arg.named_paths(tables), limit, form, output)
 
 

@@ -80,9 +80,9 @@ SystemName = Annotated[
     typer.Argument(metavar="[NAME]", help="Of the system table; without it, all are named.", show_default=False),
 ]
 Query = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="[WAREHOUSE] QUERY",
+        metavar="[[WAREHOUSE] QUERY]",
         help="SQL in DuckDB's dialect; after a WAREHOUSE, over its tables.",
         show_default=False,
     ),
@@ -302,11 +302,13 @@ def column_names(text: str | None) -> list[str] | None:
         raise InvalidArgument(f'{text!r} is no list of names: {error}; write a,"b,c"') from error
 
 
-def warehouse_and_query(words: list[str]) -> tuple[str | None, str]:
-    """``QUERY``, or ``WAREHOUSE QUERY``. Raises `InvalidArgument` for more."""
+def warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
+    """``QUERY``, ``WAREHOUSE QUERY``, or nothing. Raises `InvalidArgument` for more."""
     if len(words) > 2:
         raise InvalidArgument(f"{len(words)} arguments where a warehouse and a query were expected: quote the query")
-    return (None, words[0]) if len(words) == 1 else (words[0], words[1])
+    if len(words) == 2:
+        return words[0], words[1]
+    return None, words[0] if words else None
 
 
 def named_paths(texts: list[str] | None) -> dict[str, str]:

@@ -57,18 +57,23 @@ def count(path: str, at: TravelArguments, where: str | None, form: Format, outpu
 
 
 def sql(
-    query: str, warehouse: str | None, tables: Mapping[str, str], limit: int | None, form: Format, output: Path | None
+    query: str | None,
+    warehouse: str | None,
+    tables: Mapping[str, str],
+    limit: int | None,
+    form: Format,
+    output: Path | None,
 ) -> None:
     """Write the result of a DuckDB query, in which `tables` are views by name and ``paimon_scan`` is known.
 
     With a `warehouse`, or one said before the command, its tables are known too, and time travel: see `Catalog.sql`.
+    Without a query, statements are read from standard input: see `morrow.cli.talking`.
     """
     import duckdb
 
     import morrow
 
     home = warehouse or known_warehouse()
-    cap = TABLE_ROWS if form in TABLES and limit is None else None
     # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
     replacements = str(home is not None).lower()
     with closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection, _duckdb_errors():
@@ -77,11 +82,25 @@ def sql(
         for name, path in tables.items():
             with working(f"opening {name}"):
                 open_table(path).scan().to_duckdb(connection).create_view(name)
-        with working("running the query"):
-            result = connection.sql(query) if home is None else open_catalog(home).sql(query, connection=connection)
-        if result is None:
-            raise InvalidArgument("the query returns no rows; write a SELECT")
-        _write_relation(result if limit is None else result.limit(limit), form, output, cap)
+        catalog = None if home is None else open_catalog(home)
+
+        def run(text: str) -> None:
+            with _duckdb_errors(), working("running the query"):
+                result = connection.sql(text) if catalog is None else catalog.sql(text, connection=connection)
+            if result is None:
+                raise InvalidArgument("the query returns no rows; write a SELECT")
+            with _duckdb_errors():
+                cap = TABLE_ROWS if form in TABLES and limit is None else None
+                _write_relation(result if limit is None else result.limit(limit), form, output, cap)
+
+        if query is not None:
+            run(query)
+            return
+        if output is not None:
+            raise InvalidArgument("--output is for one query: give its text")
+        from morrow.cli.talking import talk
+
+        talk(run, catalog, list(tables))
 
 
 def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from morrow.cli.app import app
 from tests.cli.conftest import Run
 
 Table = Callable[[str], Path]
@@ -78,3 +84,34 @@ def test_errors_are_one_message(run: Run, args: tuple[str, ...], said: str) -> N
     assert done.code == 1
     assert said in done.err
     assert "UDF" not in done.err
+
+
+def test_statements_come_from_standard_input(table: Table) -> None:
+    warehouse = table("pk_big").parent.parent
+    text = "SELECT 1\n  AS x;\n;\nSELECT count(*) > 0 AS y FROM db.t\n"
+
+    done = CliRunner().invoke(app, ["--warehouse", str(warehouse), "sql", "-f", "csv"], input=text)
+    wrong = CliRunner().invoke(app, ["sql"], input="SELECT no;\nSELECT 1;\n")
+
+    assert (done.exit_code, done.stdout) == (0, "x\n1\ny\ntrue\n")
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert "no" in wrong.stderr
+    assert CliRunner().invoke(app, ["sql"], input="exit\nSELECT no;\n").exit_code == 0
+
+
+def test_on_a_terminal_an_error_does_not_end_the_talk(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, b"SELECT no;\nSELECT 42 AS answer;\nexit\n")
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}
+
+    command = [sys.executable, "-m", "morrow.cli", "sql", "-f", "csv"]
+    done = subprocess.run(
+        command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, text=True, env=environment, check=False
+    )
+
+    written = os.read(ours, 65_536)
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, b"answer\r\n42\r\n" in written) == (0, True), (done.stderr, written)
+    assert done.stderr.count("morrow: ") == 1
+    assert "SELECT 42 AS answer;" in (tmp_path / "morrow" / "history").read_text()

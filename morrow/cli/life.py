@@ -26,11 +26,12 @@ def tag(
     time_retained: arg.Retained = None,
     rename: arg.Rename = None,
     delete: arg.Delete = False,
+    yes: arg.Yes = False,
 ) -> None:
     """Name a snapshot, the newest if none is given, so that it stays when others expire; or rename or delete a tag."""
     from morrow.cli import names
 
-    names.tag(path, name, snapshot, timestamp, branch, time_retained, rename, delete)
+    names.tag(path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes)
 
 
 def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
@@ -49,11 +50,12 @@ def branch(
     fast_forward: arg.FastForward = False,
     merge: arg.Merge = False,
     delete: arg.Delete = False,
+    yes: arg.Yes = False,
 ) -> None:
     """Make a branch of main, empty or of a snapshot or tag; rename, delete, merge one, or fast-forward main to it."""
     from morrow.cli import names
 
-    names.branch(path, name, snapshot, tag, rename, fast_forward, merge, delete)
+    names.branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes)
 
 
 def rollback(

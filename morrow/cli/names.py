@@ -10,6 +10,7 @@ import pyarrow as pa
 import typer
 
 from morrow.cli.arguments import Format
+from morrow.cli.asking import may
 from morrow.cli.opening import open_table
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
@@ -57,12 +58,15 @@ def tag(
     time_retained: str | None,
     rename: str | None,
     delete: bool,
+    *,
+    yes: bool,
 ) -> None:
     """Make a tag, or rename or delete it."""
     made_of = {"--snapshot": snapshot, "--timestamp": timestamp, "--time-retained": time_retained}
     _check_single(made_of, {"--rename": rename, "--delete": delete})
     tags = open_table(path, branch).tags
     if delete:
+        may(f"delete the tag {name}", yes=yes, dry_run=False)
         tags.delete(name)
         typer.echo(shown(f"tag {name} deleted"))
     elif rename is not None:
@@ -91,12 +95,15 @@ def branch(
     fast_forward: bool,
     merge: bool,
     delete: bool,
+    *,
+    yes: bool,
 ) -> None:
     """Make a branch of main, or rename, merge or delete one, or fast-forward main to it."""
     made_of = {"--snapshot": snapshot, "--tag": tag}
     _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--merge": merge, "--delete": delete})
     branches = open_table(path).branches
     if delete:
+        may(f"delete the branch {name}", yes=yes, dry_run=False)
         branches.delete(name)
         typer.echo(shown(f"branch {name} deleted"))
     elif rename is not None:

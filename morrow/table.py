@@ -12,7 +12,7 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, TravelArguments, travel_of
 from morrow.engine.telling import shown
-from morrow.history import SnapshotList, html_table
+from morrow.history import SnapshotList, history_frame, html_table
 from morrow.maintenance import Maintenance
 from morrow.row_operations import RowOperations
 from morrow.table_scan import Scan, make_scan
@@ -100,6 +100,14 @@ class Table(RowOperations, Maintenance):
     def snapshots(self) -> SnapshotList:
         """Returns the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
         return SnapshotList(self._metadata.snapshots())
+
+    def history(self) -> pl.DataFrame:
+        """Returns the snapshots as a Polars DataFrame, newest first: what was committed, when (in UTC) and by whom.
+
+        ``stored_rows`` counts rows before merging and deletion vectors, ``stored_rows_change`` what the commit added to
+        them (less what it took away), ``changelog_rows`` its recorded changes; null where the writer recorded nothing.
+        """
+        return history_frame(self._metadata.snapshots())
 
     @property
     def tags(self) -> Tags:

@@ -92,3 +92,13 @@ def test_rows_of_an_open_table(path: Path) -> None:
     assert sorted(table.to_polars(["id"], "id > 1")["id"]) == [2, 3]
     assert table.to_arrow(limit=2).num_rows == table.head(2, snapshot=1).height == table.count("id > 1") == 2
     assert sum(batch.num_rows for batch in table.scan()) == 3
+
+
+def test_history(path: Path) -> None:
+    table = morrow.open(path)
+    told = table.history()
+    assert told.select("snapshot_id", "kind", "stored_rows", "stored_rows_change").rows() == [(1, "APPEND", 4, 4)]
+    assert told["time"].to_list() == [table.snapshots()[0].time]
+    empty = morrow.Catalog(path.parent.parent).create_table("db.none", schema="id INT").history()
+    assert empty.schema == told.schema
+    assert empty.is_empty()

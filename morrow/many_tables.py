@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from morrow.engine.arguments import instance
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.io.resolve import location_of, resolve
 from morrow.engine.options.declared.table import BUCKET, PATH
@@ -80,7 +81,7 @@ def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) ->
     from morrow.writers.operations.partitions import partition_filter
     from morrow.writers.target import WriteTarget
 
-    partition_filter(WriteTarget.of(source._metadata), None, where, "copy_table")
+    partition_filter(WriteTarget.of(instance(source, Table, "source")._metadata), None, where, "copy_table")
     made = not catalog.has_table(name)
     if made:
         first = source.schemas()[-1]

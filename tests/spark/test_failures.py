@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,8 +121,8 @@ def test_a_driver_that_is_killed_between_files_and_commit(tables: dict[str, morr
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_tables_go_on_after_that(tables: dict[str, morrow.Table], name: str) -> None:
-    table = tables[name]
+def test_tables_go_on_after_that(tables: dict[str, morrow.Table], name: str, tmp_path: Path) -> None:
+    table = morrow.open(shutil.copytree(tables[name].path, tmp_path / "copy"))
     before = [i for i, _ in rows_of(table)]
     table.append({"id": [7, 1000], "v": [0, 0]})
     table.compact(full=True)

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.arguments import mapping
+from morrow.engine.arguments import instance, mapping
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import Value, decode_columns, decode_row, same_value
@@ -49,7 +49,8 @@ def partition_filter(target: WriteTarget, partition: AnyOf, where: FilterLike, w
         )
     if partition is None:
         return filter
-    specs = [partition] if isinstance(partition, Mapping) else list(partition)
+    found = instance(partition, (Mapping, list, tuple), f"the partition of {what}")
+    specs = [found] if isinstance(found, Mapping) else list(found)
     if not specs:
         raise InvalidArgument(f"{what}: an empty list names no partition; leave it out for all of them")
     return both(_any_of(target, specs), filter)

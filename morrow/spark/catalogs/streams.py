@@ -38,16 +38,16 @@ def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
         raise Unsupported("a stream while settings choose the state that is read", hint="unset spark.paimon.scan.*")
     name = parsed(question["table"])
     table = place.catalog.table(name.table, branch=name.branch)
-    options = {**given, "path": table.path}
+    passed = {**given, "path": table.path}
     if name.branch is not None:
-        options["branch"] = name.branch
+        passed["branch"] = name.branch
     if name.system == AUDIT_LOG:
-        options[READ_CHANGELOG.key] = "true"
+        passed[READ_CHANGELOG.key] = "true"
     if place.access.verify is not None:
-        options["verify"] = place.access.verify
-    options |= {f"{STORAGE_PREFIX}{key}": str(value) for key, value in (place.access.storage_options or {}).items()}
-    StreamPlanner(Options(options))  # what is wrong is said here, in one line
-    return {"format": STREAMS_BY_NAME, "options": options}
+        passed["verify"] = place.access.verify
+    passed |= {f"{STORAGE_PREFIX}{key}": str(value) for key, value in (place.access.storage_options or {}).items()}
+    StreamPlanner(Options(passed))  # what is wrong is said here, in one line
+    return {"format": STREAMS_BY_NAME, "options": passed}
 
 
 def _check(given: dict[str, str]) -> None:

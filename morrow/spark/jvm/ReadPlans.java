@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -29,7 +30,8 @@ public class ReadPlans extends Rule {
             noteDerivation((V2WriteCommand) plan);
         }
         TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans());
-        return read instanceof V2WriteCommand ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
+        boolean isWrite = read instanceof V2WriteCommand && !(read instanceof RowLevelWrite);
+        return isWrite ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
     }
 
     /** The write, of columns that are NOT NULL where those of the query were: rows that are read say nothing of it. */

@@ -24,6 +24,7 @@ from morrow.engine.errors import (
     TableNotFound,
     Unsupported,
 )
+from morrow.spark.job import run
 from morrow.spark.job.registry import Work
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.reading.read import read
@@ -406,7 +407,7 @@ def test_a_job_that_fails_leaves_no_file(spark: SparkSession, tmp_path: Path, mo
     table = new_table(tmp_path, SCHEMA, keys=["id"], options={"bucket": 2})
     write(frame(spark, FIRST), table.path)
     before = data_files(Path(table.path))
-    monkeypatch.setattr(job, "Tasks", FailsAfterwards)
+    monkeypatch.setattr(run, "Tasks", FailsAfterwards)
     with pytest.raises(PythonException, match="disk on fire"):
         write(frame(spark, SECOND), table.path)
     assert data_files(Path(table.path)) == before

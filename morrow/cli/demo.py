@@ -13,6 +13,7 @@ import typer
 import morrow
 from morrow.cli.progress import working
 from morrow.engine.errors import AlreadyExists, InvalidArgument
+from morrow.engine.names import cols
 from morrow.engine.telling import shown
 
 FIRST_DAY = date(2024, 5, 13)
@@ -123,6 +124,8 @@ def _customers(catalog: morrow.Catalog) -> None:
         city_version=pl.lit(2, pl.Int32), city=pl.lit(pl.Series(CITIES)).gather(pl.col("id") % len(CITIES))
     )
     table.append(
-        names.with_columns(city_version=pl.lit(None, pl.Int32), city=pl.lit(None, pl.String)).select(table.schema.names)
+        names.with_columns(city_version=pl.lit(None, pl.Int32), city=pl.lit(None, pl.String)).select(
+            cols(table.schema.names)
+        )
     )
-    table.append(cities.with_columns(**nothing).select(table.schema.names))
+    table.append(cities.with_columns(**nothing).select(cols(table.schema.names)))

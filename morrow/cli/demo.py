@@ -117,7 +117,7 @@ def _customers(catalog: morrow.Catalog) -> None:
             "fields.city_version.sequence-group": "city",
         },
     )
-    ids = pl.DataFrame({"id": range(400)})
+    ids, columns = pl.DataFrame({"id": range(400)}), cols(table.schema.names)
     nothing = {name: pl.lit(None, kind) for name, kind in (("name_version", pl.Int32), ("name", pl.String))}
     names = ids.with_columns(name_version=pl.lit(1, pl.Int32), name="customer " + pl.col("id").cast(pl.String))
     cities = ids.with_columns(

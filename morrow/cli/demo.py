@@ -123,9 +123,5 @@ def _customers(catalog: morrow.Catalog) -> None:
     cities = ids.with_columns(
         city_version=pl.lit(2, pl.Int32), city=pl.lit(pl.Series(CITIES)).gather(pl.col("id") % len(CITIES))
     )
-    table.append(
-        names.with_columns(city_version=pl.lit(None, pl.Int32), city=pl.lit(None, pl.String)).select(
-            cols(table.schema.names)
-        )
-    )
-    table.append(cities.with_columns(**nothing).select(cols(table.schema.names)))
+    table.append(names.with_columns(city_version=pl.lit(None, pl.Int32), city=pl.lit(None, pl.String)).select(columns))
+    table.append(cities.with_columns(**nothing).select(columns))

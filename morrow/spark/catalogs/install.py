@@ -62,8 +62,9 @@ def catalog(
     statements = take_statements(spark)
     if statements is not None:
         _start_answering(spark, statements, Rewriting(spark))
-    # Spark makes its catalogs when they are first named, in a thread that may not know the classes.
-    cast("Any", spark)._jsparkSession.sessionState().catalogManager().catalog(name)
+    # Spark makes its catalogs when they are first named, in a thread that may not know the classes, and by the settings
+    # of the active session, which is this one while it runs a statement.
+    spark.sql(f"SHOW NAMESPACES IN `{name}`")
 
 
 def _register_streams(spark: SparkSession) -> None:

@@ -127,7 +127,7 @@ def test_ids_of_fields_end_at_the_highest() -> None:
 
 def test_a_column_by_name() -> None:
     assert parsed().column("id").id == 1
-    with pytest.raises(ColumnNotFound, match="no column 'ID'; the columns are dt, id, tags"):
+    with pytest.raises(ColumnNotFound, match=r"no column 'ID'; did you mean 'id'\? the columns are dt, id, tags"):
         parsed().column("ID")
 
 

@@ -28,6 +28,15 @@ def test_a_catalog_of_another_kind_is_left_alone(spark: SparkSession, tmp_path: 
     spark.conf.unset("spark.sql.catalog.taken")
 
 
+def test_a_session_that_is_not_the_active_one(spark: SparkSession, tmp_path: Path) -> None:
+    morrow.Catalog(tmp_path).create_database("shop")
+    other = spark.newSession()  # is the active one now
+    morrow.spark.catalog(spark, "for_the_first", warehouse=tmp_path)
+    assert [row[0] for row in spark.sql("SHOW DATABASES IN for_the_first").collect()] == ["shop"]
+    with pytest.raises(Exception, match="for_the_first"):
+        other.sql("SHOW DATABASES IN for_the_first")
+
+
 def test_rules_are_there_once(spark: SparkSession) -> None:
     load(spark)
     load(spark)

@@ -63,8 +63,10 @@ def catalog(
     if statements is not None:
         _start_answering(spark, statements, Rewriting(spark))
     # Spark makes its catalogs when they are first named, in a thread that may not know the classes, and by the settings
-    # of the active session, which is this one while it runs a statement.
-    spark.sql(f"SHOW NAMESPACES IN `{name}`")
+    # of the active session, which becomes this one.
+    session = cast("Any", spark)._jsparkSession
+    cast("Any", spark)._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+    session.sessionState().catalogManager().catalog(name)
 
 
 def _register_streams(spark: SparkSession) -> None:

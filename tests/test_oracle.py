@@ -10,6 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.oracle import FOLDS, File, Record, RetractionError, Row, read_bucket
 from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.golden import cases, jsonl
@@ -86,7 +87,7 @@ def test_dead_positions_and_level_0_are_not_seen_with_deletion_vectors() -> None
 
 # --- partial-update and aggregation ---
 
-FIELDS = [t.DataField(i, name, t.parse_atomic("INT")) for i, name in enumerate(("id", "a", "b", "g", "h"))]
+FIELDS = [t.DataField(i, name, parse_atomic("INT")) for i, name in enumerate(("id", "a", "b", "g", "h"))]
 
 
 def merged(options: dict[str, str], *versions: tuple[str, tuple[int | None, ...]]) -> Row | None:

@@ -11,6 +11,7 @@ import pytest
 from pyroaring import BitMap
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.oracle import RetractionError
 from tests.oracle.functions import AGGREGATORS, Aggregator, Call, aggregator
 from tests.support.merging_columns import INT_ARRAY, NESTED_TABLE, ROW_ARRAY, TEXT_ARRAY, TEXT_MAP, TIMED_MAP
@@ -20,7 +21,7 @@ Options = dict[str, str]
 
 
 def function(name: str, kind: str | t.DataType, **options: str) -> Aggregator:
-    typed = kind if isinstance(kind, t.DataType) else t.parse_atomic(kind)
+    typed = kind if isinstance(kind, t.DataType) else parse_atomic(kind)
     return aggregator(Call(name, typed, {k.replace("_", "-"): v for k, v in options.items()}))
 
 

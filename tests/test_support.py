@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.support import golden
 from tests.support.binary_row import binary_rows
 from tests.support.canonical import assert_same_rows, normal_rows, values_of
@@ -24,16 +25,16 @@ TEXT_MAP = t.MapType(key=t.VarCharType(nullable=False), value=t.IntType())
 @pytest.mark.parametrize(
     ("kind", "value", "canonical"),
     [
-        (t.parse_atomic("FLOAT"), float("nan"), "NaN"),
-        (t.parse_atomic("DOUBLE"), float("-inf"), "-Infinity"),
-        (t.parse_atomic("DECIMAL(10, 2)"), Decimal("-1.50"), "-1.50"),
-        (t.parse_atomic("BYTES"), b"\x00\xff", "00ff"),
-        (t.parse_atomic("DATE"), dt.date(1969, 12, 31), "1969-12-31"),
-        (t.parse_atomic("TIME(3)"), dt.time(23, 0, 1, 2000), "23:00:01.002"),
-        (t.parse_atomic("TIMESTAMP(0)"), dt.datetime(1969, 12, 31, 23, 59, 59), "1969-12-31T23:59:59.000000"),
-        (t.parse_atomic("TIMESTAMP(9)"), dt.datetime(2024, 1, 2, 3, 4, 5, 6), "2024-01-02T03:04:05.000006000"),
+        (parse_atomic("FLOAT"), float("nan"), "NaN"),
+        (parse_atomic("DOUBLE"), float("-inf"), "-Infinity"),
+        (parse_atomic("DECIMAL(10, 2)"), Decimal("-1.50"), "-1.50"),
+        (parse_atomic("BYTES"), b"\x00\xff", "00ff"),
+        (parse_atomic("DATE"), dt.date(1969, 12, 31), "1969-12-31"),
+        (parse_atomic("TIME(3)"), dt.time(23, 0, 1, 2000), "23:00:01.002"),
+        (parse_atomic("TIMESTAMP(0)"), dt.datetime(1969, 12, 31, 23, 59, 59), "1969-12-31T23:59:59.000000"),
+        (parse_atomic("TIMESTAMP(9)"), dt.datetime(2024, 1, 2, 3, 4, 5, 6), "2024-01-02T03:04:05.000006000"),
         (
-            t.parse_atomic("TIMESTAMP_LTZ(3)"),
+            parse_atomic("TIMESTAMP_LTZ(3)"),
             dt.datetime(2024, 1, 2, tzinfo=dt.UTC),
             "2024-01-02T00:00:00.000000Z",
         ),
@@ -82,7 +83,7 @@ def test_floats_of_golden_files_have_32_bits() -> None:
     ],
 )
 def test_binary_rows(kind: str, value: Any, row: str) -> None:
-    parsed = t.parse_atomic(kind)
+    parsed = parse_atomic(kind)
     assert binary_rows([pa.array([value], parsed.arrow())], [parsed], 1) == [bytes.fromhex(row)]
 
 

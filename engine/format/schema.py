@@ -15,6 +15,7 @@ import pyarrow as pa
 from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.slips import refuse_slips
+from morrow.engine.format.type_json import field_from_json, field_to_json
 from morrow.engine.format.types import (
     ArrayType,
     BigIntType,
@@ -26,8 +27,6 @@ from morrow.engine.format.types import (
     TinyIntType,
     VarCharType,
     arrow_schema,
-    field_from_json,
-    field_to_json,
 )
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.telling import did_you_mean

@@ -1,20 +1,16 @@
-"""The data types of the Paimon specification, their text and JSON forms, and their Arrow equivalents.
+"""The data types of the Paimon specification and their Arrow equivalents.
 
 A type is a frozen value: it prints as Paimon writes it (``DECIMAL(10, 2) NOT NULL``), compares, hashes and pickles.
-In schema files atomic types are that text and nested types are JSON objects
-(``{"type": "ARRAY", "element": "INT"}``); `from_json` reads both.
+`type_text` parses that text, `type_json` reads and writes types in schema files.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-
-from morrow.engine.errors import Unsupported
 
 MAX_LENGTH = 2**31 - 1
 """The length of STRING and BYTES: Java's Integer.MAX_VALUE."""
@@ -337,126 +333,6 @@ class RowType(DataType):
 
 NESTED_TYPES = (ArrayType, VectorType, MapType, MultisetType, RowType)
 """The types that are objects in schema files."""
-
-SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
-PLAIN_TYPES: dict[str, type[DataType]] = {
-    **{t.keyword: t for t in (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType)},
-    **{t.keyword: t for t in (DateType, VariantType, BlobType)},
-    "INTEGER": IntType,
-    "DOUBLE PRECISION": DoubleType,
-    "STRING": VarCharType,
-    "BYTES": VarBinaryType,
-}
-
-_ATOMIC = re.compile(
-    r"""\s* (?P<name>[A-Za-z_]+ (?:\s+PRECISION)?) \s*
-        (?: \( \s* (?P<first>\d+) \s* (?: , \s* (?P<second>\d+) \s* )? \) )? \s*
-        (?P<zone> WITH \s+ LOCAL \s+ TIME \s+ ZONE | WITHOUT \s+ TIME \s+ ZONE | WITH \s+ TIME \s+ ZONE )? \s*
-        (?P<null> NOT \s+ NULL | NULL )? \s*""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def parse_atomic(text: str, *, where: str | None = None) -> DataType:
-    """Parses an atomic type such as ``TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL``.
-
-    Raises:
-        Unsupported: the text names no type of the specification that Morrow knows.
-    """
-    match = _ATOMIC.fullmatch(text)
-    if match is None:
-        raise Unsupported(f"the type {text!r}", where=where)
-    name = re.sub(r"\s+", " ", match["name"]).upper()
-    sizes = [int(size) for size in (match["first"], match["second"]) if size is not None]
-    zone = re.sub(r"\s+", " ", match["zone"] or "").upper()
-    kind = _atomic_of(name, sizes, zone)
-    if kind is None:
-        raise Unsupported(f"the type {text!r}", where=where)
-    return kind.with_nullable((match["null"] or "").upper()[:3] != "NOT")
-
-
-def _atomic_of(name: str, sizes: list[int], zone: str) -> DataType | None:
-    if name in ("TIMESTAMP", "TIMESTAMP_LTZ") and len(sizes) <= 1:
-        precision = sizes[0] if sizes else ARROW_MICROS_PRECISION
-        if precision > MAX_TIME_PRECISION:
-            return None
-        if name == "TIMESTAMP_LTZ" or zone == "WITH LOCAL TIME ZONE":
-            return LocalZonedTimestampType(precision=precision)
-        return TimestampType(precision=precision) if zone in ("", "WITHOUT TIME ZONE") else None
-    if name == "TIME" and len(sizes) <= 1 and zone in ("", "WITHOUT TIME ZONE"):
-        precision = sizes[0] if sizes else 0
-        return TimeType(precision=precision) if precision <= MAX_TIME_PRECISION else None
-    if zone:
-        return None
-    if name in ("DECIMAL", "NUMERIC", "DEC"):
-        precision, scale = ([*sizes, 0] if sizes else [10, 0])[:2]
-        in_range = 1 <= precision <= MAX_DECIMAL_PRECISION and scale <= precision
-        return DecimalType(precision=precision, scale=scale) if in_range else None
-    if name in SIZED_TYPES and len(sizes) <= 1:
-        length = sizes[0] if sizes else 1
-        return SIZED_TYPES[name](length=length) if length <= MAX_LENGTH else None
-    return PLAIN_TYPES[name]() if name in PLAIN_TYPES and not sizes else None
-
-
-def from_json(node: Any, *, where: str | None = None) -> DataType:
-    """Reads a type as schema files hold it: text for atomic types, an object for nested ones.
-
-    Raises:
-        Unsupported: a type that Morrow does not know.
-        KeyError, TypeError: the object lacks a member (callers report the file as corrupt).
-    """
-    if isinstance(node, str):
-        return parse_atomic(node, where=where)
-    keyword, _, nullability = str(node["type"]).partition(" ")
-    nullable = "NOT NULL" not in nullability
-    if keyword == "ARRAY":
-        return ArrayType(nullable, from_json(node["element"], where=where))
-    if keyword == "VECTOR":
-        return VectorType(nullable, from_json(node["element"], where=where), int(node["length"]))
-    if keyword == "MULTISET":
-        return MultisetType(nullable, from_json(node["element"], where=where))
-    if keyword == "MAP":
-        return MapType(nullable, from_json(node["key"], where=where), from_json(node["value"], where=where))
-    if keyword == "ROW":
-        return RowType(nullable, tuple(field_from_json(field, where=where) for field in node["fields"]))
-    raise Unsupported(f"the type {node['type']!r}", where=where)
-
-
-def field_from_json(node: Any, *, where: str | None = None) -> DataField:
-    """Reads one member of ``fields``: id, name, type, and optionally description and defaultValue."""
-    return DataField(
-        id=int(node["id"]),
-        name=str(node["name"]),
-        type=from_json(node["type"], where=where),
-        description=node.get("description"),
-        default_value=node.get("defaultValue"),
-    )
-
-
-def to_json(data_type: DataType) -> Any:
-    """Returns the type as schema files hold it; `from_json` reads it back."""
-    if not isinstance(data_type, NESTED_TYPES):
-        return str(data_type)
-    node: dict[str, Any] = {"type": data_type.keyword if data_type.nullable else f"{data_type.keyword} NOT NULL"}
-    if isinstance(data_type, RowType):
-        node["fields"] = [field_to_json(f) for f in data_type.fields]
-    elif isinstance(data_type, MapType):
-        node |= {"key": to_json(data_type.key), "value": to_json(data_type.value)}
-    else:
-        node["element"] = to_json(data_type.element)
-    if isinstance(data_type, VectorType):
-        node["length"] = data_type.length
-    return node
-
-
-def field_to_json(field: DataField) -> dict[str, Any]:
-    """Returns one member of ``fields``; `field_from_json` reads it back."""
-    node: dict[str, Any] = {"id": field.id, "name": field.name, "type": to_json(field.type)}
-    if field.description is not None:
-        node["description"] = field.description
-    if field.default_value is not None:
-        node["defaultValue"] = field.default_value
-    return node
 
 
 @lru_cache(maxsize=4096)

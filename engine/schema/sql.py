@@ -17,16 +17,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.types import (
-    ArrayType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    VectorType,
-    parse_atomic,
-)
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
 TOKEN = re.compile(
     r"""\s*(?: (?P<text>'(?:[^']|'')*') | (?P<quoted>`(?:[^`]|``)*`|"(?:[^"]|"")*")

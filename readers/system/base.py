@@ -12,7 +12,8 @@ import polars as pl
 from morrow.engine.errors import ColumnNotFound
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.format.types import DataField, DataType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataField, DataType
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel, resolve, travel_of_options

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from morrow.engine.format.types import field_to_json
+from morrow.engine.format.type_json import field_to_json
 from morrow.readers.casts.java_text import wall_clock
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
 

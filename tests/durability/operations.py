@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 import morrow
-from morrow.engine.format.types import parse_atomic
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata

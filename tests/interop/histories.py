@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.oracle import File, Record, Row, read_bucket
 from tests.support.golden_values import parsed, shown
 from tests.support.hostile_names import drawn_names, in_avro, in_options, renamed_options
@@ -165,7 +166,7 @@ class Model:
 
     @property
     def fields(self) -> tuple[t.DataField, ...]:
-        return tuple(t.DataField(i, name, t.parse_atomic(kind)) for i, (name, kind) in enumerate(self.columns))
+        return tuple(t.DataField(i, name, parse_atomic(kind)) for i, (name, kind) in enumerate(self.columns))
 
     def play(self, step: Step) -> None:
         if isinstance(step, AddColumn):

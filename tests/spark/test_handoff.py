@@ -13,7 +13,8 @@ import pytest
 import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField, arrow_schema, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataField, arrow_schema
 from morrow.spark import handoff
 from morrow.spark.handoff import to_spark
 from tests.support.table_factory import TableFactory

@@ -13,7 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from morrow.engine.format.types import DataField, field_from_json
+from morrow.engine.format.type_json import field_from_json
+from morrow.engine.format.types import DataField
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARCHIVE = GOLDEN / "tables.tar.xz"

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import parse_options
@@ -40,7 +41,7 @@ class MergedTable:
         """A table with the key column k INT before `columns`."""
         kinds = {"k": "INT NOT NULL", **columns}
         fields = (
-            t.DataField(i, name, t.parse_atomic(kind) if isinstance(kind, str) else kind)
+            t.DataField(i, name, parse_atomic(kind) if isinstance(kind, str) else kind)
             for i, (name, kind) in enumerate(kinds.items())
         )
         return cls(tuple(fields), {"merge-engine": engine, **(options or {})})

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.support.rbm64 import bitmap64, encode
 from tests.support.value_pools import NESTED, POOLS
 
@@ -121,7 +122,7 @@ class Function:
 
 
 def _plain(names: Sequence[str], pools: Mapping[str, Sequence[Any]] | None = None) -> tuple[Column, ...]:
-    return tuple(Column(t.parse_atomic(name), pool=(pools or {}).get(name)) for name in names)
+    return tuple(Column(parse_atomic(name), pool=(pools or {}).get(name)) for name in names)
 
 
 def _nested_columns(kinds: Sequence[t.DataType], **options: Sequence[str]) -> tuple[Column, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.support.merging_columns import ANY, FUNCTIONS, GENERAL, Column, columns
 from tests.support.random_tables import (
     KINDS,
@@ -54,8 +55,8 @@ def random_merging_tables(draw: st.DrawFn) -> RandomTable:
     draft = draw(DRAFTS[draw(st.sampled_from(sorted(DRAFTS)))]())
     keys = draw(st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=2))
     partition = draw(st.sampled_from((None, None, *PARTITION_TYPES)))
-    named = [(f"k{i}", t.parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(keys)]
-    named += [("pt", t.parse_atomic(partition).with_nullable(False))] if partition else []
+    named = [(f"k{i}", parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(keys)]
+    named += [("pt", parse_atomic(partition).with_nullable(False))] if partition else []
     named += [(name, column.type) for name, column in draft.columns.items()]
     fields = tuple(t.DataField(i, name, kind) for i, (name, kind) in enumerate(draw(st.permutations(named))))
     partition_keys = ("pt",) if partition else ()
@@ -107,7 +108,7 @@ def _sequence_groups(draw: st.DrawFn) -> Draft:
     groups = []
     for _ in range(draw(st.integers(1, 2))):
         orders = st.lists(st.sampled_from(SEQUENCE_TYPES), min_size=1, max_size=2)
-        sequence = [draft.add(Column(t.parse_atomic(kind))) for kind in draw(orders)]
+        sequence = [draft.add(Column(parse_atomic(kind))) for kind in draw(orders)]
         protected = [draft.add(column) for column in draw(st.lists(guarded, min_size=1, max_size=3))]
         draft.options[f"fields.{','.join(sequence)}.sequence-group"] = ",".join(protected)
         groups.append(sequence)
@@ -159,7 +160,7 @@ def _maybe_default(draw: st.DrawFn, draft: Draft, functions: Sequence[str]) -> N
 def _maybe_sequence_field(draw: st.DrawFn, draft: Draft) -> None:
     if draw(st.booleans()):
         orders = st.lists(st.sampled_from(SEQUENCE_TYPES), min_size=1, max_size=2)
-        names = [draft.add(Column(t.parse_atomic(kind))) for kind in draw(orders)]
+        names = [draft.add(Column(parse_atomic(kind))) for kind in draw(orders)]
         draft.options["sequence.field"] = ",".join(names)
         if draw(st.booleans()):
             draft.options["sequence.field.sort-order"] = "descending"

@@ -17,6 +17,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options, renamings
 from tests.support.renamed_members import moved, with_members
@@ -183,7 +184,7 @@ def filled(draw: st.DrawFn, table: RandomTable, content: Content) -> RandomTable
 
 
 def _type(kind: str | t.DataType, *, nullable: bool) -> t.DataType:
-    return (kind if isinstance(kind, t.DataType) else t.parse_atomic(kind)).with_nullable(nullable)
+    return (kind if isinstance(kind, t.DataType) else parse_atomic(kind)).with_nullable(nullable)
 
 
 @st.composite

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from tests.support.binary_row import binary_rows
 from tests.support.data_files import FORMATS, KIND_CODES, key_order, stored_table
 from tests.support.deletion_vectors import Vector, index_file, vector
@@ -438,4 +439,4 @@ class TableFactory:
 
 
 def _data_field(i: int, f: Field) -> t.DataField:
-    return f if isinstance(f, t.DataField) else t.DataField(i, f[0], t.parse_atomic(f[1]))
+    return f if isinstance(f, t.DataField) else t.DataField(i, f[0], parse_atomic(f[1]))

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from morrow.engine.errors import CorruptFile, InvalidArgument, MorrowError, Unsupported
 from morrow.engine.format.binary_row import Value, arities, decode_columns, decode_row
 from morrow.engine.format.binary_row_encode import encode_columns, encode_row, hash_rows
-from morrow.engine.format.types import ArrayType, IntType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import ArrayType, IntType
 
 UTC = dt.UTC
 

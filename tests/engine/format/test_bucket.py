@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row import Value
 from morrow.engine.format.bucket import bucket_of
-from morrow.engine.format.types import BigIntType, DataType, IntType, VarCharType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import BigIntType, DataType, IntType, VarCharType
 
 MOST = 2**31 - 1
 

@@ -11,6 +11,7 @@ import pytest
 from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema, key_field, nested_field_ids, parse_schema, schema_json
+from morrow.engine.format.type_json import from_json, to_json
 
 PATH = "t/schema/schema-4"
 NODE: dict[str, Any] = {
@@ -237,4 +238,4 @@ def test_what_is_not_there_is_not_printed() -> None:
     ],
 )
 def test_types_read_back_from_json(data_type: t.DataType) -> None:
-    assert t.from_json(t.to_json(data_type)) == data_type
+    assert from_json(to_json(data_type)) == data_type

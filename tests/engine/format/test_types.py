@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.type_json import field_from_json, from_json
+from morrow.engine.format.type_text import parse_atomic
 from tests.support.schema_file import type_json
 
 ATOMIC = [
@@ -43,10 +45,10 @@ ATOMIC = [
 
 @pytest.mark.parametrize(("text", "kind", "arrow"), ATOMIC, ids=[text for text, _, _ in ATOMIC])
 def test_atomic_types(text: str, kind: t.DataType, arrow: pa.DataType) -> None:
-    assert t.parse_atomic(text) == kind
+    assert parse_atomic(text) == kind
     assert str(kind) == text
     assert str(kind.with_nullable(False)) == f"{text} NOT NULL"
-    assert t.parse_atomic(f"{text} NOT NULL") == kind.with_nullable(False)
+    assert parse_atomic(f"{text} NOT NULL") == kind.with_nullable(False)
     assert kind.arrow() == arrow
 
 
@@ -70,7 +72,7 @@ def test_atomic_types(text: str, kind: t.DataType, arrow: pa.DataType) -> None:
     ],
 )
 def test_other_spellings(text: str, same: str) -> None:
-    assert str(t.parse_atomic(text)) == same
+    assert str(parse_atomic(text)) == same
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_other_spellings(text: str, same: str) -> None:
 )
 def test_a_type_that_is_not_known_is_never_guessed(text: str) -> None:
     with pytest.raises(Unsupported, match=r"schema-7: the type .* is not supported"):
-        t.parse_atomic(text, where="schema-7")
+        parse_atomic(text, where="schema-7")
 
 
 NESTED = [
@@ -117,7 +119,7 @@ NESTED = [
 
 @pytest.mark.parametrize(("node", "text", "arrow"), NESTED, ids=[text for _, text, _ in NESTED])
 def test_nested_types_are_json_objects(node: dict[str, Any], text: str, arrow: pa.DataType) -> None:
-    kind = t.from_json(node)
+    kind = from_json(node)
 
     assert str(kind) == text
     assert kind.arrow() == arrow
@@ -125,11 +127,11 @@ def test_nested_types_are_json_objects(node: dict[str, Any], text: str, arrow: p
 
 def test_a_nested_type_that_is_not_known() -> None:
     with pytest.raises(Unsupported, match="'GRAPH'"):
-        t.from_json({"type": "GRAPH", "element": "INT"})
+        from_json({"type": "GRAPH", "element": "INT"})
 
 
 def test_fields_have_an_identity_a_description_and_a_default() -> None:
-    field = t.field_from_json(
+    field = field_from_json(
         {"id": 3, "name": "n", "type": "INT NOT NULL", "description": "how many", "defaultValue": "0"}
     )
 
@@ -167,6 +169,6 @@ def types() -> st.SearchStrategy[t.DataType]:
 
 @given(types())
 def test_every_type_survives_its_json_and_a_pickle(kind: t.DataType) -> None:
-    assert t.from_json(type_json(kind)) == kind
+    assert from_json(type_json(kind)) == kind
     assert pickle.loads(pickle.dumps(kind)) == kind
     assert isinstance(kind.arrow(), pa.DataType)

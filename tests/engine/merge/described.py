@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import parse_options
@@ -15,9 +16,7 @@ Columns = Mapping[str, str | t.DataType]
 
 def row(**members: str) -> t.RowType:
     """A ROW type of these members."""
-    return t.RowType(
-        fields=tuple(t.DataField(i, name, t.parse_atomic(m)) for i, (name, m) in enumerate(members.items()))
-    )
+    return t.RowType(fields=tuple(t.DataField(i, name, parse_atomic(m)) for i, (name, m) in enumerate(members.items())))
 
 
 def described(
@@ -27,7 +26,7 @@ def described(
     raw = {"merge-engine": engine, **options}
     kinds = {"k": "INT NOT NULL", **columns}
     fields = tuple(
-        t.DataField(number, name, t.parse_atomic(kind) if isinstance(kind, str) else kind)
+        t.DataField(number, name, parse_atomic(kind) if isinstance(kind, str) else kind)
         for number, (name, kind) in enumerate(kinds.items())
     )
     schema = TableSchema(0, fields, len(fields), (), primary_keys, raw)

@@ -6,6 +6,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.merge.functions import BUILT_IN
 from morrow.engine.merge.spec import AggregateCall
 from tests.engine.merge.described import described, row
@@ -16,7 +17,7 @@ MAP = t.MapType(key=t.IntType(), value=t.VarCharType())
 TIMED = t.MapType(key=t.IntType(), value=row(v="INT", at="STRING", by="STRING", n="INT"))
 
 TYPES: dict[str, t.DataType] = {
-    text: t.parse_atomic(text)
+    text: parse_atomic(text)
     for text in (
         *("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "BOOLEAN", "CHAR(3)"),
         *("VARCHAR(9)", "STRING", "BINARY(4)", "VARBINARY(8)", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(6)"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.schema.sql import Column, parse_columns, parse_type
 
 
@@ -119,7 +120,7 @@ def types(draw: st.DrawFn) -> t.DataType:
         return members.map(lambda ms: t.RowType(fields=tuple(t.DataField(i, *m) for i, m in enumerate(ms))))
 
     kind = st.recursive(
-        ATOMIC.map(t.parse_atomic),
+        ATOMIC.map(parse_atomic),
         lambda inner: st.one_of(
             inner.map(lambda e: t.ArrayType(element=e)),
             st.tuples(inner, inner).map(lambda kv: t.MapType(key=kv[0], value=kv[1])),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
+from morrow.engine.format.type_json import from_json
 from morrow.readers.casts import arrow_cast, cast_expression, is_allowed, polars_cast
 from morrow.readers.casts.dtypes import polars_dtype, to_arrow_array, to_series
 from morrow.readers.casts.floats import double_text, float_text
@@ -43,20 +44,20 @@ def fixture() -> Iterator[tuple[t.DataType, list[Any], dict[str, Any]]]:
     source, inputs = t.DataType(), []
     for line in map(json.loads, lines):
         if "source" in line:
-            source, inputs = t.from_json(line["source"]), line["inputs"]
+            source, inputs = from_json(line["source"]), line["inputs"]
         else:
             yield source, inputs, line
 
 
 CASES = [
-    Case(source, t.from_json(line["target"]), line.get("zone", "UTC"), list(zip(inputs, line["outputs"], strict=True)))
+    Case(source, from_json(line["target"]), line.get("zone", "UTC"), list(zip(inputs, line["outputs"], strict=True)))
     for source, inputs, line in fixture()
     if "target" in line
 ]
 REFUSED: dict[t.DataType, list[t.DataType]] = {}
 """Source -> the targets that Java has no cast to."""
 for source, _, line in fixture():
-    REFUSED.setdefault(source, []).extend(map(t.from_json, line.get("refused", ())))
+    REFUSED.setdefault(source, []).extend(map(from_json, line.get("refused", ())))
 
 
 def array(values: list[Any], type: Any) -> pa.Array:

@@ -19,6 +19,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution import duckdb_stream, execute
@@ -60,7 +61,7 @@ NESTED: dict[t.DataType, list[Any]] = {
         {"a": None, "b": b""},
     ],
 }
-COLUMNS = [(t.parse_atomic(text), values) for text, values in VALUES.items()] + list(NESTED.items())
+COLUMNS = [(parse_atomic(text), values) for text, values in VALUES.items()] + list(NESTED.items())
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from morrow.engine.format.types import DataField, field_from_json
+from morrow.engine.format.type_json import field_from_json
+from morrow.engine.format.types import DataField
 from morrow.engine.io.local import LocalStore
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.files import FileSource, reading, scan, verify

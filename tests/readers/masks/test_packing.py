@@ -12,6 +12,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
+from morrow.engine.format.type_text import parse_atomic
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.masks.packing import KeyPacking
 
@@ -22,7 +23,7 @@ NAMES = ("^.*$", "*", "touches 0")
 
 
 def fields(*kinds: str) -> list[t.DataField]:
-    return [t.DataField(i, NAMES[i], t.parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(kinds)]
+    return [t.DataField(i, NAMES[i], parse_atomic(kind).with_nullable(False)) for i, kind in enumerate(kinds)]
 
 
 def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:

@@ -10,7 +10,8 @@ import pytest
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from morrow.engine.format.types import BigIntType, DataField, IntType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import BigIntType, DataField, IntType
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.options import parse_options
 from morrow.readers.casts.dtypes import polars_dtype

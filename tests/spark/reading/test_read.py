@@ -16,7 +16,8 @@ import pytest
 
 import morrow
 from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, FileMissing, TableNotFound
-from morrow.engine.format.types import DataField, LocalZonedTimestampType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataField, LocalZonedTimestampType
 from morrow.readers.masks import clear_mask_cache
 from morrow.spark.job import packing, sections
 from morrow.spark.reading import choice, distributed, masks

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from morrow.engine.format import types as t
-from morrow.engine.format.types import DataField, arrow_schema, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataField, arrow_schema
 from morrow.spark.types.to_spark import as_spark, spark_schema, travel_schema, without_not_null
 
 MICROS, INSTANT = pa.timestamp("us"), pa.timestamp("us", tz="UTC")

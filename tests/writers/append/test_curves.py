@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.types import ArrayType, DataField, DataType, IntType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import ArrayType, DataField, DataType, IntType
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.writers.append.curves import check_sortable, hilbert, interleaved, z_order
 

@@ -14,6 +14,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
+from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
@@ -33,7 +34,7 @@ PLACE = Placement(EMPTY_ROW, 0)
 def columns(schema: str) -> tuple[t.DataField, ...]:
     """``id BIGINT NOT NULL; name STRING`` as columns with the ids 0, 1..."""
     parts = [part.strip().partition(" ") for part in schema.split(";")]
-    return tuple(t.DataField(i, name, t.parse_atomic(kind)) for i, (name, _, kind) in enumerate(parts))
+    return tuple(t.DataField(i, name, parse_atomic(kind)) for i, (name, _, kind) in enumerate(parts))
 
 
 def target(
@@ -121,10 +122,10 @@ DEEP: dict[t.DataType, list[Any]] = {
 }
 """Types for Parquet only: nested ones, and times of nanoseconds (as integers)."""
 
-KINDS = [t.parse_atomic(name) for name in POOLS] + list(NESTED)
+KINDS = [parse_atomic(name) for name in POOLS] + list(NESTED)
 
 
-POOL_BY_TYPE: dict[t.DataType, list[Any]] = {t.parse_atomic(name): pool for name, pool in POOLS.items()} | NESTED | DEEP
+POOL_BY_TYPE: dict[t.DataType, list[Any]] = {parse_atomic(name): pool for name, pool in POOLS.items()} | NESTED | DEEP
 MEMBERS = ("x", "y", "must", "times", "tags")
 """Of the ROWs among them."""
 

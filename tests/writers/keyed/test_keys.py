@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_row
+from morrow.engine.format.type_text import parse_atomic
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.writers.keyed import keys as module
 from morrow.writers.keyed.keys import key_order_of, sorted_rows
 
 
 def field(name: str, kind: str) -> t.DataField:
-    return t.DataField(0, name, t.parse_atomic(kind).with_nullable(False))
+    return t.DataField(0, name, parse_atomic(kind).with_nullable(False))
 
 
 def in_order(kinds: list[str], rows: list[tuple[Any, ...]]) -> tuple[list[int], list[int]]:

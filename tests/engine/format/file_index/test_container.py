@@ -16,7 +16,8 @@ from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format.file_index import ALL, NONE, ColumnIndex, FileIndex, IndexResult, read_file_index
 from morrow.engine.format.file_index.bloom_filter import xxh64
 from morrow.engine.format.file_index.result import rows
-from morrow.engine.format.types import DataType, IntType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataType, IntType
 
 # INT column "c", rows 7 and null, made by Java's rules: one bitmap index of version 1, both rows told by their place.
 BITMAP = bytes.fromhex("01000000020000000101fffffffe00000007ffffffff")

@@ -29,7 +29,9 @@ from morrow.engine.format.file_index.bloom_filter_encode import xxh64
 from morrow.engine.format.file_index.container import INDEX_KINDS
 from morrow.engine.format.file_index.keys_encode import spans
 from morrow.engine.format.file_index.rowsets_encode import write_many, write_rows
-from morrow.engine.format.types import DataField, from_json, parse_atomic
+from morrow.engine.format.type_json import from_json
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataField
 from morrow.readers.casts.dtypes import polars_dtype, polars_schema
 from tests.engine.format.file_index.test_golden_probes import CASES
 from tests.engine.format.file_index.test_java_indexes import CASE, COMPARE, matches, opened, row_set

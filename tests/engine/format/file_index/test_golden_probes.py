@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from morrow.engine.format.file_index import FileIndex, read_file_index
-from morrow.engine.format.types import DataType, from_json
+from morrow.engine.format.type_json import from_json
+from morrow.engine.format.types import DataType
 
 pytestmark = pytest.mark.golden
 

@@ -7,7 +7,8 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.file_index import build_container, read_file_index, wanted_indexes
-from morrow.engine.format.types import DataField, MapType, parse_atomic
+from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.format.types import DataField, MapType
 from morrow.readers.casts.dtypes import polars_schema
 
 INT, TEXT = parse_atomic("INT"), parse_atomic("STRING")

@@ -40,9 +40,8 @@ from morrow.engine.format.roaring import (
     read32,
     read64,
     set_positions,
-    write32,
-    write64,
 )
+from morrow.engine.format.roaring_encode import write32, write64
 
 INDEX_TYPE = "DELETION_VECTORS"
 VERSION = 1

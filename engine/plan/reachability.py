@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from morrow.engine.errors import SnapshotExpired
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.references import Line, Root, RootKind
+from morrow.engine.plan.roots import Line, Root, RootKind
 
 FIRST, LAST = 0, 1 << 63
 """Bounds of ids."""

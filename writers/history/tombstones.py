@@ -28,7 +28,7 @@ from morrow.engine.format.paths import TablePaths, numbered
 from morrow.engine.format.snapshot import parse_snapshot
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.references import Root
+from morrow.engine.plan.roots import Root
 from morrow.engine.units import NANOS_PER_MILLI
 from morrow.writers.history.unreferenced import remove_unreferenced
 

@@ -28,13 +28,9 @@ from morrow.engine.plan.reachability import Span, by_branch, holding_roots, need
 from morrow.engine.plan.references import (
     KEY,
     WRITTEN,
-    Line,
     MetadataFiles,
-    Root,
-    RootKind,
     changelog_names,
     delta_list,
-    lines,
     live_names,
     metadata_files,
     names_of_gone,
@@ -42,6 +38,7 @@ from morrow.engine.plan.references import (
     read_entries,
     read_lists,
 )
+from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.engine.telling import logger
 
 MOST_TRIES = 5

@@ -15,6 +15,7 @@ import pyarrow.types as kinds
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
 from morrow.readers.casts.dtypes import list_offsets, null_mask
+from morrow.writers.rows.decoded import decoded
 
 WIDEST_DECIMAL = 38
 
@@ -38,7 +39,7 @@ def lossless(array: pa.Array | pa.ChunkedArray, field: t.DataField, first_row: i
     made = []
     for chunk in chunks:
         try:
-            made.append(_cast(_plain(chunk), field.type))
+            made.append(_cast(decoded(chunk), field.type))
         except Misfit as misfit:
             raise InvalidArgument(f"column {field.name!r}: {given} where {field.type} is needed: {misfit}") from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -56,7 +57,7 @@ def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _cast(_plain(chunk.slice(low, middle - low)), kind)
+            _cast(decoded(chunk.slice(low, middle - low)), kind)
             low = middle
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             high = middle
@@ -64,47 +65,6 @@ def _first_misfit(chunk: pa.Array, kind: t.DataType) -> tuple[int, object]:
         return low, chunk[low].as_py()
     except (ValueError, OverflowError):  # out of range for Python's datetime
         return low, f"{chunk[low].value} {chunk.type}"
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    """Returns the same values without extension, dictionary or run-end encoding, lists with 32-bit offsets."""
-    kind = array.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain(array.storage)
-    if kinds.is_dictionary(kind):
-        # Polars' categories are views, which Arrow's `take` does not support.
-        return _plain(_without_views(array.dictionary).take(array.indices))
-    if kinds.is_run_end_encoded(kind):
-        return _plain(pc.run_end_decode(array))
-    if kinds.is_struct(kind) and any(map(_is_encoded, kind)):
-        members = [_plain(member) for member in array.flatten()]
-        named = [pa.field(each.name, member.type, each.nullable) for each, member in zip(kind, members)]
-        return pa.StructArray.from_arrays(members, fields=named, mask=null_mask(array))
-    if kinds.is_list(kind) and _is_encoded(kind.value_field):
-        values = _plain(array.values)
-        return pa.ListArray.from_arrays(list_offsets(array), values, mask=null_mask(array))
-    if kinds.is_map(kind) and (_is_encoded(kind.key_field) or _is_encoded(kind.item_field)):
-        key, item = _plain(array.keys), _plain(array.items)
-        return pa.MapArray.from_arrays(list_offsets(array), key, item, mask=null_mask(array))
-    if kinds.is_large_list(kind) or kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
-        return _plain(array.cast(pa.list_(kind.value_field)))
-    return array
-
-
-def _is_encoded(field: pa.Field) -> bool:
-    """Returns whether there is a dictionary in the values of this type, at any depth."""
-    kind = field.type
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if kinds.is_dictionary(kind):
-        return True
-    return any(_is_encoded(kind.field(i)) for i in range(kind.num_fields))
-
-
-def _without_views(values: pa.Array) -> pa.Array:
-    if kinds.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    return values.cast(pa.large_binary()) if kinds.is_binary_view(values.type) else values
 
 
 def _cast(array: pa.Array, kind: t.DataType) -> pa.Array:
@@ -251,7 +211,7 @@ def _absent(member: t.DataField, array: pa.StructArray) -> pa.Array:
 
 def _nested(array: pa.Array, kind: t.DataType, parent: pa.StructArray | None = None) -> pa.Array:
     """Casts elements or members; those that are NOT NULL are null only where their struct is."""
-    made = _cast(_plain(array), kind)
+    made = _cast(decoded(array), kind)
     if not kind.nullable and made.null_count:
         missing = made.is_null() if parent is None else pc.and_(made.is_null(), parent.is_valid())
         if pc.any(missing).as_py():

@@ -16,8 +16,8 @@ from morrow.engine.format.roaring import (
     COOKIE_RUNS,
     MIN_CONTAINERS_FOR_OFFSETS,
     blocks_of,
-    write32,
 )
+from morrow.engine.format.roaring_encode import write32
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

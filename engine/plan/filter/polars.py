@@ -7,15 +7,11 @@ module stays a Polars expression.
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
@@ -23,30 +19,35 @@ from morrow.engine.format.polars_types import polars_schema
 from morrow.engine.format.types import (
     BooleanType,
     DataField,
-    DateType,
-    DecimalType,
-    FloatType,
-    LocalZonedTimestampType,
-    TimestampType,
-    TimeType,
-    arrow_time_unit,
 )
 from morrow.engine.plan.filter.literals import (
-    BINARY_TYPES,
     EPOCH,
     FLOAT_TYPES,
-    INTEGER_BITS,
     STRING_TYPES,
-    TIMESTAMP_TYPES,
     comparison,
     is_null,
     membership,
     not_null,
 )
-from morrow.engine.plan.filter.polars_form import parsed
+from morrow.engine.plan.filter.polars_form import (
+    AND,
+    OR,
+    POLARS_ERRORS,
+    PYTHON,
+    SELECTOR,
+    balanced,
+    calls_python,
+    chain,
+    nodes,
+    opened,
+    operands,
+    parsed,
+    row_by_row,
+    serialized,
+)
 from morrow.engine.plan.filter.polars_names import with_names
+from morrow.engine.plan.filter.polars_values import literal_value
 from morrow.engine.plan.filter.terms import (
-    EXACT_FLOAT_INTEGERS,
     MIRRORED,
     Columns,
     Part,
@@ -57,17 +58,7 @@ from morrow.engine.plan.filter.terms import (
     shallow,
     shortened,
 )
-from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate, Value
-from morrow.engine.units import NANOS_PER_MICRO
-
-MICROS = {"Milliseconds": 1000, "Microseconds": 1}
-AND, OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
-PYTHON, SELECTOR = "AnonymousFunction", '"Selector"'
-"""The names of a Python function in the JSON form, and of a selection of columns by other means than names."""
-POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""The exceptions that Polars raises; its panics are no `Exception`."""
-UNIT_OF_COLUMN = {"s": "Milliseconds", "ms": "Milliseconds", "us": "Microseconds", "ns": "Nanoseconds"}
-"""Polars has no seconds."""
+from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
 
 def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
@@ -79,12 +70,12 @@ def split_polars(expression: pl.Expr, columns: Columns) -> list[Part]:
     expression = with_names(expression, columns.fields)
     for name in expression.meta.root_names():
         columns.exact(name)
-    form = _serialized(expression)
+    form = serialized(expression)
     if form is None:
         return [_residual([expression], columns)]
-    operands = list(_operands(expression, parsed(form), AND))
-    conditions = [_condition(node, columns) for _, node in operands]
-    rest = [_balanced(part, node) for (part, node), known in zip(operands, conditions) if known is None]
+    conjuncts = list(operands(expression, parsed(form), AND))
+    conditions = [_condition(node, columns) for _, node in conjuncts]
+    rest = [balanced(part, node) for (part, node), known in zip(conjuncts, conditions) if known is None]
     parts: list[Part] = [condition for condition in conditions if condition is not None]
     return [*parts, _residual(rest, columns)] if rest else parts
 
@@ -99,7 +90,7 @@ def _condition(node: Any, columns: Columns) -> Predicate | None:
 def _residual(operands: list[pl.Expr], columns: Columns) -> Residual:
     _check(operands, columns)
     expression = in_pairs(operator.and_, operands)
-    form = _serialized(expression)
+    form = serialized(expression)
     selects = form is None or SELECTOR in form
     reads = (f.name for f in columns.fields) if selects else expression.meta.root_names()
     identity = None if form is None or PYTHON in form else form.encode("utf-8", "surrogatepass")
@@ -115,8 +106,8 @@ def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
     try:
         chosen = empty.select(one.alias(str(i)) for i, one in enumerate(operands))
         # Python functions are not run on empty frames: they may not expect that.
-        dtypes = (chosen.collect_schema() if any(map(_calls_python, operands)) else chosen.collect().schema).dtypes()
-        alone = [all(map(_row_by_row, _nodes(one))) for one in operands]
+        dtypes = (chosen.collect_schema() if any(map(calls_python, operands)) else chosen.collect().schema).dtypes()
+        alone = [all(map(row_by_row, nodes(one))) for one in operands]
     except POLARS_ERRORS as error:
         shown = _shown(in_pairs(operator.and_, operands))
         problem = shortened(str(error).strip().partition("\n")[0])
@@ -132,99 +123,13 @@ def _check(operands: Sequence[pl.Expr], columns: Columns) -> None:
             )
 
 
-def _calls_python(expression: pl.Expr) -> bool:
-    form = _serialized(expression)
-    return form is None or PYTHON in form
-
-
 def _shown(expression: pl.Expr) -> str:
     return shortened(str(expression))
 
 
-def _nodes(expression: pl.Expr) -> Iterator[pl.Expr]:
-    left = [expression]
-    while left:
-        node = left.pop()
-        yield node
-        left += node.meta.pop()
-
-
-def _row_by_row(node: pl.Expr) -> bool:
-    """Returns whether every node is evaluated row by row: Polars answers for the outermost operation only."""
-    meta = node.meta
-    try:
-        return meta.is_literal() or (meta.is_row_separable() and (meta.is_length_preserving() or not meta.root_names()))
-    except pl.exceptions.ColumnNotFoundError:  # it does not answer for Python functions, whose JSON form tells
-        flags = json.loads(meta.serialize(format="json")).get(PYTHON, {}).get("options", {}).get("flags", "")
-        return "ROW_SEPARABLE" in flags and "LENGTH_PRESERVING" in flags
-
-
-def _serialized(expression: pl.Expr) -> str | None:
-    """Returns the JSON form, None for expressions without one."""
-    try:
-        return expression.meta.serialize(format="json")
-    except (*POLARS_ERRORS, ValueError, TypeError):
-        return None
-
-
-def _operands(expression: pl.Expr, node: Any, operators: Collection[str]) -> Iterator[tuple[pl.Expr, Any]]:
-    """Yields the operands of a chain of ANDs or of ORs, however long, with their forms.
-
-    ``a & b & c`` nests to the left.
-    """
-    left = [(expression, node)]
-    while left:
-        expression, node = left.pop()
-        content = _connective(node, operators)
-        if content is None:
-            yield expression, node
-        else:
-            right_operand, left_operand = expression.meta.pop()
-            left += [(right_operand, content["right"]), (left_operand, content["left"])]
-
-
-def _chain(node: Any, operators: Collection[str]) -> Iterator[Any]:
-    """Yields the forms of the operands alone."""
-    left = [node]
-    while left:
-        node = left.pop()
-        content = _connective(node, operators)
-        if content is None:
-            yield node
-        else:
-            left += [content["right"], content["left"]]
-
-
-def _connective(node: Any, operators: Collection[str]) -> Any:
-    kind, content = _opened(node)
-    return content if kind == "BinaryExpr" and content["op"] in operators else None
-
-
-def _balanced(expression: pl.Expr, node: Any) -> pl.Expr:
-    """Returns the same expression with balanced chains: for a chain of 2,000 operations Polars takes a minute."""
-    try:
-        return _evenly(expression, node)
-    except RecursionError:
-        return expression
-
-
-def _evenly(expression: pl.Expr, node: Any) -> pl.Expr:
-    for operators, join in ((AND, operator.and_), (OR, operator.or_)):
-        if _connective(node, operators) is not None:
-            return in_pairs(join, [_evenly(*one) for one in _operands(expression, node, operators)])
-    return expression
-
-
-def _opened(node: Any) -> tuple[str, Any]:
-    """Splits ``{"BinaryExpr": {...}}`` and ``"IsNull"`` into (name, content)."""
-    if isinstance(node, dict) and len(node) == 1:
-        return next(iter(node.items()))
-    return (node, {}) if isinstance(node, str) else ("", {})
-
-
 def _rows(node: Any, want: bool, columns: Columns) -> Predicate | None:
     """Returns the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
-    kind, content = _opened(node)
+    kind, content = opened(node)
     rule = _RULES.get(kind)
     return rule(content, want, columns) if rule else None
 
@@ -235,8 +140,8 @@ def _bare_column(name: Any, want: bool, columns: Columns) -> Predicate | None:
 
 
 def _constant(literal: Any, want: bool, _columns: Columns) -> Predicate | None:
-    _, content = _opened(literal)
-    name, value = _opened(content)
+    _, content = opened(literal)
+    name, value = opened(content)
     return (ALWAYS if value is want else NEVER) if name == "Boolean" else None
 
 
@@ -248,7 +153,7 @@ def _binary(content: Any, want: bool, columns: Columns) -> Predicate | None:
     name, left, right = content["op"], content["left"], content["right"]
     for operators in (AND, OR):
         if name in operators:
-            return _joined(operators is AND, _chain({"BinaryExpr": content}, operators), want, columns)
+            return _joined(operators is AND, chain({"BinaryExpr": content}, operators), want, columns)
     if name in _NULL_SAFE:
         column = _column(left, columns)
         equal = _NULL_SAFE[name] is want
@@ -268,21 +173,21 @@ def _joined(is_and: bool, nodes: Iterable[Any], want: bool, columns: Columns) ->
 
 
 def _compared(left: Any, op: Op, right: Any, columns: Columns) -> Predicate | None:
-    column, (kind, literal) = _column(left, columns), _opened(right)
+    column, (kind, literal) = _column(left, columns), opened(right)
     if column is None or kind != "Literal":
         return None
-    value = _value(literal, column)
+    value = literal_value(literal, column)
     return None if value is None else comparison(column, op, value)
 
 
 def _column(node: Any, columns: Columns) -> DataField | None:
-    kind, name = _opened(node)
+    kind, name = opened(node)
     return columns.exact(name) if kind == "Column" else None
 
 
 def _function(content: Any, want: bool, columns: Columns) -> Predicate | None:
-    family, function = _opened(content["function"])
-    name, options = _opened(function)
+    family, function = opened(content["function"])
+    name, options = opened(function)
     rule = _FUNCTIONS.get((family, name))
     return rule(content["input"], options, want, columns) if rule else None
 
@@ -315,16 +220,16 @@ def _between(inputs: list[Any], options: Any, want: bool, columns: Columns) -> P
 
 def _is_in(inputs: list[Any], options: Any, want: bool, columns: Columns) -> Predicate | None:
     """Translates is_in: with ``nulls_equal`` a null in the list matches null (is_in is never null), else nothing."""
-    column, (kind, literal) = _column(inputs[0], columns), _opened(inputs[1])
+    column, (kind, literal) = _column(inputs[0], columns), opened(inputs[1])
     if column is None or kind != "Literal":
         return None
-    name, content = _opened(_opened(literal)[1])
+    name, content = opened(opened(literal)[1])
     if name != "List" or isinstance(column.type, FLOAT_TYPES):
         return None
     series = pl.read_ipc_stream(bytes(content)).to_series()
     if series.dtype == pl.List:
         series = series.explode()
-    values = [_value(_as_literal(series.dtype, value), column) for value in series.drop_nulls().to_list()]
+    values = [literal_value(_as_literal(series.dtype, value), column) for value in series.drop_nulls().to_list()]
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
@@ -343,10 +248,10 @@ def _as_literal(dtype: pl.DataType, value: Any) -> Any:
 
 
 def _starts_with(inputs: list[Any], _options: Any, want: bool, columns: Columns) -> Predicate | None:
-    column, (kind, literal) = _column(inputs[0], columns), _opened(inputs[1])
+    column, (kind, literal) = _column(inputs[0], columns), opened(inputs[1])
     if column is None or kind != "Literal" or not isinstance(column.type, STRING_TYPES):
         return None
-    value = _value(literal, column)
+    value = literal_value(literal, column)
     return None if value is None else Leaf(column.name, Op.STARTS_WITH if want else Op.NOT_STARTS_WITH, (value,))
 
 
@@ -369,76 +274,3 @@ _RULES: dict[str, Callable[[Any, bool, Columns], Predicate | None]] = {
     "Literal": _constant,
     "Function": _function,
 }
-
-
-def _value(literal: Any, column: DataField) -> Value | None:
-    """Returns the literal if Polars compares it with the column without rounding either; None for null as well."""
-    origin, content = _opened(literal)
-    name, value = _opened(content)
-    if value is None or origin not in ("Dyn", "Scalar"):
-        return None
-    read = next((read for kinds, read in _READERS if isinstance(column.type, kinds)), None)
-    return read(origin, name, value, column) if read else None
-
-
-def _read_integer(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
-    return int(value) if name in ("Int", "Int8", "Int16", "Int32", "Int64") else None
-
-
-def _read_float(origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """Reads a float: a plain Python float takes the column's type, a typed literal keeps its own."""
-    if name == "Int" and abs(value) <= EXACT_FLOAT_INTEGERS:
-        return float(value)
-    if name not in ("Float", "Float32", "Float64") or not math.isfinite(value):
-        return None
-    if name == "Float32" or (origin == "Dyn" and isinstance(column.type, FloatType)):
-        rounded = float(np.float32(value))
-        return rounded if math.isfinite(rounded) else None
-    return float(value)
-
-
-def _read_decimal(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
-    if name != "Decimal":
-        return None
-    unscaled, _precision, scale = value
-    return Decimal(f"{unscaled}E-{scale}")
-
-
-def _read_timestamp(_origin: str, name: str, value: Any, column: DataField) -> Value | None:
-    """Reads a timestamp: Polars compares in the coarser unit, so only a literal exact in the column's unit passes."""
-    assert isinstance(column.type, (TimestampType, LocalZonedTimestampType))
-    if name != "Datetime":
-        return None
-    number, unit, zone = value
-    zoned = isinstance(column.type, LocalZonedTimestampType)
-    if unit not in MICROS or (zone is not None) is not zoned or (zoned and zone != {"inner": "UTC"}):
-        return None
-    of_column = UNIT_OF_COLUMN[arrow_time_unit(column.type.precision)]
-    micros = number * MICROS[unit]
-    if of_column not in MICROS or MICROS[unit] > MICROS[of_column] or micros % MICROS[of_column]:
-        return None
-    moment = EPOCH + dt.timedelta(microseconds=micros)
-    return moment.replace(tzinfo=dt.UTC) if zoned else moment
-
-
-def _read_time(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
-    if name != "Time" or value % NANOS_PER_MICRO:
-        return None
-    return (EPOCH + dt.timedelta(microseconds=value // NANOS_PER_MICRO)).time()
-
-
-def _read_date(_origin: str, name: str, value: Any, _column: DataField) -> Value | None:
-    return EPOCH.date() + dt.timedelta(days=value) if name == "Date" else None
-
-
-_READERS: tuple[tuple[type | tuple[type, ...], Callable[[str, str, Any, DataField], Value | None]], ...] = (
-    (tuple(INTEGER_BITS), _read_integer),
-    (FLOAT_TYPES, _read_float),
-    (DecimalType, _read_decimal),
-    (TIMESTAMP_TYPES, _read_timestamp),
-    (TimeType, _read_time),
-    (DateType, _read_date),
-    (STRING_TYPES, lambda _origin, name, value, _column: value if name in ("Str", "String") else None),
-    (BINARY_TYPES, lambda _origin, name, value, _column: bytes(value) if name == "Binary" else None),
-    (BooleanType, lambda _origin, name, value, _column: value if name == "Boolean" else None),
-)

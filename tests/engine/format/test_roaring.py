@@ -9,7 +9,8 @@ import pytest
 from pyroaring import BitMap
 
 from morrow.engine.errors import CorruptFile
-from morrow.engine.format.roaring import Blocks, bit_counts, read32, read32_prefix, set_positions, write32
+from morrow.engine.format.roaring import Blocks, bit_counts, read32, read32_prefix, set_positions
+from morrow.engine.format.roaring_encode import write32
 
 
 def read(data: bytes, max_end: int = 2**32) -> list[int]:

@@ -11,7 +11,7 @@ from morrow.engine.format.snapshot import Snapshot, Tag, snapshot_json
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.reachability import Span, by_branch, holding_roots, roots_around
-from morrow.engine.plan.references import Line, Root, RootKind
+from morrow.engine.plan.roots import Line, Root, RootKind
 
 
 def state(snapshot_id: int, history: str = "main") -> Snapshot:

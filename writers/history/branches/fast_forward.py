@@ -30,7 +30,8 @@ from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.entries import manifest_entries, resolved
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
-from morrow.engine.plan.references import KEY, Root, RootKind, live_names, named, read_lists
+from morrow.engine.plan.references import KEY, live_names, named, read_lists
+from morrow.engine.plan.roots import Root, RootKind
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.branches.names import existing_folder
 from morrow.writers.history.rollback.rewinding import retire_changelogs, rewind, write_hint

@@ -15,7 +15,8 @@ from morrow.engine.format.paths import EARLIEST, MAIN_BRANCH, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
 from morrow.engine.plan.entries import Stored
 from morrow.engine.plan.metadata import TableMetadata, read_hint
-from morrow.engine.plan.references import Root, RootKind, changelog_lists, data_lists
+from morrow.engine.plan.references import changelog_lists, data_lists
+from morrow.engine.plan.roots import Root, RootKind
 
 WITH_HINTS = (RootKind.SNAPSHOT, RootKind.CHANGELOG)
 

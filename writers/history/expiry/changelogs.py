@@ -20,7 +20,7 @@ from morrow.engine.plan.changelogs import (
 )
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.references import Root, RootKind, lines
+from morrow.engine.plan.roots import Root, RootKind, lines
 from morrow.writers.history.expiry.snapshots import AT_ONCE, at_most, due_until, now_millis, retained
 from morrow.writers.history.tombstones import finish_removals, retire
 from morrow.writers.history.unreferenced import MOST_TRIES, remove_expired_changelogs

@@ -26,7 +26,7 @@ from morrow.engine.options.expiring import ExpireOptions, Retention, parse_expir
 from morrow.engine.plan.changelogs import changelog_path, write_changelog_hints
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.references import Line, Root, RootKind, lines
+from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.engine.units import NANOS_PER_MILLI
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.tombstones import finish_removals, retire

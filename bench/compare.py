@@ -123,7 +123,7 @@ class Baseline:
 
 
 def timed(action: Callable[[], object]) -> Clock:
-    """A clock around `action`; its result is dropped after the clock has stopped."""
+    """Returns a clock around `action`; its result is dropped after the clock has stopped."""
 
     def run() -> float:
         began = time.perf_counter()
@@ -148,7 +148,7 @@ def compare(
     warmup: bool = True,
     note: str = "",
 ) -> Measured:
-    """Measure `subject` and, in turn with it, the baseline (its name and its clock).
+    """Measures `subject` and, in turn with it, the baseline (its name and its clock).
 
     `before` runs ahead of each turn of the subject and is not measured: it drops caches for a first read.
     """
@@ -181,7 +181,7 @@ def compare_each(
 
 
 def put(benchmark: BenchmarkFixture, rows: Sequence[Measured]) -> None:
-    """Make these the rows of a benchmark."""
+    """Records these rows as those of a benchmark."""
     benchmark.extra_info["rows"] = [row.info() for row in rows]
 
 
@@ -218,7 +218,7 @@ def record(
     rounds: int = 5,
     note: str = "",
 ) -> Measured:
-    """Take down what `clock` measures itself: seconds, or what the unit of `bound` says."""
+    """Records what `clock` measures itself: seconds, or the unit of `bound`."""
     values: list[float] = []
     benchmark.pedantic(lambda: values.append(clock()), rounds=rounds, iterations=1)
     measured = Measured(section, what, subject=values, bound=bound, note=note)

@@ -35,13 +35,13 @@ SPRING = np.datetime64("2024-03-01T00:00:00", "us")
 
 
 def fields(key: tuple[str, ...]) -> dict[str, str]:
-    """Name -> Paimon type of the 8 columns of a table with this key, or with no key."""
+    """Returns name -> Paimon type of the 8 columns of a table with this key, or without a key."""
     left_out = "id" if key == COMPOSITE_KEY else "line"
     return {name: kind + " NOT NULL" * (name in key) for name, kind in FIELDS.items() if name != left_out}
 
 
 def rows(ids: Ids, key: tuple[str, ...], seed: int) -> pl.DataFrame:
-    """One row an id, in the order of `ids` (int64)."""
+    """Makes one row per id, in the order of `ids` (int64)."""
     random = np.random.default_rng(seed)
     count = len(ids)
     orders = pl.DataFrame({"id": ids}).select(
@@ -59,7 +59,7 @@ def rows(ids: Ids, key: tuple[str, ...], seed: int) -> pl.DataFrame:
 
 
 def without(frame: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
-    """The same rows with nulls in `columns`."""
+    """Returns the same rows with nulls in `columns`."""
     return frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in columns)
 
 
@@ -69,7 +69,7 @@ def base_ids(first: int, count: int) -> Ids:
 
 
 def update_ids(base_rows: int, count: int, seed: int, new: float = 0.2) -> Ids:
-    """Ascending ids of an update: keys of the base, spread evenly, and a share `new` of keys that it lacks."""
+    """Returns the ascending ids of an update: keys of the base, spread evenly, and a share `new` of others."""
     random = np.random.default_rng(seed)
     unknown = round(count * new)
     old = random.choice(base_rows, count - unknown, replace=False).astype(np.int64) * 2

@@ -63,7 +63,7 @@ def _rust_sql(warehouse, column):
 
 
 def spark_session():
-    """Two cores and the memory that Morrow's session has (`bench.spark.SETTINGS`)."""
+    """Starts Spark with two cores and the memory that Morrow's session has (`bench.spark.SETTINGS`)."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("Java Paimon")
@@ -84,7 +84,7 @@ def spark_session():
 
 
 def paimon_spark(warehouse, query, column):
-    """A full read counts no rows: Spark's noop sink takes them."""
+    """Runs a query; a full read counts no rows, since Spark's noop sink takes them."""
     frame = spark_session().read.format("paimon").load(f"{warehouse}/db.db/t")
     if query == "sum":
         return tuple(frame.selectExpr("count(*)", f"sum({column})").collect()[0])
@@ -93,7 +93,7 @@ def paimon_spark(warehouse, query, column):
 
 
 def write_paimon_spark(warehouse, name, source):
-    """Reading the source is part of it, as it is for Morrow on Spark."""
+    """Upserts the source; reading it is part of the time, as it is for Morrow on Spark."""
     spark = spark_session()
     database, table = name.split(".")
     began = time.perf_counter()

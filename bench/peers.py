@@ -48,7 +48,7 @@ def installed(name: str) -> bool:
 
 
 def install(name: str) -> None:
-    """Make the environment of a peer, unless it is there."""
+    """Makes the environment of a peer, unless it is there."""
     if installed(name):
         return
     print(f"installing {' '.join(PEERS[name])} in bench/.peers/{name}", flush=True)
@@ -64,7 +64,7 @@ def install(name: str) -> None:
 
 
 def _environment(name: str) -> dict[str, str]:
-    """Of a peer's process: those with a jar run on the Java that Morrow's Spark runs on."""
+    """Returns the environment variables of a peer's process: those with a jar run on the Java of Morrow's Spark."""
     return {**os.environ, "JAVA_HOME": str(find_java().home)} if name in JARS else dict(os.environ)
 
 
@@ -82,11 +82,11 @@ class Peer:
         self._process.communicate()
 
     def read(self, warehouse: str, query: str, column: str) -> dict[str, Any]:
-        """Read table `db.t`: `query` is "full" (to Arrow) or "sum" (rows and the sum of `column`)."""
+        """Reads table `db.t`: `query` is "full" (to Arrow) or "sum" (rows and the sum of `column`)."""
         return self._ask({"warehouse": warehouse, "query": query, "column": column})
 
     def write(self, warehouse: str, table: str, source: str) -> float:
-        """Upsert the rows of `source`, an Arrow file (Spark: Parquet), in one commit; the seconds that took."""
+        """Upserts the rows of `source`, an Arrow file (Spark: Parquet), in one commit; returns the seconds."""
         request = {"warehouse": warehouse, "query": "write", "table": table, "source": source}
         return float(self._ask(request)["seconds"])
 

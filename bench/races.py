@@ -66,7 +66,7 @@ def race(
     commits: int = COMMITS,
     options: Mapping[str, object] | None = None,
 ) -> Outcome:
-    """Let `processes` of `engine` make `commits` commits each to a new table `db.t` of a warehouse."""
+    """Lets `processes` of `engine` make `commits` commits each to a new table `db.t` of a warehouse."""
     catalog = morrow.Catalog(warehouse, storage_options=storage_options)
     table = catalog.create_table("db.t", schema="id BIGINT, name STRING", options={"bucket": "-1", **(options or {})})
     task = {"engine": engine, "warehouse": warehouse, "storage_options": dict(storage_options or {})}

@@ -77,13 +77,13 @@ def _row(benchmark: dict[str, Any]) -> Row:
 
 
 def _title(name: str) -> str:
-    """`bench/test_dv_codec.py::test_decode[200M]` -> "dv codec" as a section; `test_decode[200M]` -> "decode 200M"."""
+    """Turns ids into titles: `bench/test_dv_codec.py::test_decode[200M]` is "decode 200M" in the section "dv codec"."""
     name = re.sub(r".*?test_(\w+)\.py::.*", r"\1", name)
     return re.sub(r"[\[\]_]+", " ", name.removeprefix("test_")).strip()
 
 
 def markdown(report: Report) -> str:
-    """The whole of RESULTS.md."""
+    """Returns the whole of RESULTS.md."""
     texts = ["\n".join(_section(section, rows)) for section, rows in report.sections.items()]
     head = [
         "# What was measured",
@@ -98,7 +98,7 @@ def markdown(report: Report) -> str:
 
 
 def _standing(head: str, texts: Sequence[str]) -> str:
-    """What stands before the sections, with the bounds that these sections meet and do not meet."""
+    """Returns the head of the report, with the bounds that these sections meet and do not meet."""
     outcomes = [outcome for text in texts for outcome in _outcomes(text)]
     missed = [f"- {said}" for said, met in outcomes if not met]
     kept = head.partition(NOT_MET)[0].rstrip("\n")
@@ -109,7 +109,7 @@ def _standing(head: str, texts: Sequence[str]) -> str:
 
 
 def _outcomes(text: str) -> list[tuple[str, bool]]:
-    """Of each row of a section that has a bound: what came out, and whether the bound is met.
+    """Yields for each row that has a bound its result and whether the bound is met.
 
     They are read off the table, since sections are measured in several runs.
     """
@@ -181,12 +181,12 @@ def _ratio(row: Row) -> str:
 
 
 def _is_curve(rows: Sequence[Row]) -> bool:
-    """Whether the rows are points of a curve: benchmarks put `at`, `axis` and `each` (a step of 1) in "curve"."""
+    """Returns whether rows are points of a curve: benchmarks put `at`, `axis` and `each` (a step of 1) in "curve"."""
     return len(rows) > 1 and all("curve" in row and row["baseline_value"] is not None for row in rows)
 
 
 def growth(rows: Sequence[Row]) -> str:
-    """What the ends of a curve say, in one sentence."""
+    """Returns one sentence about the ends of a curve."""
     low, high = rows[0], rows[-1]
     low_at, high_at = (row["curve"]["at"] for row in (low, high))
     apart = [row["value"] - row["baseline_value"] for row in (low, high)]
@@ -214,7 +214,7 @@ COLOURS = {"subject": "#c2410c", "baseline": "#64748b"}
 
 
 def plot(title: str, rows: Sequence[Row]) -> str:
-    """Two bars a row, Morrow and its baseline, on one linear axis; the longest bar fills the width."""
+    """Draws two bars per row, Morrow and its baseline, on one linear axis; the longest bar fills the width."""
     compared = [row for row in rows if row["baseline_value"] is not None]
     longest = max(max(row["value"], row["baseline_value"]) for row in compared)
     height = 34 + len(compared) * (2 * BAR + GAP)
@@ -236,7 +236,7 @@ LEFT, TOP, DEEP, WIDE = 60, 40, 220, 640
 
 
 def plot_curve(title: str, rows: Sequence[Row]) -> str:
-    """Two lines, Morrow and its baseline: time from 0 upwards, over `at` on a logarithmic axis."""
+    """Draws two lines, Morrow and its baseline: time from 0 upwards, over `at` on a logarithmic axis."""
     logs = [math.log(row["curve"]["at"]) for row in rows]
     across = [LEFT + (log - logs[0]) / (logs[-1] - logs[0]) * WIDE for log in logs]
     most = max(max(row["value"], row["baseline_value"]) for row in rows)
@@ -269,7 +269,7 @@ def _svg(width: int, height: int, body: Iterable[str]) -> str:
 
 
 def write(report: Report, folder: Path) -> None:
-    """RESULTS.md and plots/ in `folder`; plots of sections that are gone go too."""
+    """Writes RESULTS.md and plots/ in `folder`; removes plots of sections that are gone."""
     (folder / "RESULTS.md").write_text(markdown(report))
     for old in (folder / "plots").glob("*.svg"):
         old.unlink()
@@ -277,7 +277,7 @@ def write(report: Report, folder: Path) -> None:
 
 
 def update(report: Report, folder: Path) -> None:
-    """Put the sections of `report` in place of those of the same names in RESULTS.md, new ones at its end.
+    """Replaces the sections of RESULTS.md by those of `report` with the same names; new ones go to the end.
 
     What is said of bounds before the first section is said of all sections anew.
     """

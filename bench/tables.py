@@ -167,7 +167,7 @@ QUICK_DIVISOR = 10
 
 
 def make(name: str, *, quick: bool = False) -> Table:
-    """The table of this name, written first if it is not there."""
+    """Returns the table of this name, written first if it is not there."""
     home = HOME / ("quick" if quick else "full") / name
     about = home / "about.json"
     generation = SPECS[name].generation if name in SPECS else GENERATION
@@ -196,7 +196,7 @@ def _found(home: Path, live_rows: int) -> Table:
 
 
 def write(spec: Spec, path: Path) -> int:
-    """Write the table; returns how many rows are alive."""
+    """Writes the table; returns how many rows are alive."""
     fields = list(data.fields(spec.key).items())
     table = TableFactory(path, fields, primary_keys=spec.key, options=spec.options, manifest_codec=CODEC)
     keys, killed = [], 0
@@ -221,7 +221,7 @@ def write(spec: Spec, path: Path) -> int:
 
 
 def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: int) -> list[DataFile]:
-    """A file of the rows in each bucket."""
+    """Writes one file of the rows in each bucket."""
     buckets = bucket_of([rows["id"]], [BigIntType()], spec.buckets) if spec.buckets > 1 else np.zeros(rows.height)
     return [
         table.write_file(
@@ -237,7 +237,7 @@ def _write_files(table: TableFactory, spec: Spec, rows: pl.DataFrame, *, level: 
 
 
 def write_many_files(path: Path, partitions: int, buckets: int) -> int:
-    """Metadata of `partitions` x `buckets` x 10 files that do not exist; returns 0 rows.
+    """Writes metadata of `partitions` x `buckets` x 10 files that do not exist; returns 0 rows.
 
     Files of the top level divide the keys of their bucket, files of level 0 overlap all of them.
     """

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.peers
 def test_full_read_folded_pypaimon_rust(
     benchmark: BenchmarkFixture, table: Tables, peer: Peers, name: str, form: str
 ) -> None:
-    """It gives Arrow batches; Morrow's own form is Polars."""
+    """Compares with a reader that returns Arrow batches; Morrow's own form is Polars."""
     data, rust = table(name), peer("pypaimon-rust")
     compare(
         benchmark,
@@ -43,7 +43,7 @@ def test_full_read_folded_pypaimon_rust(
 
 
 def test_full_read_folded_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Peers) -> None:
-    """A read takes it half a minute, so there is no turn to warm up and only one of the engines."""
+    """Compares with a reader that needs half a minute per read: no turn to warm up, and only one of the engines."""
     data, pypaimon = table("partial_update"), peer("pypaimon")
     compare(
         benchmark,
@@ -68,7 +68,7 @@ def test_full_read_folded_pypaimon(benchmark: BenchmarkFixture, table: Tables, p
     ],
 )
 def test_peers_merge_to_the_same_rows(peer: Peers, reader: str, name: str, column: str) -> None:
-    """Otherwise their times would mean nothing. The tables are those of `make bench-quick`: pypaimon takes its time."""
+    """Checks that peers return the same rows. The tables are those of `make bench-quick`: pypaimon takes its time."""
     data = tables.make(name, quick=True)
     values = morrow.open(data.path).scan(columns=[column]).to_polars()[column]
     answer = peer(reader).read(data.warehouse, "sum", column)
@@ -78,7 +78,7 @@ def test_peers_merge_to_the_same_rows(peer: Peers, reader: str, name: str, colum
 
 
 def test_pypaimon_refuses_sequence_groups() -> None:
-    """So there is no row of it: a peer ends where it cannot read."""
+    """Checks that the peer cannot read the table, which is why it has no row here."""
     refusing = Peer("pypaimon")
     with pytest.raises(RuntimeError, match="ended with code 1"):
         refusing.read(tables.make("sequence_groups", quick=True).warehouse, "full", "amount")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.peers
 @pytest.mark.parametrize("when", PASSES)
 @pytest.mark.parametrize("form", FORMS)
 def test_full_read_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables, peer: Peers, form: str, when: str) -> None:
-    """It gives Arrow batches; Morrow's own form is Polars, so both forms are shown."""
+    """Compares with a reader that returns Arrow batches; Morrow's own form is Polars, so both forms are shown."""
     data, rust = table("bigint"), peer("pypaimon-rust")
     compare(
         benchmark,
@@ -49,7 +49,7 @@ def test_count_and_sum_pypaimon_rust(benchmark: BenchmarkFixture, table: Tables,
 
 
 def test_full_read_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Peers) -> None:
-    """A read takes it half a minute, so there is no turn to warm up."""
+    """Compares with a reader that needs half a minute per read: no turn to warm up."""
     data, pypaimon = table("bigint"), peer("pypaimon")
     compare(
         benchmark,
@@ -66,7 +66,7 @@ def test_full_read_pypaimon(benchmark: BenchmarkFixture, table: Tables, peer: Pe
 
 @pytest.mark.parametrize("name", ["bigint", "dv10"])
 def test_peers_read_the_same_rows(table: Tables, peer: Peers, name: str) -> None:
-    """Otherwise their times would mean nothing."""
+    """Checks that peers return the same rows: else their times would mean nothing."""
     data = table(name)
     amounts = morrow.open(data.path).scan(columns=["amount"]).to_polars()["amount"]
     answer = peer("pypaimon-rust").read(data.warehouse, "sum", "amount")

@@ -88,7 +88,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def progress(request: pytest.FixtureRequest) -> None:
-    """A line for each test: a run takes some minutes."""
+    """Prints a line for each test, since a run takes some minutes."""
     plugins = request.config.pluginmanager
     with plugins.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\n{request.node.name} ", end="", flush=True)
@@ -130,7 +130,7 @@ def test_read(
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_read_again(benchmark: BenchmarkFixture, spark: SparkSession, table: Tables, engine: str, query: str) -> None:
-    """With masks and metadata cached, as a session has them that reads a table twice."""
+    """Measures with masks and metadata cached, as in a session that reads a table twice."""
     data = table(ENGINES[engine][0])
     compare(
         benchmark,
@@ -196,7 +196,7 @@ def rounds_told(row: Measured) -> str:
 
 
 def large_rows(engine: str, query: str, rows: list[Measured]) -> list[Measured]:
-    """What was measured against the scan and against Java Paimon as rows of the sections of large tables."""
+    """Records what was measured against the scan and against Java Paimon in the sections of large tables."""
     scan, java = rows
     what = f"{engine}: {QUERIES[query]}, first"
     sections = f"Spark, {LARGE} million rows: the scan of Parquet", f"Spark, {LARGE} million rows: Java Paimon"
@@ -217,7 +217,7 @@ def workshop(request: pytest.FixtureRequest) -> Iterator[Workshop]:
 @pytest.mark.peers
 @pytest.mark.parametrize("into", ["an empty table", "as many rows"])
 def test_upsert(benchmark: BenchmarkFixture, spark: SparkSession, workshop: Workshop, peer: Peers, into: str) -> None:
-    """The rows are in no order in a Parquet file; every second key is one that the table has, if it has any."""
+    """Writes the rows in no order to a Parquet file; every second key is one that the table has, if it has any."""
     rows = workshop.base()
     source = workshop.folder.with_suffix(".parquet")
     rows.write_parquet(source, row_group_size=tables.ROW_GROUP)
@@ -293,7 +293,7 @@ def test_executors(benchmark: BenchmarkFixture, drive: Drive, executors: int) ->
 
 
 def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
-    """Of a full read and of count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
+    """Measures a full read and count and sum: a driver with a heap of half a GiB, two executors with one GiB each."""
     answers = benchmark.pedantic(drive, (HELD, max(EXECUTOR_COUNTS), 0), rounds=1)
     rows = []
     for role, most in MOST_HELD.items():
@@ -308,7 +308,7 @@ def test_peak_memory(benchmark: BenchmarkFixture, drive: Drive) -> None:
 @pytest.mark.peers
 @pytest.mark.parametrize("name", [name for names in ENGINES.values() for name in names[:1]])
 def test_java_reads_the_same_rows(spark: SparkSession, peer: Peers, name: str) -> None:
-    """Otherwise the times would mean nothing."""
+    """Checks that the reads return the same rows: else the times would mean nothing."""
     data = tables.make(name, quick=True)
     rows, total = sparks.count_and_sum(morrow.spark.read(spark, data.path))
     answer = peer("paimon-spark").read(data.warehouse, "sum", "amount")

@@ -61,7 +61,7 @@ class Workshop:
 
     @staticmethod
     def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
-        """In no order, as rows come."""
+        """Shuffles the rows, since writers get them in no order."""
         return frame.sample(fraction=1.0, shuffle=True, seed=7)
 
     def clean(self) -> None:
@@ -165,7 +165,7 @@ def test_upsert_pypaimon(benchmark: BenchmarkFixture, workshop: Workshop, peer: 
 
 
 def test_upsert_with_deletion_vectors(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
-    """Each turn upserts into a copy of the same compacted table."""
+    """Upserts in each turn into a copy of the same compacted table."""
     base, update = workshop.base(), workshop.update(10)
     bases = {name: workshop.table(options) for name, options in (("plain", KEYED), ("vectors", VECTORS))}
     for table in bases.values():
@@ -235,7 +235,7 @@ def test_full_compaction(benchmark: BenchmarkFixture, workshop: Workshop) -> Non
 
 
 def test_commit_latency(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
-    """Small appends, one after another; without fsync, which is the disk's time and not the table's."""
+    """Appends small frames one after another, without fsync, which is the disk's time and not the table's."""
     table = workshop.table({}, keyed=False)
     row = data.rows(np.arange(1, dtype=np.int64), data.BIGINT_KEY, seed=1)
     commits = workshop.rows(COMMITS)

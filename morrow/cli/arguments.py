@@ -187,7 +187,7 @@ def shared(command: Callable[..., None]) -> Callable[..., None]:
 def _signed(
     run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
 ) -> Callable[..., None]:
-    """`run` with the name and words of `command`, and these parameters, which typer reads."""
+    """Returns `run` with the name and help of `command` and these parameters, which typer reads."""
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
@@ -289,7 +289,7 @@ Remove = Annotated[bool, typer.Option("--delete", help="Remove them; without it 
 
 
 def column_names(text: str | None) -> list[str] | None:
-    """The names in a comma-separated list, in which names may be quoted as in CSV; None for None.
+    """Parses a comma-separated list of names, which may be quoted as in CSV; None for None.
 
     Raises:
         InvalidArgument: no such list.
@@ -303,7 +303,7 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
-    """``QUERY``, ``WAREHOUSE QUERY``, or nothing. Raises `InvalidArgument` for more."""
+    """Splits ``QUERY``, ``WAREHOUSE QUERY``, or nothing. Raises `InvalidArgument` for more."""
     if len(words) > 2:
         raise InvalidArgument(f"{len(words)} arguments where a warehouse and a query were expected: quote the query")
     if len(words) == 2:
@@ -312,7 +312,7 @@ def warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
 
 
 def named_paths(texts: list[str] | None) -> dict[str, str]:
-    """``NAME=PATH`` options by name.
+    """Returns ``NAME=PATH`` options by name.
 
     Raises:
         InvalidArgument: an option of another form, or a name given twice.
@@ -329,7 +329,7 @@ def named_paths(texts: list[str] | None) -> dict[str, str]:
 
 
 def pairs(option: str, texts: list[str] | None, *, last: bool = False) -> dict[str, str]:
-    """``NAME=VALUE`` options by name; the last ``=`` of a text parts them if `last`, else the first.
+    """Returns ``NAME=VALUE`` options by name, split at the last ``=`` if `last`, else at the first.
 
     Raises:
         InvalidArgument: an option of another form, or a name given twice.

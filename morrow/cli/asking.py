@@ -10,7 +10,7 @@ from morrow.engine.telling import shown
 
 
 def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
-    """Whether to do what `deed` says, such as ``drop db.t with 3 snapshots``.
+    """Asks on a terminal whether to do what `deed` says, such as ``drop db.t with 3 snapshots``.
 
     With `dry_run` it is told and nothing is done. On a terminal without `yes` the user is asked; where standard input
     is no terminal nobody can be, and the command line itself is the answer.
@@ -28,5 +28,5 @@ def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def plural(count: int, what: str) -> str:
-    """``1 row``, ``2,000 rows``."""
+    """Formats a count with its noun: ``1 row``, ``2,000 rows``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -66,7 +66,7 @@ def _told(folder: str) -> Iterator[str]:
 
 
 def _orders(catalog: morrow.Catalog) -> None:
-    """A day a commit, then corrections, a sale, and a branch on which it did not happen."""
+    """Makes a table of one commit a day, then corrections, a sale, and a branch on which the sale did not happen."""
     table = catalog.create_table(
         "shop.orders",
         schema="day DATE, id BIGINT, item STRING, amount DECIMAL(10, 2), paid BOOLEAN",

@@ -60,7 +60,7 @@ def diff(
 
 
 def _state(table: morrow.Table, name: str) -> int | str | morrow.Table:
-    """A snapshot id, the name of a tag, or the table on a branch."""
+    """Resolves a snapshot id, the name of a tag, or the name of a branch."""
     if name.isascii() and name.isdecimal():
         return int(name)
     if name in table.tags:
@@ -71,7 +71,7 @@ def _state(table: morrow.Table, name: str) -> int | str | morrow.Table:
 
 
 def _table_at(table: morrow.Table, state: int | str | morrow.Table) -> morrow.Scan:
-    """All rows of a state, whole."""
+    """Reads all rows of a state, with all columns."""
     if isinstance(state, morrow.Table):
         return state.scan()
     return table.scan(snapshot=state) if isinstance(state, int) else table.scan(tag=state)
@@ -89,7 +89,7 @@ def _between_branches(
 
 
 def _summary(rows: pa.Table, keys: Sequence[str]) -> Iterator[str]:
-    """``1 row +I, 2 rows -D``, and of changed rows ``3 rows changed: amount 3, name 1``."""
+    """Returns ``1 row +I, 2 rows -D``, and for changed rows ``3 rows changed: amount 3, name 1``."""
     kinds = Counter(rows[KIND].to_pylist())
     told = [f"{plural(kinds[kind], 'row')} {kind}" for kind in ("+I", "-D") if kinds[kind]]
     if told:
@@ -142,7 +142,7 @@ def tail(
 
 
 def _last(table: morrow.Table, columns: Sequence[str] | None, where: str | None, limit: int) -> pa.Table | None:
-    """The last `limit` changed rows, oldest first; None for a table without snapshots."""
+    """Returns the last `limit` changed rows, oldest first; None for a table without snapshots."""
     found: list[pa.Table] = []
     for snapshot in reversed(table.snapshots()):
         if sum(map(len, found)) >= max(limit, 1):

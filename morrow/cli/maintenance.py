@@ -106,11 +106,9 @@ def repair(path: str, form: Format, output: Path | None) -> None:
 
 
 def _age(text: str | None) -> dt.timedelta | int | None:
-    """An age, or epoch milliseconds. A bare number is a moment, as with --timestamp: taken for an age, it would be
-    one of milliseconds, and nearly everything would be older.
+    """Parses an age, or epoch milliseconds.
 
-    Raises:
-        InvalidArgument: neither.
+    A bare number is a moment, as with --timestamp: an age of so few milliseconds would make nearly everything older.
     """
     if text is None:
         return None

@@ -121,7 +121,7 @@ def branch(
 
 
 def _check_single(made_of: Mapping[str, object], changes: Mapping[str, object]) -> None:
-    """A change goes with no other, nor with what something new is made of. Raises `InvalidArgument`."""
+    """Checks that one change was asked for, without the options of a creation. Raises `InvalidArgument`."""
     wanted = [option for option, value in changes.items() if value not in (None, False)]
     given = [option for option, value in made_of.items() if value is not None]
     if len(wanted) > 1 or (wanted and given):
@@ -134,7 +134,7 @@ def _tag(tag: Tag) -> dict[str, Any]:
 
 
 def _state(snapshot: Snapshot | None) -> dict[str, Any]:
-    """Of a branch without snapshots: nothing, which is null."""
+    """Returns the newest snapshot of a branch as columns; none, and so nulls, for a branch without snapshots."""
     if snapshot is None:
         return {}
     return {"snapshot": snapshot.id, "time": snapshot.time, "total_records": snapshot.total_record_count}

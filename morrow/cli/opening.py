@@ -45,17 +45,17 @@ def use_warehouse(warehouse: str) -> None:
 
 
 def warehouse() -> str | None:
-    """The warehouse of names, None where none was given."""
+    """Returns the warehouse that ``db.table`` names are looked up in; None where none was given."""
     return _warehouse.get()
 
 
 def is_name(text: str) -> bool:
-    """Whether text is ``db.table`` and no path: a path of one part with a dot is written ``./a.b``."""
+    """Returns whether text is ``db.table`` and not a path: a path of one part with a dot is written ``./a.b``."""
     return "." in text.strip(".") and not text.startswith(".") and "/" not in text and os.sep not in text
 
 
 def open_table(path: str, branch: str | None = None) -> morrow.Table:
-    """The table of a folder, URL or name; raises as `morrow.open` and `Catalog.table`."""
+    """Opens the table of a folder, URL or name; raises as `morrow.open` and `Catalog.table` do."""
     if is_name(path) and warehouse() is not None:
         return open_catalog().table(path, branch=branch)
     try:
@@ -67,7 +67,7 @@ def open_table(path: str, branch: str | None = None) -> morrow.Table:
 
 
 def open_catalog(path: str | None = None) -> morrow.Catalog:
-    """The catalog of a warehouse, by default of the one that names are of.
+    """Opens the catalog of a warehouse, by default the one that names are looked up in.
 
     Raises:
         InvalidArgument: there is none.
@@ -79,7 +79,7 @@ def open_catalog(path: str | None = None) -> morrow.Catalog:
 
 
 def place(text: str) -> tuple[morrow.Catalog, str]:
-    """The catalog and ``db.table`` of a table that need not exist, of its name or its path ``WAREHOUSE/db.db/table``.
+    """Returns catalog and ``db.table`` of a table that need not exist, from its name or path ``WAREHOUSE/db.db/table``.
 
     Raises:
         InvalidArgument: neither.
@@ -94,7 +94,7 @@ def place(text: str) -> tuple[morrow.Catalog, str]:
 
 
 def _profile(name: str | None) -> Mapping[str, str]:
-    """The members of a profile: of the one named, or of ``default`` where there is a file with it."""
+    """Returns the members of the named profile, or of ``default`` where the file has one."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")
     try:

@@ -55,7 +55,7 @@ def write_rows(
 
 @contextmanager
 def sink(output: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file that takes its name when all of it is written.
+    """Opens standard output, or a file that takes its name when all of it is written.
 
     Raises:
         InvalidArgument: the file cannot be made.
@@ -138,7 +138,7 @@ def _write_table(
 
 
 def _first_rows(batches: Iterable[pa.RecordBatch], cap: int | None) -> tuple[list[tuple[str | None, ...]], bool]:
-    """Up to `cap` rows as text, and whether there are more."""
+    """Returns up to `cap` rows as text, and whether there are more."""
     from morrow.cli.text import texts
 
     rows: list[tuple[str | None, ...]] = []

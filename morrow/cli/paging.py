@@ -17,7 +17,7 @@ _unwanted: ContextVar[bool] = ContextVar("no pager", default=False)
 
 
 def forbid(unwanted: bool) -> None:
-    """``--no-pager``, for the command that runs."""
+    """Turns the pager off for this command (``--no-pager``)."""
     _unwanted.set(unwanted)
 
 

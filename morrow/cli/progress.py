@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 0.5
 
 
 def working(what: str) -> AbstractContextManager[object]:
-    """A spinner around work whose length is unknown (opening, planning)."""
+    """Shows a spinner around work of unknown length (opening, planning)."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
@@ -25,7 +25,7 @@ def working(what: str) -> AbstractContextManager[object]:
 
 
 def counted(batches: Iterable[pa.RecordBatch], *, shown: bool = True) -> Iterator[pa.RecordBatch]:
-    """The batches, with rows and rows per second on standard error as they pass.
+    """Yields the batches, showing rows and rows per second on standard error as they pass.
 
     `shown` is False where the rows themselves go to the terminal.
     """

@@ -113,7 +113,7 @@ def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path 
 
 @contextmanager
 def _duckdb_errors() -> Iterator[None]:
-    """What DuckDB raises as `InvalidArgument`; of an error from within ``paimon_scan``, its own message."""
+    """Raises DuckDB's errors as `InvalidArgument`; an error from within ``paimon_scan`` keeps its own message."""
     import duckdb
 
     try:

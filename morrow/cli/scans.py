@@ -16,7 +16,7 @@ from morrow.table_scan import Scan
 
 
 def table_of(path: str, at: TravelArguments) -> tuple[morrow.Table, str | None]:
-    """The table and branch that a path names, and the system table that the path ends with.
+    """Returns the table and branch that a path names, and the system table that the path ends with.
 
     Raises as `morrow.open`, and `InvalidArgument` where `at` names a branch, too.
     """
@@ -32,7 +32,7 @@ def rows_of(
     where: str | None = None,
     limit: int | None = None,
 ) -> Scan | SystemScan:
-    """The scan that the arguments describe, of a table or of the system table that the path ends with."""
+    """Returns the scan that the arguments describe, of a table or of the system table that the path ends with."""
     if object_name(path).system is None:
         return scan_of(path, at, columns, where, limit)
     return system_scan_of(path, None, at, columns, where, limit)
@@ -46,7 +46,7 @@ def system_scan_of(
     where: str | None,
     limit: int | None,
 ) -> SystemScan:
-    """The scan of a system table, whose name is given or at the end of the path; raises as `Table.system` does."""
+    """Returns the scan of a system table, named apart or at the end of the path; raises as `Table.system` does."""
     table, found = table_of(path, at)
     if name is not None and found is not None:
         raise InvalidArgument(f"{path} names the system table {found} already: leave {name} out")
@@ -60,7 +60,7 @@ def scan_of(
     where: str | None = None,
     limit: int | None = None,
 ) -> Scan:
-    """The scan that the arguments describe; raises as `morrow.open` and `Table.scan` do."""
+    """Returns the scan that the arguments describe; raises as `morrow.open` and `Table.scan` do."""
     table, system = table_of(path, at)
     if system is not None:
         raise InvalidArgument(f"{path} is a system table: this command is for tables")

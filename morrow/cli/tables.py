@@ -36,7 +36,7 @@ def render(
     terminal: bool = True,
     vertical: bool = False,
 ) -> str:
-    """The rows as text, with colours when standard output is a terminal and `terminal` is true.
+    """Renders the rows as text, in colour when standard output is a terminal and `terminal` is true.
 
     A terminal shows the columns that fit and names the others in a line below. Rows become records, a line for each
     column, if `vertical` says so, and on a terminal where fewer than `FEW_COLUMNS` columns fit or there is one row
@@ -58,7 +58,7 @@ def render(
 
 
 def _natural(names: Sequence[str], cells: Sequence[Row]) -> list[int]:
-    """The width of each column: of its name and its cells."""
+    """Returns the width of each column: the widest of its name and its cells."""
     return [
         max(cell_len(name), *(cell_len(NULL if row[i] is None else row[i] or "") for row in cells))
         if cells
@@ -68,7 +68,7 @@ def _natural(names: Sequence[str], cells: Sequence[Row]) -> list[int]:
 
 
 def _fitting(natural: Sequence[int], width: int) -> list[int]:
-    """The widths of the first columns, as many as fit; at least one, however narrow."""
+    """Returns the widths of the first columns, as many as fit; at least one, however narrow."""
     found: list[int] = []
     left = width + GAP
     for wide in natural:
@@ -98,7 +98,7 @@ def _table(
 
 
 def _rest(names: Sequence[str], width: int) -> Iterator[str]:
-    """``+2 columns: watermark, commit_user``, and how to see them; in lines of at most `width` characters."""
+    """Returns ``+2 columns: watermark, commit_user``, and how to see them, in lines of at most `width` characters."""
     if not names:
         return
     line = f"+{len(names)} column{'s' if len(names) > 1 else ''}:"
@@ -113,7 +113,7 @@ def _rest(names: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _records(names: Sequence[str], cells: Sequence[Row], colours: bool) -> str:
-    """``row 1``, and a line for each column; no value is cut."""
+    """Renders ``row 1`` and one line per column; no value is cut."""
     wide = max(map(cell_len, names), default=0)
     text = Text()
     for number, row in enumerate(cells, 1):

@@ -66,7 +66,7 @@ def _run(run: Callable[[str], None], text: str, on_terminal: bool) -> None:
 
 
 def _prepare(catalog: morrow.Catalog | None, names: Sequence[str]) -> None:
-    """Line editing with history and completion, where Python has readline."""
+    """Sets up line editing with history and completion, where Python has readline."""
     try:
         import readline
     except ImportError:

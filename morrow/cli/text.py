@@ -38,7 +38,7 @@ Leaf = Callable[[pl.Series, pa.DataType], pl.Series]
 
 
 def texts(array: pa.Array) -> pa.Array:
-    """The values as text (large_string), null where they are null.
+    """Returns the values as text (large_string); nulls stay null.
 
     Raises:
         Unsupported: a type that Morrow's tables do not have (an interval, a union: only SQL makes them).
@@ -56,7 +56,7 @@ def texts(array: pa.Array) -> pa.Array:
 
 
 def json_texts(array: pa.Array) -> pa.Array:
-    """The values as JSON (large_string); a null is the text ``null``, so no result is null.
+    """Returns the values as JSON (large_string); a null is the text ``null``, so no result is null.
 
     Raises:
         Unsupported: as `texts`.
@@ -75,7 +75,7 @@ def json_texts(array: pa.Array) -> pa.Array:
 
 
 def json_lines(batch: pa.RecordBatch) -> memoryview:
-    """The rows as JSON objects in UTF-8, one a line.
+    """Returns the rows as JSON objects in UTF-8, one per line.
 
     Raises:
         Unsupported: as `texts`.
@@ -87,7 +87,7 @@ def json_lines(batch: pa.RecordBatch) -> memoryview:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The array without dictionary, extension type, or the list types that differ in layout only."""
+    """Returns the array without dictionary, extension type, or list types that differ in layout only."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
@@ -166,7 +166,7 @@ def _struct(array: pa.StructArray) -> pa.Array:
 
 
 def _bracketed(array: pa.Array, members: pa.Array) -> pa.Array:
-    """``[a,b]`` for each list of `array`, whose members in a row are `members`."""
+    """Returns ``[a,b]`` for each list of `array`; `members` are the texts of all its elements, one after the other."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
     lists = pa.LargeListArray.from_arrays(offsets, members)
@@ -188,7 +188,7 @@ NESTED: tuple[tuple[Test, Callable[[pa.Array], pa.Array]], ...] = (
 
 
 def _quoted(strings: pa.Array) -> pa.Array:
-    """JSON strings; Polars knows the escapes, but for objects only: of ``{"v":"..."}`` the string is kept."""
+    """Returns JSON strings; Polars escapes inside objects only, so the string is cut out of ``{"v":"..."}``."""
     encoded = pl.Series("v", pl.from_arrow(strings), dtype=pl.String).to_frame().to_struct().struct.json_encode()
     quoted = encoded.str.slice(len('{"v":')).str.head(-1)
     return pc.if_else(strings.is_valid(), quoted.to_arrow().cast(TEXT), pa.scalar(None, TEXT))

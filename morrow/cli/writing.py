@@ -148,7 +148,7 @@ def compact(path: str, full: bool, where: str | None, order_by: Sequence[str] | 
 
 
 def tell(snapshot: Snapshot | None) -> None:
-    """Say what a commit made; None is nothing."""
+    """Prints what a commit made; None is nothing."""
     if snapshot is None:
         typer.echo("nothing to do")
     else:
@@ -156,7 +156,7 @@ def tell(snapshot: Snapshot | None) -> None:
 
 
 def _rows(file: Path, schema: pa.Schema | None) -> object:
-    """The rows of a file, by its ending; text becomes the types of the table."""
+    """Reads the rows of a file by its ending; text becomes the types of the table."""
     if not file.is_file():
         raise InvalidArgument(f"{file}: there is no such file")
     read = _READERS.get(file.suffix.lower())

@@ -52,7 +52,7 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
 
 
 def _is_done(told: Mapping[str, Any], table: Table) -> bool:
-    """Whether DROP COLUMN IF EXISTS finds none."""
+    """Returns whether DROP COLUMN IF EXISTS finds none."""
     return bool(told.get("if exists")) and told["path"][0] not in table.schema.names
 
 

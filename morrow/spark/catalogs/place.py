@@ -43,7 +43,7 @@ def full_name(namespace: Sequence[str], name: str) -> str:
 
 
 def is_database_name(name: str) -> bool:
-    """Whether a database can have this name: the first dot of a table's full name ends it."""
+    """Returns whether a database can have this name: the first dot of a table's full name ends it."""
     return bool(name) and not any(character in name for character in "./\\$")
 
 

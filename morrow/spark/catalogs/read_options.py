@@ -40,7 +40,7 @@ def travel(given: Mapping[str, str], what: str = "the option {!r} of a read by n
 
 
 def are_of_changes(given: Mapping[str, str]) -> bool:
-    """Whether the options ask for what changed between two states."""
+    """Returns whether the options ask for the changes between two states."""
     return any(key.lower() in SOURCES for key in given)
 
 

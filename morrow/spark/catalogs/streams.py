@@ -26,7 +26,7 @@ OF_PLACES = ("path", "paths", "branch")
 
 
 def streams(name: str) -> bool:
-    """Whether a stream can be read of the table of this name."""
+    """Returns whether the table of this name can be read as a stream."""
     return parsed(name).system in (None, AUDIT_LOG)
 
 

@@ -121,7 +121,7 @@ class _Text:
         return token.text
 
     def is_at_end(self) -> bool:
-        """Whether nothing is left but semicolons, which are taken."""
+        """Consumes semicolons and returns whether nothing else is left."""
         while self._takes(TokenType.SEMICOLON):
             pass
         return self._next() is None

@@ -77,7 +77,7 @@ def _check(place: Place, properties: dict[str, str]) -> None:
 
 
 def _is_format(provider: str) -> bool:
-    """Whether tables can be written in files of this format."""
+    """Returns whether tables can be written in files of this format."""
     known = known_format(provider)
     return known is not None and known.lacks is not None
 

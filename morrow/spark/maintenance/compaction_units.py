@@ -87,7 +87,7 @@ class Unit(msgspec.Struct, frozen=True, array_like=True):
         return {one.place: one.state for one in self.held}
 
     def weight(self) -> int:
-        """The total size of its files."""
+        """Returns the total size of its files in bytes."""
         return sum(file.file_size for one in self.held for file in one.files)
 
 

@@ -68,7 +68,7 @@ def _named(*schemes: str) -> Callable[[str, FileStore], Iterator[str]]:
 
 
 def _azure(rest: str, store: FileStore) -> Iterator[str]:
-    """The container of an account, which Hadoop names in the URL and others in options."""
+    """Returns the URL of a container in Azure, with the account in it as Hadoop wants it."""
     container, _, path = rest.partition("/")
     given = {name.lower(): value for name, value in store.storage_options.items()}
     account = next((given[name] for name in ACCOUNTS if name in given), os.environ.get(ACCOUNT_VARIABLE))

@@ -30,7 +30,7 @@ def column_of(value: Value) -> Column:
 
 
 def is_column(value: object) -> bool:
-    """Whether a value is a Column, of a session of either kind."""
+    """Returns whether a value is a Column, of a session of either kind."""
     from pyspark.sql import Column
 
     if isinstance(value, Column):  # from Spark 4.0 on also those of Connect

@@ -210,7 +210,7 @@ def _changed(rows: DataFrame, merge: Prepared) -> DataFrame:
 
 
 def _may_match_twice(merge: Prepared) -> bool:
-    """Whether it matters that several rows of the source match a row: not where it is deleted in any case."""
+    """Returns whether several source rows may match a row: they may where it is deleted in any case."""
     matched = [step for step in merge.steps if step.when == MATCHED]
     return bool(matched) and (matched[0].action != DELETE or matched[0].condition is not None)
 

@@ -156,7 +156,7 @@ def session_overwrites_dynamically(spark: SparkSession) -> bool | None:
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Whether the session tells names of columns apart by case."""
+    """Returns whether the session tells names of columns apart by case."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
 
 

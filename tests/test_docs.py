@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
+README = "README.md"
+"""Run by `tests/test_packaging.py`, from an empty folder, with the wheel."""
 GUIDES = (
-    "README.md",
     "docs/writing.md",
     "docs/system-tables.md",
     "docs/tags.md",
@@ -37,6 +38,7 @@ SPARK_SQL = "docs/spark-sql.md"
 DECISIONS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "decisions").glob("*.md"))
 
 DOCUMENTS = (
+    README,
     *GUIDES,
     SPARK_GUIDE,
     SPARK_SQL,
@@ -53,7 +55,7 @@ TABLES = {
     "warehouse/db.db/events": "append_partitioned",
     "warehouse/db.db/tagged": "tags_expired_snapshots",
 }
-"""Table of the README -> the golden case it is a copy of.
+"""Table of the guides -> the golden case it is a copy of.
 
 people: id BIGINT primary key, name STRING, x DOUBLE, n INT; merge-on-read, snapshots 1 to 7.
 events: id BIGINT, v STRING, w INT, partitioned by dt DATE and region STRING; no primary key.

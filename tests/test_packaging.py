@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.test_docs import README, SHELLS, blocks
 
 ROOT = Path(__file__).parent.parent
 LINKED = ("engine", "readers", "writers")
@@ -90,3 +95,36 @@ def test_the_wheel_names_its_licence_and_command(wheel: Path) -> None:
     assert "License-Expression: Apache-2.0" in texts["METADATA"]
     assert "morrow = morrow.cli:main" in texts["entry_points.txt"]
     assert "Apache License" in texts["LICENSE"]
+
+
+@pytest.fixture(scope="module")
+def fresh_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel; what it depends on is found in the environment of the tests."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # A folder named in a .pth file is searched, but its own .pth files, the editable Morrow among them, are not read.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    return folder
+
+
+def test_the_readme_runs_line_by_line_from_an_empty_folder(fresh_environment: Path, tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PATH"] = f"{fresh_environment / 'bin'}{os.pathsep}{environment['PATH']}"
+    runnable = [block for block in blocks(README) if not block.exempt]
+    script = "\n".join(block.text for block in runnable if block.language == "python")
+    script += f"\nassert morrow.__file__.startswith({str(fresh_environment)!r})"
+    commands = [line for block in runnable if block.language in SHELLS for line in block.commands()]
+
+    for line in [*commands, "python -c 'import sys; exec(sys.stdin.read())'", "morrow ls lake"]:
+        started = time.perf_counter()
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, input=script, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        print(f"{time.perf_counter() - started:.1f} s  {line}")  # shown by pytest -s
+
+    assert "stock" in done.stdout
+    assert commands[0].startswith("morrow demo")

@@ -21,12 +21,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := setup
-.PHONY: setup help demo check check-tests test test-long test-matrix bench bench-quick bench-peers lint format dist clean
+.PHONY: setup help demo check check-tests test test-long test-matrix bench bench-quick bench-compare bench-peers lint format dist clean
 
 setup: $(READY) help  ## make the environment (.venv), then list the targets
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## read real Paimon tables (merges, time travel, DuckDB, the plan), write one, run a pipeline on Spark
 	@$(BIN)/python examples/demo.py
@@ -52,6 +52,9 @@ bench: $(READY) bench-peers  ## measure everything, write bench/RESULTS.md (half
 
 bench-quick: $(READY)  ## measure with small tables and no peers, print the result (a few minutes)
 	@$(BIN)/python -m bench.run --quick $(ARGS)
+
+bench-compare: $(READY)  ## compare with another revision, in turns: make bench-compare REV=main; fails where this tree is slower
+	@$(BIN)/python -m bench.revisions $(or $(REV),HEAD) $(ARGS)
 
 bench-peers: $(READY)  ## install the readers we compare with, each in an environment of its own
 	@$(BIN)/python -m bench.peers install

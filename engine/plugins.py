@@ -10,6 +10,7 @@ group                                 what an entry point loads
 ``morrow.file_formats``               a `morrow.engine.format.file_formats.FileFormat`
 ``morrow.file_readers``               a `morrow.readers.files.registry.FileReader`, under the name of the format
 ``morrow.file_writers``               a `morrow.writers.files.encoders.FileWriter`, under the name of the format
+``morrow.catalogs``                   a callable ``(settings) -> Catalog``, under the name of the ``metastore``
 ====================================  ==================================================================================
 """
 
@@ -27,6 +28,7 @@ T = TypeVar("T")
 FILE_FORMATS = "morrow.file_formats"
 FILE_READERS = "morrow.file_readers"
 FILE_WRITERS = "morrow.file_writers"
+CATALOGS = "morrow.catalogs"
 
 
 def plugin(group: str, name: str) -> Any:

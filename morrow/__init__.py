@@ -16,13 +16,26 @@ if TYPE_CHECKING:
     from morrow.catalog import Catalog, sql
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
+    from morrow.opening import open_catalog
     from morrow.session import clear_caches, open, read, scan  # morrow.open is the name users look for
     from morrow.table import Table
     from morrow.table_scan import Scan
 
 __version__ = "0.1.0"
 
-__all__ = ["Catalog", "MorrowError", "Scan", "Table", "clear_caches", "errors", "open", "read", "scan", "sql"]
+__all__ = [
+    "Catalog",
+    "MorrowError",
+    "Scan",
+    "Table",
+    "clear_caches",
+    "errors",
+    "open",
+    "open_catalog",
+    "read",
+    "scan",
+    "sql",
+]
 
 _HOMES = {
     "Catalog": "morrow.catalog",
@@ -31,6 +44,7 @@ _HOMES = {
     "Table": "morrow.table",
     "clear_caches": "morrow.session",
     "open": "morrow.session",
+    "open_catalog": "morrow.opening",
     "read": "morrow.session",
     "scan": "morrow.session",
     "sql": "morrow.catalog",

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
+from morrow.engine.arguments import mapping
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, object_name
+from morrow.engine.catalog.settings import table_defaults
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
@@ -208,7 +210,7 @@ class Catalog:
             schema,
             primary_keys=primary_keys,
             partition_keys=partition_keys,
-            options=options,
+            options={**table_defaults(self._catalog.options), **mapping(options, "options")},
             comment=comment,
             defaults=defaults,
             where=where,

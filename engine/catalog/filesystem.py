@@ -6,14 +6,16 @@ A table exists from the creation of its first schema file until its schemas are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from morrow.engine.arguments import text
 from morrow.engine.catalog.names import checked_name, table_name
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
+from morrow.engine.catalog.settings import LOCK_ENABLED, WAREHOUSE, Settings
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.paths import DATABASE_SUFFIX, segment
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
+from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
@@ -24,6 +26,17 @@ DROPPED_FIRST = ("snapshot", "changelog", "tag", "branch")
 """Folders that make rows visible, removed first: an interrupted drop leaves an empty table to drop again."""
 
 
+def opened(settings: Settings) -> FilesystemCatalog:
+    """Returns the catalog of these settings. Raises `InvalidArgument`, and `Unsupported` for a lock."""
+    given = settings.checked().given
+    if given.get(LOCK_ENABLED):
+        hint = "leave it out where the store has conditional puts; a catalog with metastore=jdbc has a lock"
+        raise Unsupported(f"the option {LOCK_ENABLED} of a filesystem catalog", hint=hint)
+    warehouse = settings.required(WAREHOUSE)
+    store, root = resolve(warehouse, settings.storage_options(warehouse), settings.verify)
+    return FilesystemCatalog(store, root, settings.allowed_roots, settings.public)
+
+
 @dataclass(frozen=True)
 class FilesystemCatalog:
     """A `Catalog` of the databases and tables under the folder `root` of `store`."""
@@ -31,6 +44,7 @@ class FilesystemCatalog:
     store: FileStore
     root: str
     allowed_roots: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def title(self) -> str:
@@ -39,8 +53,8 @@ class FilesystemCatalog:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The place of the warehouse. Credentials are options of the store, and left out."""
-        return {"warehouse": self.title}
+        """What was set, and the place of the warehouse. Credentials are left out."""
+        return {**self.settings, WAREHOUSE.key: self.title}
 
     def databases(self) -> list[str]:
         """Returns the names of all databases, sorted.
@@ -73,7 +87,7 @@ class FilesystemCatalog:
         """
         database, table = table_name(name)
         self._database(database)
-        found = self._place(name)
+        found = self.found(name)
         if not self._is_table(found):
             tables = self.tables(database)
             known = ", ".join(tables) or "none"
@@ -85,11 +99,11 @@ class FilesystemCatalog:
 
     def has_database(self, name: str) -> bool:
         """Returns whether a database of this name exists."""
-        return self.store.is_dir(self._database_folder(name))
+        return self.store.is_dir(self.folder_of(name))
 
     def has_table(self, name: str) -> bool:
         """Returns whether a table ``database.table`` exists. Raises `InvalidArgument` for a name not of that form."""
-        return self.has_database(table_name(name)[0]) and self._is_table(self._place(name))
+        return self.has_database(table_name(name)[0]) and self._is_table(self.found(name))
 
     # Databases made, dropped and renamed
 
@@ -99,7 +113,7 @@ class FilesystemCatalog:
         Raises:
             AlreadyExists: the database exists. InvalidArgument, UnsafePath: not a valid database name.
         """
-        folder = self._database_folder(checked_name("database", name))
+        folder = self.folder_of(checked_name("database", name))
         if self.store.is_dir(folder):
             if not ignore_if_exists:
                 raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {name!r} already")
@@ -126,7 +140,11 @@ class FilesystemCatalog:
             )
         for table in tables:
             self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
-        confined(self.store, (self.root,)).delete_folder(self._database_folder(name))
+        self.remove_folder(name)
+
+    def remove_folder(self, database: str) -> None:
+        """Removes the folder of a database, with everything in it."""
+        confined(self.store, (self.root,)).delete_folder(self.folder_of(database))
 
     def rename_database(self, name: str, new_name: str) -> None:
         """Renames a database in one step, with all its tables.
@@ -134,7 +152,7 @@ class FilesystemCatalog:
         Raises:
             DatabaseNotFound, AlreadyExists. Unsupported: in object stores.
         """
-        source, target = self._database(name), self._database_folder(checked_name("database", new_name))
+        source, target = self._database(name), self.folder_of(checked_name("database", new_name))
         if self.store.is_dir(target):
             raise AlreadyExists(f"{self.store.url(self.root)}: there is a database {new_name!r} already")
         self.store.move_folder(source, target)
@@ -146,7 +164,7 @@ class FilesystemCatalog:
         database, table = table_name(name)
         checked_name("database", database)
         checked_name("table", table)
-        return self._place(name)
+        return self.found(name)
 
     def where_of(self, name: str) -> str:
         """Returns the location of a new table for messages. Raises `InvalidArgument` for an invalid name."""
@@ -175,10 +193,19 @@ class FilesystemCatalog:
         """
         if ignore_if_not_exists and not self.has_table(name):
             return
-        table = self.table(name)
-        root, warehouse = table.root, confined(self.store, (self.root, *table.removable_roots))
+        self.remove_table(self.table(name))
+
+    def check_removal(self, table: TableMetadata) -> None:
+        """Raises `UnsafePath` where a link above the table leads out of the warehouse."""
+        root = table.root
         if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
             check_inside(self.store, root, (self.root, *table.removable_roots))
+
+    def remove_table(self, table: TableMetadata) -> None:
+        """Removes the files of a table. Raises and keeps what `drop_table` does."""
+        root, warehouse = table.root, confined(self.store, (self.root, *table.removable_roots))
+        if not is_link(self.store, root) or is_inside(self.store, f"{root}/.", table.removable_roots):
+            self.check_removal(table)
             found = [status.name for status in self.store.list(root) if status.is_dir]
             rest = [folder for folder in found if folder not in (*DROPPED_FIRST, SCHEMA_FOLDER)]
             for folder in (*DROPPED_FIRST, *rest, SCHEMA_FOLDER):
@@ -199,21 +226,23 @@ class FilesystemCatalog:
         self.store.move_folder(source.root, target.root)
         return target
 
-    def _place(self, name: str) -> TableMetadata:
+    def found(self, name: str) -> TableMetadata:
+        """Returns the location of a table, which need not exist."""
         database, table = table_name(name)
-        folder = self._database_folder(database)
+        folder = self.folder_of(database)
         return TableMetadata(self.store, f"{folder}/{segment(table, folder)}", allowed_roots=self.allowed_roots)
 
     def _is_table(self, place: TableMetadata) -> bool:
         return self.store.is_dir(f"{place.root}/{SCHEMA_FOLDER}")
 
-    def _database_folder(self, database: str) -> str:
+    def folder_of(self, database: str) -> str:
+        """Returns the folder of a database, which need not exist."""
         text(database, "the name of a database")
         name = f"{segment(database, self.root)}{DATABASE_SUFFIX}"
         return f"{self.root}/{name}" if self.root else name  # a bucket's own root is empty
 
     def _database(self, database: str) -> str:
-        folder = self._database_folder(database)
+        folder = self.folder_of(database)
         if not self.store.is_dir(folder):
             databases = self.databases()
             known = ", ".join(databases) or "none"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
 from morrow.engine.io.secrets import StorageOptions
+from morrow.engine.io.spellings import CONNECTION_OPTIONS
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
 from morrow.engine.telling import harmless, redacted, remember
 from morrow.engine.units import MILLIS_PER_SECOND
@@ -29,14 +30,6 @@ PART = 8 << 20
 PARTS_AT_ONCE = 4
 DELETED_AT_ONCE = 1000
 """Objects removed by one request, the most that S3 accepts."""
-
-CONNECTION_OPTIONS = frozenset(
-    {
-        *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "proxy_url", "user_agent"),
-        *("http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host"),
-    }
-)
-"""Options of the connection. Polars takes them among the others, obstore (whose ``aws_allow_http`` panics) apart."""
 
 
 class ObjectStore:

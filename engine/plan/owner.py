@@ -69,6 +69,9 @@ class TableOwner:
         """
         raise self._unsupported("a change of the schema")
 
+    def schema_changed(self, branch: str, schema: TableSchema) -> None:
+        """Hears of a new schema file of a branch, for catalogs that keep a copy of the options."""
+
     def create_tag(self, branch: str, name: str, data: bytes) -> bool:
         """Creates a tag with this JSON; returns False where there is one of the name. For `Owned.TAGS`."""
         raise self._unsupported("the creation of a tag")

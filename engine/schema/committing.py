@@ -27,7 +27,15 @@ def take_schema(metadata: TableMetadata, schema: TableSchema, changes: Sequence[
     """
     if Owned.SCHEMAS in metadata.owner.owns:
         return metadata.owner.commit_schema(metadata.branch, schema, changes)
-    path, data = metadata.paths.schema(schema.id), schema_json(schema)
+    with metadata.owner.lock(metadata.branch):
+        if not _created(metadata, metadata.paths.schema(schema.id), schema_json(schema)):
+            return False
+        if schema.id:
+            metadata.owner.schema_changed(metadata.branch, schema)
+        return True
+
+
+def _created(metadata: TableMetadata, path: str, data: bytes) -> bool:
     try:
         return metadata.store.create(path, data)
     except UnclearOutcome:

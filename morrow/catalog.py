@@ -68,6 +68,11 @@ class Catalog:
         """The folder or URL of the warehouse, or what another catalog calls itself."""
         return self._catalog.title
 
+    @property
+    def is_folder(self) -> bool:
+        """Returns whether the catalog is a warehouse folder and no more: its tables can be opened by their paths."""
+        return isinstance(self._catalog, FilesystemCatalog)
+
     def databases(self) -> list[str]:
         """Returns the names of all databases, sorted."""
         return self._catalog.databases()

@@ -29,6 +29,7 @@ from typing import Any
 from morrow.catalog import Catalog
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog import opening
+from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.settings import METASTORE, URI, WAREHOUSE, Settings
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots
@@ -89,6 +90,13 @@ def open_with(
     """Opens the catalog of these options alone. Raises as `open_catalog`."""
     settings = Settings.of(options, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify)
     return Catalog.over(opening.open_catalog(settings))
+
+
+def storage_of(catalog: Catalog) -> Mapping[str, str] | None:
+    """Returns the options of the store of a catalog that is a folder; None where its store has none."""
+    files = catalog._catalog
+    assert isinstance(files, FilesystemCatalog)
+    return files.store.storage_options or None
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

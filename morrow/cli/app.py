@@ -79,13 +79,14 @@ def _root(
     allowed_roots: arg.AllowedRoots = None,
     warehouse: arg.RootWarehouse = None,
     profile: arg.Profile = None,
+    catalog: arg.CatalogOptions = None,
     version: Annotated[  # noqa: ARG001  # its callback does it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     from morrow.cli.opening import begin
 
-    begin(allowed_roots or (), warehouse, profile)
+    begin(allowed_roots or (), warehouse, profile, arg.pairs("--catalog", catalog))
 
 
 @command()

@@ -55,13 +55,23 @@ RootWarehouse = Annotated[
         help="Folder or URL of the warehouse: tables may be given as db.table then. Also after the command.",
     ),
 ]
+CatalogOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--catalog",
+        metavar="KEY=VALUE",
+        help="An option of the catalog in which names are looked up, such as metastore=jdbc; as often as there are "
+        "options. Secrets belong in a profile or in the environment: MORROW_CATALOG_TOKEN.",
+        show_default=False,
+    ),
+]
 Profile = Annotated[
     str | None,
     typer.Option(
         "--profile",
         metavar="NAME",
         envvar="MORROW_PROFILE",
-        help="Of ~/.config/morrow/profiles.toml (MORROW_PROFILES: another file): its warehouse and allowed_roots.",
+        help="Of ~/.config/morrow/profiles.toml (MORROW_PROFILES: another file): options of a catalog, allowed_roots.",
     ),
 ]
 TablePath = Annotated[

@@ -11,8 +11,7 @@ import typer
 import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.asking import may, plural
-from morrow.cli.opening import is_name, open_catalog, open_table, place
-from morrow.cli.opening import warehouse as known_warehouse
+from morrow.cli.opening import is_name, knows_names, open_catalog, open_table, place
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
@@ -23,7 +22,7 @@ TABLES = pa.schema([("database", pa.string()), ("table", pa.string())])
 
 def ls(what: str | None, long: bool, form: Format, output: Path | None) -> None:
     """Write databases and tables; those without tables come last, with a null."""
-    by_name = what is not None and known_warehouse() is not None and "/" not in what and what not in (".", "..")
+    by_name = what is not None and knows_names() and "/" not in what and what not in (".", "..")
     catalog = open_catalog(None if by_name else what)
     if not by_name and not catalog.databases() and not _is_there(catalog):
         raise DatabaseNotFound(f"{catalog.warehouse}: there is no warehouse of this name, or it has no databases")

@@ -1,52 +1,50 @@
 """Tables and catalogs as commands open them, with what is said before the command.
 
-What names a table is its folder or URL, or ``db.table`` of a warehouse: that of ``--warehouse``, of the environment's
-MORROW_WAREHOUSE, or of a profile (``--profile``, MORROW_PROFILE): a table of the file MORROW_PROFILES, or else of
-``morrow/profiles.toml`` in the user's folder for settings (``$XDG_CONFIG_HOME``, ``~/.config``):
-
-    [default]
-    warehouse = "s3://bucket/warehouse"
-    allowed_roots = ["s3://bucket/external"]
+What names a table is its folder or URL, or ``db.table`` of a catalog: that of ``--warehouse`` and ``--catalog``, of the
+environment (MORROW_WAREHOUSE, MORROW_CATALOG_...), or of a profile (``--profile``, MORROW_PROFILE); see
+`morrow.opening`.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from pathlib import Path
+from types import MappingProxyType
 
 import morrow
+from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import InvalidArgument, TableNotFound
+from morrow.opening import from_environment, load_profile, open_with
 
 DATABASE_SUFFIX = ".db"
-DEFAULT_PROFILE = "default"
-MEMBERS = ("warehouse", "allowed_roots")
 
 _allowed: ContextVar[tuple[str, ...]] = ContextVar("allowed roots", default=())
-_warehouse: ContextVar[str | None] = ContextVar("warehouse", default=None)
+_options: ContextVar[Mapping[str, str]] = ContextVar("options of the catalog", default=MappingProxyType({}))
 
 
-def begin(allowed_roots: Sequence[str], warehouse: str | None, profile: str | None) -> None:
-    """Takes in what is said before the command: trusted folders, and the warehouse of names.
+def begin(
+    allowed_roots: Sequence[str], warehouse: str | None, profile: str | None, catalog: Mapping[str, str] | None = None
+) -> None:
+    """Takes in what is said before the command: trusted folders, and the catalog of names.
 
     Raises:
         InvalidArgument: a profile that is not there or cannot be read.
     """
-    found = _profile(profile)
-    _allowed.set((*allowed_roots, *found.get("allowed_roots", ())))
-    _warehouse.set(warehouse or found.get("warehouse") or None)
+    found = load_profile(profile)
+    _allowed.set((*allowed_roots, *found.allowed_roots))
+    options = {**found.options, **from_environment(os.environ), **(catalog or {})}
+    _options.set({**options, WAREHOUSE.key: warehouse} if warehouse else options)
 
 
 def use_warehouse(warehouse: str) -> None:
     """Names are of this warehouse: ``--warehouse`` after the command."""
-    _warehouse.set(warehouse)
+    _options.set({**_options.get(), WAREHOUSE.key: warehouse})
 
 
-def warehouse() -> str | None:
-    """Returns the warehouse that ``db.table`` names are looked up in; None where none was given."""
-    return _warehouse.get()
+def knows_names() -> bool:
+    """Returns whether there is a catalog that ``db.table`` names are looked up in."""
+    return bool(_options.get())
 
 
 def is_name(text: str) -> bool:
@@ -56,7 +54,7 @@ def is_name(text: str) -> bool:
 
 def open_table(path: str, branch: str | None = None) -> morrow.Table:
     """Opens the table of a folder, URL or name; raises as `morrow.open` and `Catalog.table` do."""
-    if is_name(path) and warehouse() is not None:
+    if is_name(path) and knows_names():
         return open_catalog().table(path, branch=branch)
     try:
         return morrow.open(path, branch=branch, allowed_roots=_allowed.get())
@@ -72,10 +70,11 @@ def open_catalog(path: str | None = None) -> morrow.Catalog:
     Raises:
         InvalidArgument: there is none.
     """
-    found = path or warehouse()
-    if found is None:
+    if path is not None:
+        return morrow.Catalog(path, allowed_roots=_allowed.get())
+    if not knows_names():
         raise InvalidArgument("no warehouse is known: give --warehouse, or set MORROW_WAREHOUSE")
-    return morrow.Catalog(found, allowed_roots=_allowed.get())
+    return open_with(_options.get(), _allowed.get())
 
 
 def place(text: str) -> tuple[morrow.Catalog, str]:
@@ -91,27 +90,3 @@ def place(text: str) -> tuple[morrow.Catalog, str]:
     if not (table and database.removesuffix(DATABASE_SUFFIX) and database.endswith(DATABASE_SUFFIX)):
         raise InvalidArgument(f"{text!r} is no place of a table: write db.table, or the path WAREHOUSE/db.db/table")
     return open_catalog(root or ("/" if rest.startswith("/") else ".")), f"{database.removesuffix('.db')}.{table}"
-
-
-def _profile(name: str | None) -> Mapping[str, str]:
-    """Returns the members of the named profile, or of ``default`` where the file has one."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    file = Path(os.environ.get("MORROW_PROFILES") or home / "morrow" / "profiles.toml")
-    try:
-        profiles = tomllib.loads(file.read_text()) if name is not None or file.exists() else {}
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(f"the profiles in {file}: {error}") from error
-    if name is not None and name not in profiles:
-        raise InvalidArgument(f"no profile {name!r} in {file}; there are {', '.join(sorted(profiles)) or 'none'}")
-    found = profiles.get(name or DEFAULT_PROFILE, {})
-    where = f"the profile {name or DEFAULT_PROFILE!r} in {file}"
-    if not isinstance(found, dict):
-        raise InvalidArgument(f"{where} is no table")
-    if unknown := sorted(set(found) - set(MEMBERS)):
-        raise InvalidArgument(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(MEMBERS)}")
-    roots = found.get("allowed_roots", [])
-    if not isinstance(found.get("warehouse", ""), str) or not (
-        isinstance(roots, list) and all(isinstance(root, str) for root in roots)
-    ):
-        raise InvalidArgument(f"{where}: warehouse is text, allowed_roots a list of texts")
-    return found

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morrow.cli.arguments import Format
-from morrow.cli.opening import open_catalog, open_table
-from morrow.cli.opening import warehouse as known_warehouse
+from morrow.cli.opening import knows_names, open_catalog, open_table
 from morrow.cli.output import TABLE_ROWS, TABLES, sink, write_rows
 from morrow.cli.progress import working
 from morrow.cli.scans import rows_of
@@ -73,16 +72,16 @@ def sql(
 
     import morrow
 
-    home = warehouse or known_warehouse()
+    by_name = warehouse is not None or knows_names()
     # Without replacements a misspelt table is an error, not a variable of this module; a catalog looks for itself.
-    replacements = str(home is not None).lower()
+    replacements = str(by_name).lower()
     with closing(duckdb.connect(config={"python_enable_replacements": replacements})) as connection, _duckdb_errors():
         connection.execute("SET TimeZone = 'UTC'")
         morrow.duckdb.install(connection)
         for name, path in tables.items():
             with working(f"opening {name}"):
                 open_table(path).scan().to_duckdb(connection).create_view(name)
-        catalog = None if home is None else open_catalog(home)
+        catalog = open_catalog(warehouse) if by_name else None
 
         def run(text: str) -> None:
             with _duckdb_errors(), working("running the query"):

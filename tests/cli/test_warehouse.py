@@ -37,7 +37,12 @@ def test_a_table_has_a_name_where_a_warehouse_is_known(
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("nobody", "no profile 'nobody'"), ("bad", "unknown key"), ("text", "a list of texts"), ("flat", "is no table")],
+    [
+        ("nobody", "no profile 'nobody'"),
+        ("bad", "unknown option 'key'"),
+        ("text", "a list of texts"),
+        ("flat", "is no table"),
+    ],
 )
 def test_profiles_that_are_wrong_are_refused(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
@@ -50,3 +55,28 @@ def test_profiles_that_are_wrong_are_refused(
 
     assert done.code == 1
     assert text in done.err
+
+
+def test_names_are_of_the_catalog_that_options_profiles_and_the_environment_describe(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, warehouse = f"jdbc:sqlite:{tmp_path}/c.db", f"{tmp_path}/wh"
+    told = ("--catalog", "metastore=jdbc", "--catalog", f"uri={uri}", "--catalog", f"warehouse={warehouse}")
+    assert run(*told, "create", "db.t", "id INT").code == 0
+    assert run(*told, "ls", "--format", "csv").lines == ["database,table", "db,t"]
+    assert run("ls", warehouse, "--format", "csv").lines == ["database,table", "db,t"]
+
+    profiles = tmp_path / "profiles.toml"
+    profiles.write_text(f'[jdbc]\nmetastore = "jdbc"\nuri = "{uri}"\nlock.enabled = true\ntable-default.bucket = 3\n')
+    monkeypatch.setenv("MORROW_PROFILES", str(profiles))
+    monkeypatch.setenv("MORROW_CATALOG_WAREHOUSE", warehouse)
+    monkeypatch.setenv("MORROW_CATALOG_LOCK_ACQUIRE_TIMEOUT", "5 s")
+    assert run("--profile", "jdbc", "sql", "FROM sys.catalog_options ORDER BY key", "-f", "csv").lines[1:] == [
+        "lock-acquire-timeout,5 s",
+        "lock.enabled,true",
+        "metastore,jdbc",
+        "table-default.bucket,3",
+        f"uri,{uri}",
+        f"warehouse,{warehouse}",
+    ]
+    assert "unknown option 'lock'" in run("--profile", "jdbc", "--catalog", "lock=1", "ls").err

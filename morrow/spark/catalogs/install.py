@@ -6,10 +6,14 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from morrow.engine.arguments import mapping
+from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots
+from morrow.opening import open_with, storage_of
 from morrow.session import Verify
 from morrow.spark.catalogs.answers import Answers, Rewriting
 from morrow.spark.catalogs.rewriting import CLASS, SETTING, SPARKS_OWN
@@ -29,10 +33,12 @@ def catalog(
     spark: SparkSession,
     name: str = "pm",
     *,
-    warehouse: str | os.PathLike[str],
+    warehouse: str | os.PathLike[str] | None = None,
+    options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
     verify: Verify | None = None,
+    **more: object,
 ) -> None:
     """Makes a warehouse a catalog of the session: ``spark.sql("SELECT * FROM pm.db.orders")``.
 
@@ -44,6 +50,8 @@ def catalog(
         spark: the session, to which the catalog belongs: another one needs a call of its own.
         name: the catalog's name in SQL: letters, digits and ``_``.
         warehouse: its folder or URL, as every executor sees it; it need not exist yet.
+        options, more: of a catalog that is not just a folder, as `morrow.open_catalog` takes them:
+            ``metastore="jdbc", uri="jdbc:..."``, ``options={"token.provider": "bear"}``.
         storage_options, allowed_roots, verify: as for `morrow.open`, for all tables. They stay in this process: no
             setting of Spark, plan or log has them.
 
@@ -54,7 +62,17 @@ def catalog(
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in TAKEN:
         raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
     access = Access(storage_options, given_roots(allowed_roots), verify)
-    answers = Answers(spark, name, lambda: access.catalog(warehouse), access)
+    given = {**mapping(options, "options"), **more}
+    if given:
+        described = given if warehouse is None else {**given, WAREHOUSE.key: os.fspath(warehouse)}
+        opened = open_with(described, access.allowed_roots, storage_options, verify)
+        if opened.is_folder:
+            access = replace(access, storage_options=storage_of(opened))
+        answers = Answers(spark, name, lambda: opened, access)
+    elif warehouse is None:
+        raise InvalidArgument("no catalog is named: give its warehouse, or the options metastore, uri and warehouse")
+    else:
+        answers = Answers(spark, name, lambda: access.catalog(warehouse), access)
     answers.catalog()  # a wrong warehouse is an error here
     load(spark)
     _register_streams(spark)

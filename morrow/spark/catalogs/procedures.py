@@ -41,6 +41,7 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
     given = {name: value_of(told) for name, told in question["arguments"].items()}
     if question["name"] == rewriting.PROCEDURE:
         return statements.run(place, given[STATEMENT])
+    place.by_path(f"the procedure {question['name']}")
     found = procedure_named(question["name"])
     tables = [parameter.name for parameter in found.parameters if parameter.kind is Kind.TABLE]
     for name in (*tables, *((TABLE,) if found.of_table else ())):

@@ -32,6 +32,7 @@ def streams(name: str) -> bool:
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows a table, and the options that say what and from where on."""
+    place.by_path("a stream of a table by its name")
     given = dict(question["options"])
     _check(given)
     if isinstance(question["state"], str) and described.unpacked(question["state"])[-1] is True:

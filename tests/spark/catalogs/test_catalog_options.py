@@ -1,0 +1,42 @@
+"""Catalogs that are more than a folder, in Spark's SQL: named by their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import morrow
+import morrow.spark
+from morrow.engine.errors import InvalidArgument
+
+
+def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "jdbc.password": "hidden-word"}
+    warehouse = tmp_path / "wh"
+    morrow.spark.catalog(
+        spark, "byjdbc", warehouse=warehouse, options={**options, "lock.enabled": True}, **{"table-default.bucket": 2}
+    )
+    spark.sql("CREATE DATABASE byjdbc.db")
+    spark.sql("CREATE TABLE byjdbc.db.t (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'id')")
+    spark.sql("INSERT INTO byjdbc.db.t VALUES (1, 'a'), (2, 'b')")
+    spark.sql("UPDATE byjdbc.db.t SET v = 'B' WHERE id = 2")
+    spark.sql("ALTER TABLE byjdbc.db.t ADD COLUMN n INT")
+    spark.sql("ALTER TABLE byjdbc.db.t RENAME TO db.u")
+
+    assert [tuple(row) for row in spark.sql("SELECT * FROM byjdbc.db.u ORDER BY id").collect()] == [
+        (1, "a", None),
+        (2, "B", None),
+    ]
+    catalog = morrow.open_catalog({**options, "warehouse": str(warehouse)})
+    assert (catalog.tables("db"), catalog.table("db.u").options["bucket"]) == (["u"], "2")
+    with pytest.raises(PySparkException, match="the procedure compact is not supported"):
+        spark.sql("CALL byjdbc.sys.compact(table => 'db.u')")
+    with pytest.raises(InvalidArgument, match="no catalog is named"):
+        morrow.spark.catalog(spark, "nowhere")
+    told = [str(value) for value in spark.sparkContext.getConf().getAll()] + [
+        str(row) for row in spark.sql("SET -v").collect()
+    ]
+    assert not [line for line in told if "hidden-word" in line]

@@ -13,6 +13,7 @@ from morrow.engine.plan.time_travel import AsOf, Time, travel_of
 from morrow.travelling import Age, epoch_millis
 
 if TYPE_CHECKING:
+    from morrow.doctor.report import Report
     from morrow.engine.format.snapshot import Tag
     from morrow.tags import Retained
     from morrow.writers.history.cleaning.orphans import OrphanFiles
@@ -236,6 +237,29 @@ class Maintenance:
         from morrow.writers.history.cleaning.purge import purge
 
         return purge(self._metadata, older_than_millis=epoch_millis(older_than))
+
+    def doctor(self, data: bool = False) -> Report:
+        """Examines the table, and reports what is wrong or dear, and what to do about it; changes nothing.
+
+        Of all snapshots, tags and branches: schemas, manifests, and whether every file is there with its size. Of the
+        newest snapshot: merge trees (files of one level do not overlap), deletion vectors. Further hints, options that
+        contradict each other, orphan files, sorted runs, small files, dead rows, old snapshots.
+
+        Args:
+            data: read every data file of the newest snapshot, too: numbers of rows, statistics, the order and
+                uniqueness of keys, checksums, as `Scan.verification` does.
+
+        Returns: a report that prints as text and in notebooks; ``report.findings`` are values, ``report.healthy``
+            tells whether there is no error and no warning.
+
+        Raises:
+            StorageError: the store does not answer.
+        """
+        from morrow.doctor.examination import examine
+
+        if not isinstance(data, bool):
+            raise InvalidArgument(f"data is True or False, not {data!r}")
+        return examine(self._metadata, data=data)
 
     def repair(self) -> list[RepairedHint]:
         """Rewrites the hints LATEST and EARLIEST where they are missing or wrong; returns those changed.

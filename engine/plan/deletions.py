@@ -100,7 +100,7 @@ def deletion_refs(
     rows = np.flatnonzero(numbers >= 0)
     used = vectors.ranges[numbers[rows]]
     files, file_of = np.unique(used[INDEX_FILE].to_numpy(), return_inverse=True)
-    paths = _index_paths(metadata, schema, options, vectors.files[files]).to_list()
+    paths = index_paths(metadata, schema, options, vectors.files[files]).to_list()
     refs = zip(file_of.tolist(), *(used[name].to_list() for name in ("f1", "f2", "_CARDINALITY")))
     return {row: DeletionRef(paths[file], *where) for row, (file, *where) in zip(rows.tolist(), refs)}
 
@@ -146,7 +146,8 @@ def _almost_equal(one: str, other: str) -> bool:
     return shared > ALIKE * len(stem) or SequenceMatcher(None, stem, like, autojunk=False).ratio() > ALIKE
 
 
-def _index_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame) -> pl.Series:
+def index_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, files: pl.DataFrame) -> pl.Series:
+    """Returns the path of each index file; `files` has columns of `decode_index_manifest`."""
     if options.index_in_data_dir:
         check_segments(files["_FILE_NAME"], metadata.where)
         return file_paths(metadata, schema, options, files)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from morrow.engine.plan.predicate import ALWAYS, conjuncts
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.wording import plural, size_text
 
 MOST_SECTIONS = 10
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-UNIT_STEP = 1024
 
 
 def explain(plan: ScanPlan) -> str:
@@ -35,7 +34,7 @@ def _lines(plan: ScanPlan) -> Iterator[str]:
         yield f"  pruned     {step.name}: kept {step.kept:,} of {step.of:,}"
     files = plan.files
     size, rows = sum(f.size for f in files), sum(f.row_count for f in files)
-    yield f"  files      {len(files):,} files, {_bytes(size)}, {rows:,} rows stored"
+    yield f"  files      {plural(len(files), 'file')}, {size_text(size)}, {plural(rows, 'row')} stored"
     yield f"  masks      {_masks(plan)}"
     yield f"  sections   {_kinds(plan)}"
     for section in plan.sections[:MOST_SECTIONS]:
@@ -59,8 +58,10 @@ def _masks(plan: ScanPlan) -> str:
     vectors = sum(file.deletion is not None for file in plan.files)
     merged = sum(len(s.files) for s in plan.sections if s.kind is SectionKind.MERGE)
     dead = [f.deletion.cardinality for f in plan.files if f.deletion is not None]
-    known = "" if None in dead else f" ({sum(d for d in dead if d is not None):,} dead rows)"
-    return f"{vectors:,} deletion vectors{known if vectors else ''}, {merged:,} files masked by their keys"
+    known = "" if None in dead else f" ({plural(sum(d for d in dead if d is not None), 'dead row')})"
+    return (
+        f"{plural(vectors, 'deletion vector')}{known if vectors else ''}, {plural(merged, 'file')} masked by their keys"
+    )
 
 
 def _kinds(plan: ScanPlan) -> str:
@@ -73,15 +74,5 @@ def _section(plan: ScanPlan, section: Section) -> str:
     where = f"{values}, bucket {section.bucket}" if values else f"bucket {section.bucket}"
     levels = ",".join(map(str, sorted({file.level for file in section.files})))
     formats = ",".join(sorted({file.format for file in section.files}))
-    return (
-        f"{section.kind.value:6} {where}: {len(section.files):,} {formats} files at level {levels}, "
-        f"{section.row_count:,} rows, {_bytes(section.size)}"
-    )
-
-
-def _bytes(count: float) -> str:
-    for unit in UNITS[:-1]:
-        if count < UNIT_STEP:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= UNIT_STEP
-    return f"{count:.1f} {UNITS[-1]}"
+    files, rows = plural(len(section.files), f"{formats} file"), plural(section.row_count, "row")
+    return f"{section.kind.value:6} {where}: {files} at level {levels}, {rows}, {size_text(section.size)}"

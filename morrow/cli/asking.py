@@ -25,8 +25,3 @@ def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
         typer.echo("nothing was done", err=True)
         raise typer.Exit(1)
     return True
-
-
-def plural(count: int, what: str) -> str:
-    """Formats a count with its noun: ``1 row``, ``2,000 rows``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -10,12 +10,13 @@ import typer
 
 import morrow
 from morrow.cli.arguments import Format
-from morrow.cli.asking import may, plural
+from morrow.cli.asking import may
 from morrow.cli.opening import is_name, knows_names, open_catalog, open_table, place
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.telling import shown
+from morrow.engine.wording import plural
 
 TABLES = pa.schema([("database", pa.string()), ("table", pa.string())])
 

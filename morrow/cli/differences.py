@@ -14,7 +14,6 @@ import typer
 import morrow
 from morrow.changes import Changes, make_request
 from morrow.cli.arguments import Format
-from morrow.cli.asking import plural
 from morrow.cli.opening import open_table
 from morrow.cli.output import TABLE_ROWS, TABLES, write_rows
 from morrow.cli.progress import working
@@ -23,6 +22,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.plan.changes import Difference
 from morrow.engine.telling import shown
+from morrow.engine.wording import plural
 
 KIND = "rowkind"
 BEFORE, AFTER = "-U", "+U"

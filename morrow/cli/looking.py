@@ -106,4 +106,21 @@ def tail(
     differences.tail(path, branch, arg.column_names(columns), where, limit, follow, form)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail)
+def doctor(
+    path: arg.TablePath,
+    data: Annotated[bool, typer.Option("--data", help="Read every data file, too.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Do what is safe: hints, orphan files older than a day.")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="With --fix: compact where that helps.")] = False,
+    branch: arg.Branch = None,
+    yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Examine a table: files, sizes, keys, vectors, hints, orphans, costs. Exit code 1: an error or a warning."""
+    from morrow.cli import doctor as work
+
+    work.doctor(path, branch, data, fix, compact, yes, dry_run, form, output)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, doctor)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import typer
 
 from morrow.cli.arguments import Format
-from morrow.cli.asking import may, plural
+from morrow.cli.asking import may
 from morrow.cli.opening import open_table
 from morrow.cli.output import write_rows
 from morrow.cli.progress import working
@@ -19,6 +19,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.tagging import time_span
 from morrow.engine.plan.time_travel import to_millis
 from morrow.engine.telling import shown
+from morrow.engine.wording import plural
 
 ORPHAN = pa.schema([("path", pa.string())])
 HINT = pa.schema(

@@ -11,7 +11,7 @@ import typer
 
 import morrow
 from morrow.cli.arguments import Format
-from morrow.cli.asking import may, plural
+from morrow.cli.asking import may
 from morrow.cli.opening import open_table, place
 from morrow.cli.output import sink, write_rows
 from morrow.cli.progress import counted
@@ -19,6 +19,7 @@ from morrow.cli.scans import rows_of
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.engine.telling import shown
+from morrow.engine.wording import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa

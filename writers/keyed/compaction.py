@@ -8,12 +8,10 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.writers.files import delete_files
 from morrow.writers.keyed.keys import key_order_of, trimmed_key
 from morrow.writers.keyed.levels import Levels, Section, sections_of
+from morrow.writers.keyed.picks import Picks
 from morrow.writers.keyed.rewriter import CompactResult, Rewriter
 from morrow.writers.keyed.strategy import CompactUnit, Strategy
 from morrow.writers.target import WriteTarget
-
-DEAD_SHARE = 2
-"""A file is rewritten when more than one in this many of its rows are dead."""
 
 
 class Compactor:
@@ -25,7 +23,7 @@ class Compactor:
         self._target = target
         self._write = target.write
         self._rewriter = rewriter
-        self._strategy = strategy
+        self._picks = Picks(self._write, strategy, rewriter.vectors)
         self._order = key_order_of(trimmed_key(target), where=target.where)
         self.levels = Levels.of(files, self._write.levels, self._order, where=target.where)
 
@@ -39,7 +37,7 @@ class Compactor:
 
     def compact(self, full: bool) -> CompactResult | None:
         """Runs one compaction, of everything or of the strategy's pick; returns None when there is nothing to do."""
-        unit = self._full() if full else self._picked()
+        unit = self._picks.full(self.levels) if full else self._picks.ordinary(self.levels)
         if unit is None:
             return None
         self._rewriter.levels = self.levels
@@ -52,35 +50,6 @@ class Compactor:
             raise
         self.levels = self.levels.updated(result.before, result.after, where=self._target.where)
         return result
-
-    # --- picks ---
-
-    def _picked(self) -> CompactUnit | None:
-        unit = self._strategy.pick(self.levels.count, self.levels.level_runs)
-        return self._mostly_dead() if unit is None or unit.changes_nothing else unit
-
-    def _full(self) -> CompactUnit | None:
-        """Returns everything, for the highest level; if it is there already, the files whose rewriting drops rows."""
-        runs, top = self.levels.level_runs, self.levels.max_level
-        if not runs:
-            return None
-        if len(runs) > 1 or runs[0].level != top:
-            return CompactUnit.of(top, runs)
-        vectors = self._rewriter.vectors
-        dead = tuple(file for file in runs[0].files if vectors is not None and file.file_name in vectors)
-        files = runs[0].files if self._write.force_rewrite_all else dead
-        return CompactUnit(top, files, each_alone=True) if files else None
-
-    def _mostly_dead(self) -> CompactUnit | None:
-        """Returns files of one level that have fewer live rows than dead ones."""
-        vectors = self._rewriter.vectors
-        if vectors is None:
-            return None
-        for run in self.levels.level_runs:
-            files = tuple(f for f in run.files if vectors.dead_rows(f.file_name) * DEAD_SHARE > f.row_count)
-            if files and run.level > 0:
-                return CompactUnit(run.level, files, each_alone=True)
-        return None
 
     def _drops_deletes(self, output_level: int) -> bool:
         """Returns whether no older run is left, or its superseded rows are already marked as dead."""

@@ -41,10 +41,25 @@ def repair(metadata: TableMetadata) -> list[RepairedHint]:
     Raises:
         StorageError: a hint could not be written.
     """
+    changed = []
+    for one in _branches(metadata):
+        for folder in FOLDERS:
+            for hint in _wrong(one, folder):
+                _write(one, hint)
+                changed.append(hint)
+    return changed
+
+
+def wrong_hints(metadata: TableMetadata) -> list[RepairedHint]:
+    """Returns what `repair` would change."""
+    return [hint for one in _branches(metadata) for folder in FOLDERS for hint in _wrong(one, folder)]
+
+
+def _branches(metadata: TableMetadata) -> list[TableMetadata]:
     found = [metadata]
     if metadata.branch == MAIN_BRANCH:
         found += [metadata.on_branch(name) for name in metadata.branch_names()]
-    return [changed for one in found for folder in FOLDERS for changed in _repaired(one, folder)]
+    return found
 
 
 def repair_earliest_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:
@@ -76,7 +91,7 @@ def repair_earliest_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:
     return previous
 
 
-def _repaired(metadata: TableMetadata, folder: str) -> list[RepairedHint]:
+def _wrong(metadata: TableMetadata, folder: str) -> list[RepairedHint]:
     place = f"{metadata.paths.branch_root}/{folder}"
     listed = {status.name for status in metadata.store.list(place) if not status.is_dir}
     ids = {number for name in listed if (number := numbered(name, f"{folder}-")) is not None}
@@ -84,17 +99,19 @@ def _repaired(metadata: TableMetadata, folder: str) -> list[RepairedHint]:
     texts = {name: _text(metadata, f"{place}/{name}") if name in listed else None for name in (EARLIEST, LATEST)}
     announced = file_id((texts[EARLIEST] or "").strip())
     wanted = {EARLIEST: announced if announced in ids else min(ids, default=None), LATEST: max(ids, default=None)}
-    changed = [
+    return [
         RepairedHint(metadata.branch, folder, name, texts[name], right)
         for name, right in wanted.items()
         if texts[name] != (None if right is None else str(right))
     ]
-    for hint in changed:
-        if hint.after is None:
-            metadata.store.delete(f"{place}/{hint.name}")
-        else:
-            metadata.store.write(f"{place}/{hint.name}", str(hint.after).encode())
-    return changed
+
+
+def _write(metadata: TableMetadata, hint: RepairedHint) -> None:
+    path = f"{metadata.paths.branch_root}/{hint.folder}/{hint.name}"
+    if hint.after is None:
+        metadata.store.delete(path)
+    else:
+        metadata.store.write(path, str(hint.after).encode())
 
 
 def _text(metadata: TableMetadata, path: str) -> str | None:

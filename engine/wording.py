@@ -1,0 +1,44 @@
+"""Numbers as people read them: counts with their nouns, sizes, spans of time."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+SIZE_STEP = 1024
+SPAN_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+IRREGULAR = {"branch": "branches", "entry": "entries", "index": "indexes"}
+
+
+def plural(count: int, what: str) -> str:
+    """Returns ``1 row``, ``2,000 rows``, ``2 branches``."""
+    if count == 1:
+        return f"1 {what}"
+    head, _, noun = what.rpartition(" ")
+    return f"{count:,} {head}{' ' if head else ''}{IRREGULAR.get(noun, noun + 's')}"
+
+
+def size_text(count: float) -> str:
+    """Returns ``0 B``, ``1.5 KiB``: bytes in the largest unit of which there is one."""
+    for unit in SIZE_UNITS[:-1]:
+        if count < SIZE_STEP:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= SIZE_STEP
+    return f"{count:,.1f} {SIZE_UNITS[-1]}"
+
+
+def span_text(span: dt.timedelta | float) -> str:
+    """Returns ``3 days``, ``2 hours``, ``1 second``: a time span in the largest unit of which there is one."""
+    seconds = span.total_seconds() if isinstance(span, dt.timedelta) else span
+    for unit, length in SPAN_UNITS:
+        if abs(seconds) >= length:
+            return plural(int(abs(seconds) // length), unit)
+    return f"{abs(seconds) * 1000:.0f} ms"
+
+
+def age_text(moment: dt.datetime, now: dt.datetime | None = None) -> str:
+    """Returns ``3 days ago``, or ``in 3 days`` for a moment to come."""
+    passed = ((now or dt.datetime.now(dt.UTC)) - moment).total_seconds()
+    if abs(passed) < 1:
+        return "now"
+    return f"{span_text(passed)} ago" if passed > 0 else f"in {span_text(passed)}"

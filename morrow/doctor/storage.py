@@ -1,0 +1,209 @@
+"""Checks of what is stored: snapshots, tags and branches with all files that they name, hints, orphans."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from posixpath import dirname
+
+import polars as pl
+
+from morrow.doctor.report import Finding, Severity
+from morrow.doctor.subject import Subject, is_there, state_of
+from morrow.engine.errors import FileMissing, MorrowError, StorageError
+from morrow.engine.names import cols
+from morrow.engine.plan.data_files import file_paths
+from morrow.engine.plan.deletions import index_paths
+from morrow.engine.plan.entries import index_entries, live_entries
+from morrow.engine.plan.metadata import READERS, TableMetadata
+from morrow.engine.plan.owner import Owned
+from morrow.engine.plan.references import KEY, changelog_names, named
+from morrow.engine.plan.roots import Line, Root, RootKind
+from morrow.engine.telling import one_line
+from morrow.engine.wording import plural, size_text
+from morrow.writers.history.cleaning.orphans import remove_orphan_files
+from morrow.writers.history.cleaning.repair import wrong_hints
+
+PATH, SIZE, STATE = "path", "size", "state"
+RESTORE = "restore it from a backup"
+
+
+def schemas(subject: Subject) -> Generator[Finding, None, str]:
+    """Every schema of every branch can be read."""
+    count = 0
+    for branch in subject.branches:
+        for schema_id in branch.schema_ids():
+            count += 1
+            try:
+                branch.schema(schema_id)
+            except StorageError:
+                raise
+            except MorrowError as error:
+                where = subject.relative(branch.paths.schema(schema_id))
+                yield Finding(Severity.ERROR, "schemas", where, str(error), f"{RESTORE}: files of it cannot be read")
+    return plural(count, "version") + " read"
+
+
+def files(subject: Subject) -> Generator[Finding, None, str]:
+    """Every file that a snapshot, tag or changelog names is there, with the size that metadata say."""
+    wanted = pl.DataFrame(schema={PATH: pl.String, SIZE: pl.Int64, STATE: pl.String})
+    seen: dict[str, pl.DataFrame] = {}
+    states = 0
+    by_name: dict[str, Root] = {}
+    for branch in subject.branches:
+        yield from _gaps(subject, branch)
+        for root in _roots(branch):
+            if isinstance(root, Finding):
+                yield root
+                continue
+            states += 1
+            by_name[state_of(root)] = root
+            try:
+                parts = [part.with_columns(pl.lit(state_of(root)).alias(STATE)) for part in _named_by(root, seen)]
+            except StorageError:
+                raise
+            except MorrowError as error:
+                if is_there(root):
+                    yield _unreadable(subject, root, error)
+                continue
+            wanted = pl.concat([wanted, *parts])
+    wanted = wanted.unique(PATH, keep="first", maintain_order=True)
+    found = _listed(subject, wanted[PATH].to_list())
+    yield from _wrong(subject, wanted, found, by_name)
+    size = size_text(sum(size for size in found.values() if size is not None))
+    return f"{plural(wanted.height, 'data and index file')} of {plural(states, 'state')}, {size}"
+
+
+def _gaps(subject: Subject, branch: TableMetadata) -> Iterator[Finding]:
+    if Owned.SNAPSHOTS in branch.owner.owns:
+        return
+    for before, after in pairwise(branch.living_snapshot_ids()):
+        if after != before + 1 and before in branch.living_snapshot_ids():
+            where = subject.relative(branch.paths.snapshot(before + 1))
+            what = f"no file, though the snapshots {before} and {after} are there"
+            yield Finding(Severity.ERROR, "files", where, what, f"{RESTORE}, or expire the snapshots before {after}")
+
+
+def _roots(branch: TableMetadata) -> Iterator[Root | Finding]:
+    """Yields the states of a branch, the newest snapshot first; a finding for each that cannot be read."""
+    for snapshot_id in reversed(branch.living_snapshot_ids()):
+        try:
+            found = branch.snapshot_or_none(snapshot_id)
+        except StorageError:
+            raise
+        except MorrowError as error:
+            yield Finding(Severity.ERROR, "files", f"snapshot {snapshot_id}", str(error), RESTORE)
+            continue
+        if found is not None:
+            yield Root(branch, RootKind.SNAPSHOT, found)
+    for name in branch.tag_names():
+        try:
+            yield Root(branch, RootKind.TAG, branch.tag(name).snapshot, name)
+        except FileMissing:
+            continue
+        except StorageError:
+            raise
+        except MorrowError as error:
+            yield Finding(Severity.ERROR, "files", f"tag {name}", str(error), f"{RESTORE}, or delete the tag")
+    line = Line.of(branch) if not branch.tag_names() else Line(branch, (), (), Line.of(branch).changelog_ids)
+    yield from line.changelogs(line.changelog_ids)
+
+
+def _named_by(root: Root, seen: dict[str, pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yields paths and sizes of the files that a state names and that none before it did."""
+    metadata, snapshot = root.metadata, root.snapshot
+    schema = metadata.schema(snapshot.schema_id)
+    options = metadata.options(metadata.latest_schema())
+    names: list[pl.DataFrame] = []
+    if root.keeps_data:
+        live = live_entries(metadata, snapshot, schema).frame
+        sizes = live.select(*KEY, "_EXTERNAL_PATH", pl.col("_FILE_SIZE").alias(SIZE))
+        beside = named(live.filter(pl.col("_EXTRA_FILES").list.len() > 0))
+        extra = beside.select(*KEY, "_EXTERNAL_PATH", pl.lit(None, pl.Int64).alias(SIZE))
+        names += [sizes, extra.join(sizes, on=KEY, how="anti")]
+    if root.kind != RootKind.TAG:
+        logged = changelog_names([root])
+        names.append(logged.select(*KEY, "_EXTERNAL_PATH", pl.lit(None, pl.Int64).alias(SIZE)))
+    if names:
+        new = _unseen(seen, "data", pl.concat(names), KEY)
+        if new.height:
+            yield pl.DataFrame({PATH: file_paths(metadata, schema, options, new), SIZE: new[SIZE]})
+    indexes = None if root.kind == RootKind.CHANGELOG else index_entries(metadata, snapshot)
+    if indexes is not None:
+        new = _unseen(seen, "index", indexes, ("_FILE_NAME",))
+        if new.height:
+            yield pl.DataFrame({PATH: index_paths(metadata, schema, options, new), SIZE: new["_FILE_SIZE"]})
+    if snapshot.statistics is not None and root.kind != RootKind.CHANGELOG:
+        path = metadata.paths.statistics(snapshot.statistics)
+        yield pl.DataFrame({PATH: [path], SIZE: [None]}, schema={PATH: pl.String, SIZE: pl.Int64})
+
+
+def _unseen(seen: dict[str, pl.DataFrame], kind: str, frame: pl.DataFrame, key: Iterable[str]) -> pl.DataFrame:
+    key = [*key]
+    known = seen.get(kind)
+    new = frame if known is None else frame.join(known, on=key, how="anti", maintain_order="left")
+    seen[kind] = new.select(cols(key)) if known is None else pl.concat([known, new.select(cols(key))])
+    return new
+
+
+def _listed(subject: Subject, paths: list[str]) -> Mapping[str, int | None]:
+    """Returns the size of each path, None where there is no file: from listings of the folders."""
+    store = subject.metadata.store
+    folders = list(dict.fromkeys(map(dirname, paths)))
+
+    def sizes(folder: str) -> dict[str, int]:
+        return {f"{folder}/{each.name}": each.size for each in store.list(folder) if not each.is_dir}
+
+    with ThreadPoolExecutor(READERS) as pool:
+        there = {path: size for found in pool.map(sizes, folders) for path, size in found.items()}
+    return {path: there.get(path) for path in paths}
+
+
+def _wrong(
+    subject: Subject, wanted: pl.DataFrame, found: Mapping[str, int | None], roots: Mapping[str, Root]
+) -> Iterator[Finding]:
+    newest = "" if subject.snapshot is None else f"snapshot {subject.snapshot.id}"
+    living: dict[str, bool] = {}
+    for path, size, state in wanted.iter_rows():
+        there = found[path]
+        if there is not None and size in (None, there):
+            continue
+        if there is None and not living.setdefault(state, is_there(roots[state])):
+            continue
+        what = f"missing, and {state} needs it" if there is None else f"{there:,} bytes where {state} says {size:,}"
+        remedy = f"{RESTORE}; else let that state go: `morrow expire`, or delete the tag"
+        if state == newest:
+            remedy = f"{RESTORE}; else Table.remove_unexisting_files(dry_run=False) goes on without its rows"
+        yield Finding(Severity.ERROR, "files", subject.relative(path), what, remedy)
+
+
+def _unreadable(subject: Subject, root: Root, error: MorrowError) -> Finding:
+    path = getattr(error, "path", None)
+    where = state_of(root) if path is None else subject.relative(path)
+    remedy = f"{RESTORE}; {state_of(root)} cannot be read without it"
+    return Finding(Severity.ERROR, "files", where, one_line(str(error)), remedy)
+
+
+def hints(subject: Subject) -> Generator[Finding, None, str]:
+    """LATEST and EARLIEST are right, in all branches; without them the folder is listed."""
+    found = [hint for hint in wrong_hints(subject.metadata) if hint.before is not None]
+    for hint in found:
+        branch = subject.metadata.at_branch(hint.branch)
+        where = subject.relative(f"{branch.paths.branch_root}/{hint.folder}/{hint.name}")
+        right = "there is nothing that it could name" if hint.after is None else f"{hint.after} is right"
+        what = f"it says {hint.before!r}; {right}"
+        remedy = "`morrow repair`, or Table.repair(); Java trusts it"
+        yield Finding(Severity.WARNING, "hints", where, what, remedy, "hints")
+    return f"{len(found)} wrong" if found else "right"
+
+
+def orphans(subject: Subject) -> Generator[Finding, None, str]:
+    """No old file lies there that nothing names."""
+    found = remove_orphan_files(subject.metadata, dry_run=True)
+    if found.paths:
+        what = f"{plural(found.count, 'file')} older than a day, {size_text(found.bytes)}, that no state names"
+        remedy = "`morrow orphans --delete`, or Table.remove_orphan_files(dry_run=False)"
+        first = found.paths[0] if found.count == 1 else f"{found.paths[0]} and others"
+        yield Finding(Severity.WARNING, "orphans", first, what, remedy, "orphans")
+    return "none older than a day" if not found.paths else plural(found.count, "file")

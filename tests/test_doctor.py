@@ -1,0 +1,210 @@
+"""`Table.doctor`: each fault of a damaged golden table is found and named; healthy ones have none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+import morrow
+from morrow.doctor import subject
+from morrow.doctor.report import Report, Severity
+from morrow.engine.errors import InvalidArgument
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.durability import fsync_disabled
+from morrow.writers.buckets.restored import BucketState
+from morrow.writers.files import Placement
+from morrow.writers.target import WriteTarget
+from tests.cli.conftest import Run, run
+from tests.support import golden
+from tests.support.written import new_table
+
+__all__ = ["run"]
+
+MARRED = ("rollback_snapshot", "rollback_tag", "branch_fast_forward", "manifest_compression_none")
+"""Golden tables in which Java left orphan files behind."""
+WRONG_HINTS = ("hints_earliest_stale", "hints_garbage", "hints_latest_stale", "hints_latest_too_high")
+SAMPLE = ("public/dv_pk", "public/tags_dv", "public/branches", "public/changelog_lookup", "public/data_evolution")
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+DAMAGED = "dv_pk"
+
+Damage = Callable[[Path], None]
+
+
+def found(report: Report) -> list[tuple[str, str, str]]:
+    return [(finding.severity.value, finding.check, finding.where) for finding in report.findings]
+
+
+@pytest.fixture
+def copied(golden_root: Path, tmp_path: Path) -> Callable[[str], Path]:
+    def copy(case: str) -> Path:
+        return Path(shutil.copytree(golden_root / "public" / case / "warehouse" / "db.db" / "t", tmp_path / "t"))
+
+    return copy
+
+
+@pytest.mark.parametrize("case", [c.name for c in golden.cases() if LONG or c.name in SAMPLE])
+def test_healthy_golden_tables(golden_root: Path, case: str) -> None:
+    report = morrow.open(golden_root / case / "warehouse" / "db.db" / "t").doctor(data=LONG)
+
+    name = case.rpartition("/")[2]
+    expected = {"orphans"} if name in MARRED else {"hints"} if name in WRONG_HINTS else set()
+    assert {f.check for f in report.findings if f.severity is not Severity.ADVICE} == expected
+    assert report.healthy == bool(report) == (not expected)
+
+
+def first(path: Path, pattern: str) -> Path:
+    return sorted(path.glob(pattern))[0]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0xFF]) + data[len(data) // 2 + 1 :])
+
+
+def old_orphan(path: Path) -> None:
+    orphan = first(path, "bucket-*") / "data-0000.parquet"
+    orphan.write_bytes(b"left over")
+    os.utime(orphan, (0, 0))
+
+
+def contradiction(path: Path) -> None:
+    schema = max((path / "schema").iterdir())
+    schema.write_text(schema.read_text().replace('"options" : {', '"options" : {"snapshot.num-retained.min": "9", ', 1))
+    schema.write_text(schema.read_text().replace('"options" : {', '"options" : {"snapshot.num-retained.max": "3", ', 1))
+
+
+FAULTS: dict[str, tuple[Damage, tuple[str, str], str]] = {
+    "a data file is gone": (lambda p: first(p, "bucket-*/data-*").unlink(), ("error", "files"), "missing, and"),
+    "a data file is cut": (lambda p: cut(first(p, "bucket-*/data-*")), ("error", "files"), "bytes where"),
+    "an index file is gone": (lambda p: first(p, "index/index-*").unlink(), ("error", "files"), "missing, and"),
+    "a manifest is gone": (lambda p: first(p, "manifest/manifest-[0-9a-f]*").unlink(), ("error", "files"), "manifest-"),
+    "a list is gone": (lambda p: first(p, "manifest/manifest-list-*").unlink(), ("error", "files"), "manifest-list-"),
+    "a snapshot is damaged": (
+        lambda p: first(p, "snapshot/snapshot-*").write_text("{"),
+        ("error", "files"),
+        "snapshot-1",
+    ),
+    "a snapshot is gone": (
+        lambda p: (p / "snapshot" / "snapshot-2").unlink(),
+        ("error", "files"),
+        "no file, though the snapshots 1 and 3 are there",
+    ),
+    "LATEST is wrong": (
+        lambda p: (p / "snapshot" / "LATEST").write_text("99") and None,
+        ("warning", "hints"),
+        "it says '99'",
+    ),
+    "an orphan": (old_orphan, ("warning", "orphans"), "1 file older than a day, 9 B"),
+    "options": (contradiction, ("warning", "options"), "snapshot.num-retained.min"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named(copied: Callable[[str], Path], fault: str) -> None:
+    damage, expected, words = FAULTS[fault]
+    path = copied(DAMAGED)
+    damage(path)
+
+    report = morrow.open(path).doctor()
+    assert not report.healthy
+    assert any((f.severity.value, f.check) == expected and words in f"{f.where} {f.what}" for f in report.findings), (
+        str(report)
+    )
+    assert all(finding.remedy for finding in report.findings)
+
+
+def test_a_damaged_vector_is_found_where_it_counts(copied: Callable[[str], Path]) -> None:
+    path = copied(DAMAGED)
+    for index in path.glob("index/index-*"):
+        flip(index)
+
+    report = morrow.open(path).doctor()
+    assert ("error", "vectors") in {(finding.severity.value, finding.check) for finding in report.findings}
+
+
+def test_damage_inside_of_a_file_is_found_by_reading_it(copied: Callable[[str], Path]) -> None:
+    path = copied(DAMAGED)
+    newest = sorted(morrow.open(path).scan().plan.files, key=lambda file: file.path)[0].path
+    flip(Path(newest))
+
+    assert morrow.open(path).doctor().healthy
+    (finding, *_) = morrow.open(path).doctor(data=True).findings
+    assert (finding.severity.value, finding.check, finding.where) == ("error", "data", newest.removeprefix(f"{path}/"))
+
+
+def test_overlapping_levels(tmp_path: Path) -> None:
+    """Two files of level 0 that a damaged manifest would put on level 1."""
+    with fsync_disabled():
+        table = new_table(tmp_path, "id INT", keys=["id"], options={"bucket": 1, "write-only": True})
+        for start in (0, 5):
+            table.append([{"id": i} for i in range(start, start + 10)])
+    original = subject.bucket_states
+
+    def lifted(target: WriteTarget, snapshot: Snapshot | None) -> dict[Placement, BucketState]:
+        states = original(target, snapshot)
+        return {place: BucketState(tuple(file.upgraded(1) for file in s.files)) for place, s in states.items()}
+
+    with patch.object(subject, "bucket_states", lifted):
+        report = table.doctor()
+    assert ("error", "levels", "bucket 0") in found(report)
+    assert "of level 1 overlap" in str(report)
+
+
+def test_costs_are_advice(tmp_path: Path) -> None:
+    with fsync_disabled():
+        table = new_table(
+            tmp_path,
+            "id INT",
+            keys=["id"],
+            options={"bucket": 1, "write-only": True, "num-sorted-run.compaction-trigger": 2},
+        )
+        for number in range(6):
+            table.append([{"id": number}])
+
+    report = table.doctor()
+    assert report.healthy
+    assert found(report) == [("advice", "runs", "buckets")]
+    assert "1 bucket with more than 5 sorted runs; 6 in bucket 0" in str(report)
+    with pytest.raises(InvalidArgument):
+        table.doctor(data=1)  # type: ignore[arg-type]  # what is tested
+
+
+def test_an_empty_table_and_hostile_names(tmp_path: Path) -> None:
+    with fsync_disabled():
+        table = new_table(tmp_path, "`<script>` INT", name="<b>x'\"")
+    (Path(table.path) / "snapshot").mkdir()
+    (Path(table.path) / "snapshot" / "LATEST").write_text("<script>alert(1)</script>\x1b[31m")
+
+    report = table.doctor()
+    assert found(report) == [("warning", "hints", "snapshot/LATEST")]
+    html = report._repr_html_()
+    assert "<script>" not in html and "&lt;script&gt;" in html
+    assert "\x1b" not in html + str(report)
+
+
+def test_the_command_finds_and_fixes(run: Run, copied: Callable[[str], Path]) -> None:
+    path = copied(DAMAGED)
+    assert run("doctor", path).code == 0
+    (path / "snapshot" / "LATEST").write_text("99")
+    old_orphan(path)
+
+    told = run("doctor", path, "--format", "json")
+    assert told.code == 1
+    assert '"check":"hints","where":"snapshot/LATEST"' in told.out
+    asked = run("doctor", path, "--fix", "--dry-run")
+    assert (asked.code, (path / "snapshot" / "LATEST").read_text()) == (1, "99")
+    assert asked.out.startswith("would write the wrong hints anew, remove the orphan files older than a day in ")
+
+    fixed = run("doctor", path, "--fix")
+    assert fixed.code == 0, fixed.out
+    assert fixed.err.splitlines()[-2:] == ["1 hint written anew", "1 orphan file removed"]
+    assert run("doctor", path, "--fix").err == "nothing to fix\n"

@@ -10,7 +10,7 @@ ARGS   ?=
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 DATA  := bench/.data
-PAGES := $(wildcard *.md docs/*.md docs/decisions/*.md examples/data/*.md)
+PAGES := $(wildcard *.md docs/*.md docs/decisions/*.md docs/guides/*.md examples/data/*.md)
 
 # Tests spread over the cores, the dearest files first; WORKERS=0 runs them in this process (for a debugger).
 WORKERS ?= auto
@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := setup
-.PHONY: setup help demo check check-tests test test-long test-matrix bench bench-quick bench-compare bench-peers lint format dist clean
+.PHONY: setup help demo check check-tests test test-long test-matrix bench bench-quick bench-compare bench-peers docs lint format dist clean
 
 setup: $(READY) help  ## make the environment (.venv), then list the targets
 
@@ -71,13 +71,16 @@ format: $(READY)  ## format code and documents, sort the imports
 	@$(BIN)/ruff format .
 	@$(BIN)/mdformat $(PAGES)
 
+docs: $(READY)  ## build the site of the documents into site/, to be read and searched without a network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+
 dist: $(READY)  ## build the sdist and the wheel into dist/
 	@rm -rf dist build && mkdir dist
 	@$(BIN)/python -c 'from setuptools import build_meta as b; b.build_sdist("dist"); b.build_wheel("dist")' > /dev/null
 	@rm -rf build && ls dist
 
 clean:  ## remove the environment, caches and generated tables
-	@rm -rf $(VENV) $(DATA) bench/.peers .matrix build dist .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	@rm -rf $(VENV) $(DATA) bench/.peers .matrix build dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	    .benchmarks .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -38,13 +38,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Limit:
-    """An absolute bound; measured are seconds where `unit` is "ms", else what it says."""
+    """An absolute bound; measured are seconds where `unit` is "ms", else what it says. None asks for nothing."""
 
-    limit: float
+    limit: float | None
     unit: str
 
     def __str__(self) -> str:
-        return f"<= {self.limit:g} {self.unit}"
+        return "" if self.limit is None else f"<= {self.limit:g} {self.unit}"
 
 
 @dataclass
@@ -86,7 +86,8 @@ class Measured:
     def met(self) -> bool | None:
         """None where nothing is demanded."""
         if isinstance(self.bound, Limit):
-            return self.value is not None and self.value <= self.bound.limit
+            asked = self.bound.limit
+            return None if asked is None else self.value is not None and self.value <= asked
         if self.bound is None or self.ratio is None:
             return None
         return self.ratio >= self.bound.limit if self.bound.faster else self.ratio <= self.bound.limit

@@ -18,6 +18,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from bench import headline
+
 LIBRARIES = ("polars", "duckdb", "pyarrow", "numpy")
 READING = (
     "Subject and baseline take turns in one process. A number is the median of all turns, a ratio that of two medians.",
@@ -31,6 +33,7 @@ Row = dict[str, Any]
 HEADING = "## "
 """Begins a section of RESULTS.md."""
 BOUNDS_MET = "bounds are met."
+AT_A_GLANCE = "\nAt a glance:\n"
 NOT_MET = "\nNot met:\n"
 
 
@@ -98,29 +101,36 @@ def markdown(report: Report) -> str:
 
 
 def _standing(head: str, texts: Sequence[str]) -> str:
-    """Returns the head of the report, with the bounds that these sections meet and do not meet."""
+    """Returns the head of the report: the ratios that matter, and the bounds that these sections do not meet."""
     outcomes = [outcome for text in texts for outcome in _outcomes(text)]
     missed = [f"- {said}" for said, met in outcomes if not met]
-    kept = head.partition(NOT_MET)[0].rstrip("\n")
+    kept = head.partition(NOT_MET)[0].partition(AT_A_GLANCE)[0].rstrip("\n")
+    chosen = headline.headlines(dict(map(_parsed, texts)))
+    glance = [AT_A_GLANCE, *headline.table(chosen)] if chosen else []
     counted = re.sub(
         rf"\d+ of \d+ {BOUNDS_MET}", f"{len(outcomes) - len(missed)} of {len(outcomes)} {BOUNDS_MET}", kept
     )
-    return "\n".join([counted, *([NOT_MET, *missed] if missed else []), ""])
+    return "\n".join([counted, *glance, *([NOT_MET, *missed] if missed else []), ""])
 
 
 def _outcomes(text: str) -> list[tuple[str, bool]]:
-    """Yields for each row that has a bound its result and whether the bound is met.
+    """Returns for each row that has a bound its result and whether the bound is met.
 
     They are read off the table, since sections are measured in several runs.
     """
-    title = text.partition("\n")[0].removeprefix(HEADING)
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    rows = [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
+    title, rows = _parsed(text)
     return [
         (f"{title}: {row['what']}: {row.get('ratio') or row['Morrow']}, bound {row['bound']}", row[""] == MARK[True])
         for row in rows
         if row.get("")
     ]
+
+
+def _parsed(text: str) -> tuple[str, list[dict[str, str]]]:
+    """Returns the title of a section and the rows of its table, by the heads of the columns."""
+    title = text.partition("\n")[0].removeprefix(HEADING)
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return title, [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
 
 
 def _section(section: str, rows: Sequence[Row]) -> list[str]:
@@ -294,6 +304,9 @@ def update(report: Report, folder: Path) -> None:
 def _plots(report: Report, folder: Path) -> None:
     plots = folder / "plots"
     plots.mkdir(exist_ok=True)
+    _, *parts = (folder / "RESULTS.md").read_text().split(f"\n{HEADING}")
+    if chosen := headline.headlines(dict(map(_parsed, parts))):
+        (plots / headline.PLOT).write_text(headline.plot(chosen))
     for section, rows in report.sections.items():
         if any(row["baseline_value"] is not None for row in rows):
             drawn = plot_curve(section, rows) if _is_curve(rows) else plot(section, rows)

@@ -74,3 +74,28 @@ def test_a_benchmark_may_have_several_rows(tmp_path: Path) -> None:
         ("Reading", "scan"),
         ("Writing", "peer"),
     ]
+
+
+def test_the_ratios_that_matter_come_first(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    path.write_text(RESULTS)
+    merged = row(
+        "Merge-on-read, deduplicate: full read", "key BIGINT, first", baseline="scan", baseline_value=0.5, ratio=2.0
+    )
+    peer = row(
+        "Other readers, merge-on-read, deduplicate",
+        "full read to Arrow, first",
+        baseline="peer",
+        baseline_value=4.0,
+        ratio=4.0,
+        faster=True,
+    )
+
+    for _ in range(2):  # the second time the first screen is replaced
+        update(Report("x", (row("Reading", "new"), {"faster": False, **merged}, peer)), tmp_path)
+
+    head = path.read_text().partition("## ")[0]
+    assert head.count("At a glance:") == 1
+    assert "| full read of a merged table, first | 1 ms | scan | 0.5 ms | 2.00 |" in head
+    assert "| full read of a merged table, first | 1 ms | peer | 4 ms | 0.25 |" in head
+    assert (tmp_path / "plots" / "headline.svg").read_text().count("<rect") == 2

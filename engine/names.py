@@ -71,6 +71,7 @@ VECTOR = own("vector")
 INDEX_FILE, ENTRY = own("index_file"), own("entry")
 ADDS, DELETES, BASE, DELETED_FIRST = own("adds"), own("deletes"), own("base"), own("deleted_first")
 CHANGED, KIND, ALONE, GONE, NEEDED = own("changed"), own("kind"), own("alone"), own("gone"), own("needed")
+FAILED = own("failed")
 
 
 def is_pattern(name: str) -> bool:

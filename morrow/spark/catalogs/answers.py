@@ -31,6 +31,7 @@ from morrow.spark.catalogs import (
     tables,
     write,
 )
+from morrow.spark.catalogs.derived import DERIVATION, Derivation
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.catalogs.rewriting import changed_rows, rewritten
 from morrow.spark.views import Access
@@ -38,7 +39,8 @@ from morrow.spark.views import Access
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Answer: TypeAlias = "Callable[[Place, Question, DataFrame | None], object]"
+Answer: TypeAlias = "Callable[[Place, Question, Any], object]"
+"""Of rows: a DataFrame, a `Derivation`, or None where none go with the question."""
 
 ANSWERS: Mapping[str, Answer] = {
     **databases.ANSWERS,
@@ -78,7 +80,10 @@ class Answers:
 
     def apply(self, question: str, rows: Any) -> Any:
         asked = json.loads(question)
-        frame = None if rows is None else DataFrame(rows, self._spark)
+        frame: object = None
+        if rows is not None:
+            is_derived = rows.getClass().getSimpleName() == DERIVATION
+            frame = Derivation(rows, self._spark) if is_derived else DataFrame(rows, self._spark)
 
         def answer() -> object:
             return ANSWERS[asked["verb"]](Place(self._spark, self._name, self.catalog(), self._access), asked, frame)

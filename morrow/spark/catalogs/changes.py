@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from morrow.engine.errors import CommitConflict, TableNotFound, Unsupported
-from morrow.engine.plan.filter import NO_FILTER, Filter, parse_filter
+from morrow.engine.errors import CommitConflict
+from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Predicate, conjunction
-from morrow.engine.plan.predicate import columns as columns_of
-from morrow.spark.catalogs import described
+from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.writing.changes import change
@@ -21,32 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def derived(place: Place, question: Question, filters: Sequence[Sequence[Any]]) -> tuple[WriteTarget, Premise]:
-    """Returns the table, and the premise that its rows are those that a statement has read by these filters.
-
-    Raises:
-        CommitConflict: the table has another schema since. TableNotFound: the catalog was given another warehouse.
-        Unsupported: options of the table make queries read another state than the newest.
-    """
-    table = place.table(question["table"])
-    path, request, is_set = described.unpacked(question["state"])
-    target = WriteTarget.of(table._metadata)
-    if path != table.path:
-        raise TableNotFound(f"{path} is no longer {question['table']}")
-    if request.schema != target.schema:
-        raise CommitConflict(f"{target.where}: its schema was changed after its rows were read; {ADVICE}")
-    if request.options.travel or is_set:
-        raise Unsupported("changing rows of a table whose options name the state to read", where=target.where)
-    predicate = conjunction(*predicates(filters, target.schema.by_name))
-    if predicate == ALWAYS:
-        return target, Premise(request.snapshot, NO_FILTER)
-    return target, Premise(request.snapshot, Filter(predicate, (), columns_of(predicate), str(predicate)))
-
-
-def _change(place: Place, question: Question, rows: DataFrame | None) -> None:
+def _change(place: Place, question: Question, rows: Derivation | None) -> None:
     assert rows is not None  # the changed ones
-    target, premise = derived(place, question, question["filters"])
-    change(rows, target, question["command"], premise)
+    repeated(place, question, rows, partial(_changed, question["command"]))
+
+
+def _changed(command: str, rows: DataFrame, target: WriteTarget, premise: Premise) -> None:
+    change(rows, target, command, premise)
 
 
 def _predicate(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> Predicate | None:
@@ -78,4 +59,8 @@ def _delete(place: Place, question: Question, _rows: DataFrame | None) -> None:
     delete_matching(target, predicate)
 
 
-ANSWERS = {"change": _change, "can delete": _can_delete, "delete": _delete}
+ANSWERS: Mapping[str, Callable[[Place, Question, Any], object]] = {
+    "change": _change,
+    "can delete": _can_delete,
+    "delete": _delete,
+}

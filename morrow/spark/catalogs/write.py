@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
-from morrow.spark.catalogs.changes import derived
+from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.source.option_names import MERGE_SCHEMA
 from morrow.spark.source.options import Options, SinkOptions
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def _write(place: Place, question: Question, rows: DataFrame | None) -> None:
+def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
     """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     assert rows is not None  # every write has some
     table = place.table(question["table"])
     sink = sink_of(question["options"])
     if sink.evolution is not None:
         raise Unsupported(f"the option {MERGE_SCHEMA!r} of a write by name", hint="add the columns by ALTER TABLE")
-    if "derived from" in question:
-        insert(rows, *derived(place, question, question["derived from"]))
+    if isinstance(rows, Derivation):
+        repeated(place, question, rows, insert)
         return
     arguments: dict[str, Any] = {}
     if question["mode"] != "append":

@@ -35,6 +35,8 @@ class Work(StrEnum):
     """Rows of a DataFrame: the messages of the files written."""
     NUMBER = "number"
     """Rows of a DataFrame: the same rows, with the task that writes each."""
+    VERSIONS = "versions"
+    """Changed rows and those before: the rows to write, so that the merge engine makes of them what was said."""
     COMPACT = "compact"
     """Units of a compaction: the messages of the files written."""
     SPLIT = "split"
@@ -55,6 +57,7 @@ HOMES: Mapping[Work, str] = {
     Work.CHANGES: "morrow.spark.source.work",
     Work.WRITE: "morrow.spark.writing.work",
     Work.NUMBER: "morrow.spark.writing.work",
+    Work.VERSIONS: "morrow.spark.writing.version_work",
     Work.COMPACT: "morrow.spark.maintenance.compaction_work",
     Work.SPLIT: "morrow.spark.maintenance.sort_work",
     Work.SORT: "morrow.spark.maintenance.sort_work",

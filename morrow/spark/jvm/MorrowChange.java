@@ -18,7 +18,7 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** DELETE, UPDATE or MERGE of one state of a table. Spark makes the plan of the changed rows; Python writes and commits them. */
-public final class MorrowChange implements RowLevelOperationBuilder, SupportsDelta {
+public final class MorrowChange implements RowLevelOperationBuilder, SupportsDelta, Derivation.Reads {
     final Target table;
     private final RowLevelOperation.Command command;
     private final List scans = new ArrayList();
@@ -40,7 +40,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        ScanBuilder scan = table.newScanBuilder(options);
+        ScanBuilder scan = new MorrowScan(table, options);
         scans.add(scan);
         return scan;
     }
@@ -67,8 +67,16 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     /** What the rows of the table were read by, where they were read once; otherwise nothing, which stands for all rows. */
-    private List filters() {
-        return scans.size() == 1 ? ((MorrowScan) scans.get(0)).told() : new ArrayList();
+    public List filters() {
+        return scans.size() == 1 && table.reads() == 0 ? ((MorrowScan) scans.get(0)).told() : new ArrayList();
+    }
+
+    public boolean isOf(Object write) {
+        return write instanceof Planned && ((Planned) write).change == this;
+    }
+
+    public void forget() {
+        scans.clear();
     }
 
     /** The write as Spark plans it, before Commands takes it over. */
@@ -103,8 +111,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
         public void insert(Dataset rows, boolean overwrite) {
             Map question = change.table.question("change");
             question.put("command", change.command.toString());
-            question.put("filters", change.filters());
-            Python.ask(change.table.catalog, question, rows);
+            Python.ask(change.table.catalog, question, new Derivation(change.table, change, rows));
             change.table.refreshCaches(rows);
         }
 

@@ -27,7 +27,7 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
     final Identifier identifier;
     final StructType schema;
     private final String catalogName;
-    private final Map described;
+    private Map described;
 
     MorrowTable(String catalogName, String catalog, Identifier identifier, Map described) {
         this.catalogName = catalogName;
@@ -48,6 +48,11 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
     /** A question about this very state. */
     Map question(String verb) {
         return Questions.of(verb, "table", described.get("table"), "state", described.get("state"));
+    }
+
+    /** Becomes another state of the same columns; for the plan of one statement, which nothing else shares. */
+    void become(Map described) {
+        this.described = described;
     }
 
     Object described(String key) {

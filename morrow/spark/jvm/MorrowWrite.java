@@ -1,6 +1,8 @@
 package morrow.spark.jvm;
 
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
@@ -17,7 +19,7 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.sources.IsNull;
 
 /** A write whose rows go to Python as a Dataset. */
-public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation {
+public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation, Derivation.Reads {
     private final Target table;
     private final Map options;
     private String mode = "append";
@@ -71,6 +73,16 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         derivedFrom = scan;
     }
 
+    public List filters() {
+        return table.reads() == 1 ? derivedFrom.told() : new ArrayList();
+    }
+
+    public boolean isOf(Object write) {
+        return write instanceof MorrowWrite && ((MorrowWrite) write).table == table && ((MorrowWrite) write).derivedFrom != null;
+    }
+
+    public void forget() {}
+
     public Write build() {
         return this;
     }
@@ -105,10 +117,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         question.put("mode", mode);
         question.put("partition", partition);
         question.put("options", new HashMap(options));
-        if (derivedFrom != null) {
-            question.put("derived from", derivedFrom.told());
-        }
-        Python.ask(table.catalog, question, rows);
+        Python.ask(table.catalog, question, derivedFrom == null ? (Object) rows : new Derivation(table, this, rows));
         if (mode.equals("dynamic")) {
             table.refreshCaches(rows); // which Spark does where it plans the write itself
         }

@@ -53,18 +53,22 @@ public final class Python {
         if (function == null) {
             throw Refused.of("Unsupported", "the Python process that made this catalog is gone; call morrow.spark.catalog again");
         }
+        Object answer = function.apply(text(question), rows);
+        if (answer instanceof Throwable) {
+            new scala.util.Failure((Throwable) answer).get(); // throws it as it is, whatever is declared
+        }
+        return answer;
+    }
+
+    static String text(Object told) {
         try {
-            Object answer = function.apply(JSON.writeValueAsString(question), rows);
-            if (answer instanceof Throwable) {
-                new scala.util.Failure((Throwable) answer).get(); // throws it as it is, whatever is declared
-            }
-            return answer;
+            return JSON.writeValueAsString(told);
         } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
             throw new IllegalStateException(error);
         }
     }
 
-    private static Map parsed(String text) {
+    static Map parsed(String text) {
         try {
             return (Map) JSON.readValue(text, Map.class);
         } catch (com.fasterxml.jackson.core.JsonProcessingException error) {

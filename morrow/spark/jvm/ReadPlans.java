@@ -43,7 +43,8 @@ public class ReadPlans extends Rule {
         boolean isChanged = false;
         while (given.hasNext()) {
             Attribute column = (Attribute) given.next();
-            boolean isLost = column.nullable() && !((Attribute) wanted.next()).nullable();
+            Attribute known = (Attribute) wanted.next();
+            boolean isLost = column.nullable() && !known.nullable();
             isChanged |= isLost;
             Expression checked = new AssertNotNull(column, none);
             columns.$plus$eq(isLost

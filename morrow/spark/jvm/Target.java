@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
@@ -24,12 +25,30 @@ import org.apache.spark.sql.sources.AlwaysTrue;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table that takes rows: the newest state of a branch. */
 public class Target extends MorrowTable
         implements SupportsWrite, SupportsRowLevelOperations, SupportsDeleteV2, SupportsAtomicPartitionManagement {
     Target(String catalogName, String catalog, Identifier identifier, Map described) {
         super(catalogName, catalog, identifier, described);
+    }
+
+    /** Reads of this plan that are no part of a change: subqueries, sources, what an INSERT is derived from. */
+    private int reads;
+
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        reads++;
+        return super.newScanBuilder(options);
+    }
+
+    int reads() {
+        return reads;
+    }
+
+    void become(Map described) {
+        super.become(described);
+        reads = 0;
     }
 
     public Set capabilities() {

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import CommitConflict, Unsupported
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import KIND, SPARKS_OLD_KEY
+from morrow.engine.names import FAILED, KIND, SPARKS_OLD_KEY
+from morrow.spark.job.registry import Work
+from morrow.spark.job.run import mapped
+from morrow.spark.job.table import TableAccess
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.writing.delete import check_exact, rows_to_delete
 from morrow.spark.writing.job import Commit
 from morrow.spark.writing.job import write as write_job
 from morrow.spark.writing.row_changes import change_places
+from morrow.spark.writing.version_work import VersionJob, new_name, old_name
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.delete import needs_key_alone
 from morrow.writers.operations.new_versions import check_deletable, check_updatable
@@ -83,12 +87,6 @@ def check_premise(target: WriteTarget, premise: Premise) -> None:
 
 def _check_updatable(target: WriteTarget, command: str) -> None:
     check_updatable(target, (), command)
-    if target.merge is not None and target.merge.folds:
-        raise Unsupported(
-            f"{command} of a table with the merge engine {target.merge.engine}",
-            where=target.where,
-            hint="use update or merge of morrow.open(path)",
-        )
     check_exact(target, tuple(target.schema.by_name))
 
 
@@ -98,7 +96,7 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
 
     names = tuple(target.schema.by_name)
     olds = [name.removeprefix(SPARKS_OLD_KEY) for name in rows.columns[1 + len(names) :]]
-    number = {name: f"c{at}" for at, name in enumerate(names)}
+    number = {name: new_name(at) for at, name in enumerate(names)}
     old_key = {name: f"k{at}" for at, name in enumerate(olds)}
     changed = rows.toDF(KIND, *number.values(), *old_key.values())
     operation = functions.col(KIND)
@@ -108,12 +106,15 @@ def _of_kinds(rows: DataFrame, target: WriteTarget, command: str, premise: Premi
             functions.raise_error(functions.lit(_of_key(target, command, name)))
         )
         changed = changed.withColumn(number[name], functions.when(operation == UPDATED, fixed).otherwise(new))
-    if not needs_key_alone(target):
+    folds = target.merge is not None and target.merge.folds
+    if folds or not needs_key_alone(target):
         changed = _with_old(changed, target, number, premise)
     kind = functions.when(operation == DELETED, _deleted_kind(target))
     for value in (UPDATED, INSERTED):
         kind = kind.when(operation == value, functions.lit(OPERATIONS[value]))
     changed = changed.withColumn(KIND, kind.otherwise(functions.raise_error(functions.lit("an unknown operation"))))
+    if folds:
+        changed = _as_versions(changed, target, command)
     field = target.write.rowkind_field
     if field in number:
         changed = changed.withColumn(number[field], functions.col(KIND))
@@ -139,19 +140,21 @@ def _deleted_kind(target: WriteTarget) -> Column:
 
 
 def _with_old(changed: DataFrame, target: WriteTarget, number: Mapping[str, str], premise: Premise) -> DataFrame:
-    """Returns deleted rows with all their values, and an error for versions older than those they should replace."""
+    """Returns the rows, and beside them those they were; deleted ones with all their values, where their engine needs
+    them; and an error for versions older than those they should replace.
+    """
     from pyspark.sql import functions
 
     plan = plan_where(target, premise.read, premise.filter)
-    old = {name: f"o{at}" for at, name in enumerate(number)}
+    old = {name: old_name(at) for at, name in enumerate(number)}
     stored = to_dataframe(plan, target.store, changed.sparkSession).toDF(*old.values())
     same = [functions.col(number[key]) == functions.col(old[key]) for key in target.schema.primary_keys]
     joined = changed.join(stored, reduce(lambda left, right: left & right, same), "left")
     operation = functions.col(KIND)
-    complete = {
-        name: functions.when(operation == DELETED, functions.col(old[name])).otherwise(functions.col(c))
-        for name, c in number.items()
-    }
+    complete = {name: functions.col(c) for name, c in number.items()}
+    if not needs_key_alone(target):
+        deleted = {name: functions.when(operation == DELETED, functions.col(c)) for name, c in old.items()}
+        complete = {name: deleted[name].otherwise(column) for name, column in complete.items()}
     sequence = target.options.sequence_fields
     if sequence:
         error = (
@@ -162,7 +165,26 @@ def _with_old(changed: DataFrame, target: WriteTarget, number: Mapping[str, str]
         key = target.schema.primary_keys[0]
         failed = functions.raise_error(functions.lit(error))
         complete[key] = functions.when(is_older, failed).otherwise(complete[key])
-    return joined.select(KIND, *(value.alias(number[name]) for name, value in complete.items()))
+    return joined.select(KIND, *(value.alias(number[name]) for name, value in complete.items()), *old.values())
+
+
+def _as_versions(changed: DataFrame, target: WriteTarget, command: str) -> DataFrame:
+    """Returns the versions to write of the rows of `_with_old`; an error for rows that no version makes.
+
+    What a function combines is null in them, and a value that a null would leave as it is cannot be made null.
+    """
+    from pyspark.sql import functions
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    names = tuple(target.schema.by_name)
+    numbers = [new_name(at) for at in range(len(names))]
+    types = {field.name: field.dataType for field in changed.schema.fields}
+    columns = [StructField(name, types[name]) for name in (KIND, *numbers)]
+    job = VersionJob(TableAccess.of(target), names, command)
+    made = mapped(changed, Work.VERSIONS, job, StructType([*columns, StructField(FAILED, StringType())]))
+    failed = functions.raise_error(functions.col(FAILED))
+    kind = functions.when(functions.col(FAILED).isNotNull(), failed).otherwise(functions.col(KIND))
+    return made.select(kind.alias(KIND), *numbers)
 
 
 def _is_older(target: WriteTarget, new: Mapping[str, str], old: Mapping[str, str]) -> Column:

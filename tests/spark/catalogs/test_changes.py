@@ -114,31 +114,64 @@ def test_cached_tables(sql: Sql, tmp_path: Path) -> None:
         sql("UNCACHE TABLE pm.db.t")
 
 
-def test_others_that_commit_between_the_reading_and_the_commit(
+@pytest.mark.parametrize("keyed", [True, False])
+def test_statements_are_repeated_where_others_commit_first(
+    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
+) -> None:
+    """Another commit comes between the reading and the commit of each statement: what it sees is the newest state."""
+    from morrow.spark.writing import changes
+
+    table = made(tmp_path) if keyed else morrow.Catalog(tmp_path).create_table("db.t", schema=SCHEMA)
+    if not keyed:
+        table.append(ROWS)
+    check = changes.check_premise
+    waiting: list[int] = []
+
+    def late(*arguments: object) -> None:
+        check(*arguments)  # type: ignore[arg-type]
+        if waiting:
+            table.update({"v": waiting.pop()}, where="id = 1")
+
+    monkeypatch.setattr(changes, "check_premise", late)
+    for number, statement in (
+        (5, "UPDATE pm.db.t SET v = v + 1 WHERE id = 1"),
+        (19, "DELETE FROM pm.db.t WHERE id = 2 AND v + 0 > (SELECT v FROM pm.db.t WHERE id = 1)"),
+        (
+            7,
+            "MERGE INTO pm.db.t USING (SELECT max(v) + 1 AS id FROM pm.db.t WHERE id < 2) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+        ),
+        (
+            50,
+            MERGE.format("(1L, 100L), (9L, 9L)", "t.id = s.id")
+            + "WHEN MATCHED THEN UPDATE SET v = t.v + s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
+        ),
+    ):
+        waiting.append(number)
+        sql(statement)
+        assert waiting == []
+    assert left(sql) == [(1, 150, "a"), (3, None, "c"), (4, 40, None), (8, None, None), (9, 9, None)]
+
+
+def test_statements_are_not_repeated_for_other_columns(
     sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from morrow.spark.writing import changes
 
     table = made(tmp_path)
-    write = changes.write_job
+    check = changes.check_premise
+    added: list[object] = []
 
-    def late(*arguments: object) -> object:
-        table.upsert(pa.table({"id": [1, 9], "v": [-1, -9], "s": ["x", "x"]}))
-        return write(*arguments)
+    def late(*arguments: object) -> None:
+        check(*arguments)  # type: ignore[arg-type]
+        if not added:
+            added.append(table.add_column("extra", "INT"))
+            table.update({"v": 1}, where="id = 1")
 
-    monkeypatch.setattr(changes, "write_job", late)
-    matched = "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)"
-    for statement in (
-        "DELETE FROM pm.db.t WHERE v = 10",
-        "UPDATE pm.db.t SET v = v + 1",
-        MERGE.format("(99L, 9L)", "t.id = s.id") + matched,
-        MERGE.format("(99L, 9L)", "t.id = s.id") + "WHEN MATCHED THEN DELETE " + matched,
-    ):
-        with pytest.raises(
-            Exception, match=r"CommitConflict: .*changed rows after they were read; nothing was changed"
-        ):
-            sql(statement)
-    assert left(sql) == [(1, -1, "x"), (2, 20, "b"), (3, None, "c"), (4, 40, None), (9, -9, "x")]
+    monkeypatch.setattr(changes, "check_premise", late)
+    with pytest.raises(Exception, match=r"CommitConflict: .*its columns were changed meanwhile; nothing was changed"):
+        sql("UPDATE pm.db.t SET v = v + 1")
+    assert left(sql)[0] == (1, 1, "a")
 
 
 def test_partitions_deletion_vectors_and_hostile_names(sql: Sql) -> None:
@@ -168,22 +201,49 @@ def test_merge_engines_and_sequences(sql: Sql, tmp_path: Path) -> None:
     assert left(sql) == [(1, 100, "new"), (3, None, "c"), (4, 40, None)]
     sql("DELETE FROM pm.db.t WHERE s = 'new'")
     assert [row[0] for row in left(sql)] == [3, 4]
-    for engine, update, delete in (
-        ("first-row", "UPDATE of a table with the merge engine first-row", "with the merge engine first-row"),
-        (
-            "partial-update",
-            "UPDATE of a table with the merge engine partial-update",
-            "with the merge engine partial-update",
-        ),
-    ):
+    for engine in ("aggregation", "first-row"):
         sql("DROP TABLE pm.db.t")
         made(tmp_path, **{"merge-engine": engine})
-        with pytest.raises(Exception, match=update):
-            sql("UPDATE pm.db.t SET v = 1")
-        with pytest.raises(Exception, match=delete):
-            sql("DELETE FROM pm.db.t WHERE v = 10")
+        matched = MERGE.format("(1L, 100L)", "t.id = s.id") + "WHEN MATCHED THEN UPDATE SET v = 1"
+        for statement in ("UPDATE pm.db.t SET v = 1", "DELETE FROM pm.db.t WHERE v = 10", matched):
+            with pytest.raises(Exception, match=f"with the merge engine {engine}"):
+                sql(statement)
     sql(MERGE.format("(1L, 100L), (9L, 9L)", "t.id = s.id") + "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
     assert [row[0] for row in left(sql)] == [1, 2, 3, 4, 9]
+
+
+def test_partial_update(sql: Sql) -> None:
+    """A version that its merge would not make the updated row is refused, and what a function adds is added once."""
+    sql(
+        "CREATE TABLE pm.db.t (id BIGINT NOT NULL, v BIGINT, s STRING, g INT, n INT, total INT, m MAP<STRING, INT>) "
+        "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2', 'merge-engine' = 'partial-update', "
+        "'fields.g.sequence-group' = 'n,total', 'fields.total.aggregate-function' = 'sum', "
+        "'partial-update.remove-record-on-sequence-group' = 'g')"
+    )
+    sql("INSERT INTO pm.db.t VALUES (1, 10, 'a', 1, 1, 10, map('k', 1)), (2, 20, 'b', 2, 2, 20, NULL)")
+    sql("INSERT INTO pm.db.t (id, v) VALUES (3, 30)")
+    sql("UPDATE pm.db.t SET v = v + 1, s = 'x' WHERE id < 3")
+    sql("UPDATE pm.db.t SET total = total, n = NULL, m = map('z', 9) WHERE id = 2")
+    for values, words in (
+        ("v = NULL", "makes 'v' null"),
+        ("total = 5", "whose values the function sum combines"),
+        ("g = 0", r"sets back the sequence \(g\)"),
+        ("n = 5 WHERE id = 3", r"its sequence group \(g\) is null"),
+        ("id = 7", "part of the primary key"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(f"UPDATE pm.db.t SET {values}")
+    merge = MERGE.format("(1L, 50L), (2L, NULL), (9L, 90L)", "t.id = s.id")
+    merge += "WHEN MATCHED AND s.v IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v "
+    merge += "WHEN NOT MATCHED THEN INSERT (id, v, g) VALUES (s.id, s.v, 1) WHEN NOT MATCHED BY SOURCE THEN "
+    with pytest.raises(Exception, match="deleting a row whose sequence"):
+        sql(merge + "DELETE")
+    sql(merge + "UPDATE SET s = 'alone'")
+    assert sorted(sql("SELECT id, v, s, g, n, total, m['k'] FROM pm.db.t")) == [
+        (1, 50, "x", 1, 1, 10, 1),
+        (3, 30, "alone", None, None, None, None),
+        (9, 90, None, 1, None, None, None),
+    ]
 
 
 def test_append_tables(sql: Sql) -> None:
@@ -240,23 +300,3 @@ def test_append_tables_of_buckets_partitions_and_deletion_vectors(sql: Sql) -> N
     sql("MERGE INTO pm.db.t USING pm.db.t s ON t.id = s.id + 1 WHEN MATCHED THEN DELETE")
     left = [id for id in there if id - 1 not in there]
     assert sorted(sql("SELECT id FROM pm.db.t")) == [(id,) for id in left]
-
-
-def test_others_that_rewrite_an_append_table_meanwhile(
-    sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from morrow.spark.writing import row_changes
-
-    table = morrow.Catalog(tmp_path).create_table("db.t", schema=SCHEMA)
-    table.append(ROWS)
-    write = row_changes.written
-
-    def late(*arguments: object, **more: object) -> object:
-        table.delete("id = 1")
-        return write(*arguments, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(row_changes, "written", late)
-    with pytest.raises(Exception, match=r"CommitConflict: .*nothing was changed"):
-        sql("UPDATE pm.db.t SET v = v + 1")
-    assert left(sql) == [(2, 20, "b"), (3, None, "c"), (4, 40, None)]
-    assert len(table.snapshots()) == 2

@@ -25,6 +25,22 @@ import scala.collection.mutable.ArrayBuffer;
 public class Commands extends SparkStrategy {
     private static final Pattern EVOLUTION = Pattern.compile("\\bWITH\\s+SCHEMA\\s+EVOLUTION\\b", Pattern.CASE_INSENSITIVE);
 
+    private static final String[] EVOLVING = {"ResolveSchemaEvolution", "ResolveMergeIntoSchemaEvolution"};
+    /** Whether this Spark has the catalog add columns WITH SCHEMA EVOLUTION, when it analyses the statement. */
+    static final boolean EVOLVES = hasRuleOf(EVOLVING);
+
+    private static boolean hasRuleOf(String[] names) {
+        for (int i = 0; i < names.length; i++) {
+            try {
+                Class.forName("org.apache.spark.sql.catalyst.analysis." + names[i], false, LogicalPlan.class.getClassLoader());
+                return true;
+            } catch (ClassNotFoundException error) {
+                continue;
+            }
+        }
+        return false;
+    }
+
     public scala.collection.immutable.Seq apply(LogicalPlan plan) {
         SparkPlan found = planned(plan);
         ArrayBuffer all = new ArrayBuffer(1);
@@ -62,10 +78,10 @@ public class Commands extends SparkStrategy {
         return new AppendDataExecV1(change.table, rows, new Nothing(), new MorrowChange.Execution(change));
     }
 
-    /** Refuses MERGE WITH SCHEMA EVOLUTION, of which Spark leaves nothing in the plan but the text of the statement. */
+    /** Refuses MERGE WITH SCHEMA EVOLUTION where Spark leaves nothing of it in the plan but the text of the statement. */
     static void refuseEvolution(LogicalPlan command) {
         scala.Option text = command.origin().sqlText();
-        if (text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
+        if (!EVOLVES && text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
             throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
         }
     }

@@ -178,6 +178,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
+        refuseWhereExplained();
         Map question = named("alter table", table);
         question.put("changes", Questions.changes(changes));
         try {
@@ -187,6 +188,16 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
                 throw new NoSuchTableException(table);
             }
             throw Refused.ofAlter(error);
+        }
+    }
+
+    /** Refuses EXPLAIN of a statement WITH SCHEMA EVOLUTION: Spark changes the columns when it analyses one. */
+    private static void refuseWhereExplained() {
+        StackTraceElement[] callers = new Throwable().getStackTrace();
+        for (int i = 0; i < callers.length; i++) {
+            if (callers[i].getClassName().endsWith(".ExplainCommand")) {
+                throw Refused.of("Unsupported", "EXPLAIN WITH SCHEMA EVOLUTION is not supported; it would change the table's columns");
+            }
         }
     }
 

@@ -2,6 +2,7 @@ package morrow.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -53,7 +54,7 @@ public class Target extends MorrowTable
 
     public Set capabilities() {
         // BATCH_WRITE for overwrites of the partitions of the rows alone, which Spark plans only with it; see Commands.
-        return EnumSet.of(
+        Set all = new HashSet(EnumSet.of(
                 TableCapability.BATCH_READ,
                 TableCapability.MICRO_BATCH_READ,
                 TableCapability.STREAMING_WRITE,
@@ -61,7 +62,11 @@ public class Target extends MorrowTable
                 TableCapability.V1_BATCH_WRITE,
                 TableCapability.TRUNCATE,
                 TableCapability.OVERWRITE_BY_FILTER,
-                TableCapability.OVERWRITE_DYNAMIC);
+                TableCapability.OVERWRITE_DYNAMIC));
+        if (Commands.EVOLVES) {
+            all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
+        }
+        return all;
     }
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {

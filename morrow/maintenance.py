@@ -15,6 +15,8 @@ from morrow.travelling import Age, epoch_millis
 if TYPE_CHECKING:
     from morrow.doctor.report import Report
     from morrow.engine.format.snapshot import Tag
+    from morrow.engine.plan.filter import FilterLike
+    from morrow.inspection.inspection import Inspection
     from morrow.tags import Retained
     from morrow.writers.history.cleaning.orphans import OrphanFiles
     from morrow.writers.history.cleaning.purge import Purged
@@ -260,6 +262,23 @@ class Maintenance:
         if not isinstance(data, bool):
             raise InvalidArgument(f"data is True or False, not {data!r}")
         return examine(self._metadata, data=data)
+
+    def inspect(self, where: FilterLike = None) -> Inspection:
+        """Draws the table on one page of HTML: history, merge trees, partitions, costs, findings. Reads no row.
+
+        Args:
+            where: a condition whose pruning is drawn, in any form that `Table.scan` takes as its filter.
+
+        Returns: an object that shows itself in notebooks; ``.save("report.html")`` writes the page.
+
+        Raises:
+            InvalidArgument, ColumnNotFound: a wrong condition.
+        """
+        from morrow.inspection.inspection import Inspection
+        from morrow.table_scan import make_scan
+
+        make_scan(self._metadata, filter=where)
+        return Inspection(self._metadata, where)
 
     def repair(self) -> list[RepairedHint]:
         """Rewrites the hints LATEST and EARLIEST where they are missing or wrong; returns those changed.

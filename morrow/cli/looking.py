@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -123,4 +124,19 @@ def doctor(
     work.doctor(path, branch, data, fix, compact, yes, dry_run, form, output)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, doctor)
+def inspect(
+    path: arg.TablePath,
+    where: arg.Where = None,
+    branch: arg.Branch = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page, such as report.html.", rich_help_panel="Result"),
+    ] = None,
+) -> None:
+    """Draw a table on one HTML page: history, merge trees, partitions, costs, what a filter prunes, findings."""
+    from morrow.cli import inspect as work
+
+    work.inspect(path, branch, where, output)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, doctor, inspect)

@@ -6,6 +6,9 @@ import html
 
 from morrow.engine.telling import printable, redacted
 
+LEAST_WIDTH = 640
+"""Pixels below which a wide drawing is not made smaller, but scrolled: its text could not be read."""
+
 
 class Safe(str):
     """Markup: names and values in it are escaped. Other text is escaped where it meets markup."""
@@ -39,14 +42,14 @@ def joined(*parts: object) -> Safe:
 
 
 def drawing(width: float, height: float, *shapes: object, label: str) -> Safe:
-    """Returns an SVG that is as wide as its place allows, up to `width`; `label` is for those who do not see it."""
+    """Returns SVG as wide as its place, between `LEAST_WIDTH` and `width`; `label` is for whoever does not see it."""
     return element(
         "svg",
         element("title", label),
         *shapes,
         viewBox=f"0 0 {_short(width)} {_short(height)}",
         role="img",
-        style=f"width:100%;max-width:{_short(width)}px",
+        style=f"width:100%;max-width:{_short(width)}px;min-width:{_short(min(width, LEAST_WIDTH))}px",
     )
 
 
@@ -54,6 +57,16 @@ def box(x: float, y: float, width: float, height: float, kind: str, told: str) -
     """Returns a rectangle of the class `kind` with a text that shows under the pointer."""
     size = {"x": _short(x), "y": _short(y), "width": _short(max(width, 0.5)), "height": _short(height)}
     return element("rect", element("title", told), class_=kind, rx=2, **size)
+
+
+def legend(*kinds: tuple[str, str]) -> Safe:
+    """Returns a line that names what the colours of boxes mean: pairs of class and words."""
+    swatch = {"width": 12, "height": 12, "style": "width:12px;display:inline-block;vertical-align:-1px"}
+    marks = (
+        joined(element("svg", element("rect", class_=kind, width=12, height=12, rx=2), **swatch), f" {told}  ")
+        for kind, told in kinds
+    )
+    return element("p", *marks, class_="note")
 
 
 def word(x: float, y: float, content: object, kind: str = "", anchor: str = "start") -> Safe:

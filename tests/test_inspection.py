@@ -1,0 +1,165 @@
+"""`Table.inspect`: one page without a network, for one file and for thousands, whatever names are in it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from unittest.mock import patch
+
+import polars as pl
+import pytest
+
+import morrow
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.io.durability import fsync_disabled
+from morrow.inspection import inspection
+from morrow.inspection.files import COLUMNS, LiveFiles, live_files
+from morrow.inspection.trees import MOST_BOXES, trees
+from tests.cli.conftest import Run, run
+from tests.support.written import new_table
+
+__all__ = ["run"]
+
+HOSTILE = "<script>alert(1)</script>\"'&`"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+VOID = ("meta",)
+
+
+class Checked(HTMLParser):
+    """Elements are closed in order; none of them runs or fetches anything."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        assert tag not in ("script", "link", "img", "iframe", "object")
+        assert not [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
+    """A table with a key, partitions, vectors, tags, a branch, and names that are markup."""
+    with fsync_disabled():
+        made = new_table(
+            tmp_path_factory.mktemp("inspected"),
+            f"id INT, `{HOSTILE.replace('`', '')}` STRING, day STRING",
+            keys=["day", "id"],
+            by=["day"],
+            options={"bucket": 2, "deletion-vectors.enabled": True, "comment": HOSTILE},
+            name="o",
+        )
+        other = made.schema.names[1]
+        for start in (0, 5, 10):
+            made.append([{"id": i, other: HOSTILE, "day": HOSTILE.replace("/", "")} for i in range(start, start + 10)])
+        made.tags.create(HOSTILE.replace("/", ""), 1)
+        made.branches.create("trial", snapshot=2)
+    return made
+
+
+def test_the_page_is_whole_and_escaped(orders: morrow.Table, tmp_path: Path) -> None:
+    page = orders.inspect(where="id < 3")
+    page.save(tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+
+    tags = Checked(html).seen
+    assert {"svg", "rect", "section", "h2"} <= set(tags)
+    assert "prefers-color-scheme: dark" in html
+    for title in ("Health", "Snapshots", "Merge trees", "Partitions by size", "Files by age", "The next compaction"):
+        assert f"<h2>{title}</h2>" in html
+    assert "id &lt; 3" in html and "alert(1)&lt;" in html
+    assert re.search(r"https?://", html.split("</head>")[1].replace("http://www.w3.org", "")) is None
+    assert list(tmp_path.iterdir()) == [tmp_path / "report.html"]
+    assert page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+    assert str(page).splitlines()[2] == "  healthy: nothing was found"
+
+
+def test_wrong_calls(orders: morrow.Table, tmp_path: Path) -> None:
+    with pytest.raises(ColumnNotFound):
+        orders.inspect(where="nothing = 1")
+    with pytest.raises(InvalidArgument, match="name a file in a folder"):
+        orders.inspect().save(tmp_path / "absent" / "report.html")
+
+
+def test_ten_thousand_files_are_some_hundred_boxes(orders: morrow.Table) -> None:
+    known = live_files(orders._metadata, orders._metadata.latest_snapshot())
+    row = known.frame.row(0, named=True)
+    rows = [{**row, "bucket": i % 16, "level": i % 3, "sequence": i} for i in range(10_000)]
+    many = LiveFiles(known.schema, pl.DataFrame(rows, schema=COLUMNS), keyed=True)
+
+    drawn = trees(many, "here")
+    assert drawn.count("<rect") < MOST_BOXES * 2
+    assert "+ 8 smaller buckets of " in drawn
+    assert "more runs" in drawn
+
+
+def test_what_cannot_be_read_is_said_in_its_place(tmp_path: Path) -> None:
+    with fsync_disabled():
+        table = new_table(tmp_path, "id INT")
+        assert "Nothing was committed." in table.inspect().html
+        table.append([{"id": 1}])
+    page = table.inspect()
+    for manifest in Path(table.path).glob("manifest/manifest-[0-9a-f]*"):
+        manifest.unlink()
+    html = page.html
+    Checked(html)
+    assert html.count('class="error"') > 2
+    assert "restore it from a backup" in html
+
+
+def test_the_command(run: Run, orders: morrow.Table, tmp_path: Path) -> None:
+    told = run("inspect", orders.path, "-o", tmp_path / "x.html", "--filter", "id = 1")
+    assert told.out == f"{tmp_path}/x.html: {(tmp_path / 'x.html').stat().st_size:,} bytes\n"
+    assert run("inspect", orders.path).lines[0].startswith(f"{orders.path}: snapshot ")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: chromium or google-chrome")
+@pytest.mark.parametrize(("width", "scheme"), [(1200, 1), (420, 0)], ids=["wide and light", "narrow and dark"])
+def test_in_a_browser(orders: morrow.Table, tmp_path: Path, width: int, scheme: int) -> None:
+    """The page is as wide as the window, and of the scheme that the reader prefers."""
+    with patch.object(inspection, "FRAME_PIXELS", 100):
+        orders.inspect().save(tmp_path / "page.html")
+    assert BROWSER is not None
+    picture = tmp_path / "page.png"
+    subprocess.run(
+        [
+            *(BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},800"),
+            *(
+                f"--blink-settings=preferredColorScheme={scheme}",
+                f"--screenshot={picture}",
+                f"file://{tmp_path}/page.html",
+            ),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    corner = _first_pixel(picture)
+    assert corner == ((255, 255, 255) if scheme else (0x14, 0x18, 0x1F))
+
+
+def _first_pixel(picture: Path) -> tuple[int, int, int]:
+    """The colour of the pixel at the left upper corner of a PNG, whose first row may be filtered only by its left."""
+    import struct
+    import zlib
+
+    data, found, at = picture.read_bytes(), b"", 8
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        if data[at + 4 : at + 8] == b"IDAT":
+            found += data[at + 8 : at + 8 + length]
+        at += 12 + length
+    row = zlib.decompressobj().decompress(found, 4)
+    return row[1], row[2], row[3]

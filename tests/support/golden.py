@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -108,21 +108,21 @@ def jsonl(path: Path) -> list[list[Any]]:
 
 
 def unpack(cache: Path) -> Path:
-    """The folder ``<cache>/golden-<hash>`` with the archive's content, unpacked unless it is there already.
+    """Returns the folder ``<cache>/golden-<hash>`` with the archive's content, after unpacking it if it is absent.
 
-    Safe when several processes ask at once: each unpacks into a folder of its own and the first rename wins.
+    Of several processes that ask at once one unpacks, and the others wait for it.
     """
     target = cache / f"golden-{sha256(ARCHIVE.read_bytes()).hexdigest()[:12]}"
     if target.is_dir():
         return target
     cache.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="golden-draft-", dir=cache))
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(draft, filter="data")
-    try:
-        draft.rename(target)
-    except OSError:
+    waiting = cache / "unpacking"
+    with waiting.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
-            raise
-        shutil.rmtree(draft)
+            draft = Path(tempfile.mkdtemp(prefix="golden-draft-", dir=cache))
+            with tarfile.open(ARCHIVE) as archive:
+                archive.extractall(draft, filter="data")
+            draft.rename(target)
+        waiting.unlink(missing_ok=True)
     return target

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from pathlib import Path
-
 import polars as pl
 
 import morrow
 from tests.durability.operations import LATER_ROWS, Operation, State, at
+from tests.support.table_files import fingerprint
 
 LATER = frozenset(LATER_ROWS.rows())
 
@@ -31,20 +29,10 @@ def check_table(operation: Operation, path: str, *, past: int) -> State:
 
     Returns: the state it was found in.
     """
-    bytes_of_it = _fingerprint(path)
+    bytes_of_it = fingerprint(path)
     if bytes_of_it not in _found:
         _found[bytes_of_it] = _check(operation, path, past)
     return _found[bytes_of_it]
-
-
-def _fingerprint(path: str) -> str:
-    """The same for tables whose folders hold the same files with the same bytes."""
-    digest = sha256()
-    for file in sorted(file for file in Path(path).rglob("*") if file.is_file()):
-        content = file.read_bytes()
-        digest.update(f"{file.relative_to(path)}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def _check(operation: Operation, path: str, past: int) -> State:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import signal
 from collections.abc import Callable
@@ -17,9 +16,7 @@ from tests.durability.checks import check_table, newest, read
 from tests.durability.moments import moments
 from tests.durability.operations import OLD_ROWS, OPERATIONS, at, rows, state
 from tests.support.faulty_store import KILLS, Fault, FaultKind, FaultyStore
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.durability.operations", "morrow.writing"])
+from tests.support.processes import PROCESSES
 
 
 def _run(operation: str, path: str, fault: Fault) -> None:

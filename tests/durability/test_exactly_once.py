@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -22,11 +21,10 @@ from morrow.writers.commit.messages import CommitMessage
 from tests.durability.checks import read
 from tests.durability.operations import NEW_ROWS, OPERATIONS, at
 from tests.support.faulty_store import ERRORS, Fault, FaultKind, FaultyStore
+from tests.support.processes import PROCESSES
 from tests.support.system_calls import counted, killed_at
 
 COMMIT = 7
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.durability.operations", "morrow.writing"])
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SAMPLE, SEED = 4, 2
 """Kills tried in `make test`: some come before the link of the snapshot, some between it and the answer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from morrow.engine.errors import StorageError, UnclearOutcome
 from morrow.engine.io.local import LocalStore
 from tests.support.faulty_store import ERRORS, Fault, FaultKind, FaultyStore
+from tests.support.processes import PROCESSES
 
 
 def test_operations_are_written_down(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_killed_process_leaves_what_it_has_written(
     kind: FaultKind, number: int, left: bytes | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "f"
-    process = multiprocessing.get_context("forkserver").Process(target=_killed, args=(str(path), kind, number))
+    process = PROCESSES.Process(target=_killed, args=(str(path), kind, number))
     process.start()
     process.join(60)
 

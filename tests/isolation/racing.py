@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from collections.abc import Mapping
@@ -12,11 +11,9 @@ import morrow
 from tests.isolation.history import Did, History, Saw, snapshots_of
 from tests.isolation.kinds import KINDS
 from tests.isolation.playing import Player
+from tests.support.processes import PROCESSES
 
 THREADS = 2
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.isolation.racing", "morrow.writing"])
-
 Part = tuple[tuple[Did, ...], tuple[Saw, ...]]
 
 

@@ -10,6 +10,7 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.table import Table
+from tests.support.table_files import fingerprint
 
 COLUMNS = ("id", "dt", "v")
 """What is compared, by whatever names tables have for it; they may have got more columns since."""
@@ -35,11 +36,19 @@ State: TypeAlias = dict[str, Line]
 """By branch."""
 
 
+_observed: dict[str, State] = {}
+"""What tables held that were read already, by their bytes: after many an interruption they are those of another one."""
+
+
 def observe(path: str) -> State:
-    """Read the whole table through the public face, of which nothing is remembered."""
-    morrow.clear_caches()
-    table = morrow.open(path)
-    return {branch: observe_line(table.on_branch(branch)) for branch in (MAIN_BRANCH, *table.branches())}
+    """Reads the whole table through the public face, of which nothing is remembered."""
+    bytes_of_it = fingerprint(path)
+    if bytes_of_it not in _observed:
+        morrow.clear_caches()
+        table = morrow.open(path)
+        branches = (MAIN_BRANCH, *table.branches())
+        _observed[bytes_of_it] = {branch: observe_line(table.on_branch(branch)) for branch in branches}
+    return _observed[bytes_of_it]
 
 
 def observe_line(table: Table) -> Line:

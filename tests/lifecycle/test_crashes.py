@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -20,10 +19,9 @@ from tests.lifecycle.checks import check_interrupted, check_repeated
 from tests.lifecycle.conftest import Templates
 from tests.lifecycle.operations import OPERATIONS, table_at
 from tests.support.faulty_store import ERRORS, KILLS, Fault, FaultKind, FaultyStore
+from tests.support.processes import PROCESSES
 from tests.support.system_calls import counted, killed_at
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.lifecycle.operations", "morrow.writing"])
 NEVER = 1 << 62
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SAMPLE = 2

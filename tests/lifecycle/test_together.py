@@ -4,7 +4,6 @@ that somebody else was faster.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -16,10 +15,9 @@ from tests.lifecycle.observed import observe, rows
 from tests.lifecycle.operations import VECTORS
 from tests.lifecycle.players import FIRST_WRITER, ROLES, WRITERS, batch_rows, progress, run
 from tests.lifecycle.tables import KINDS, Kind, frame, remove_all_orphans
+from tests.support.processes import PROCESSES
 
 SECONDS = 120 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 3
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.lifecycle.players", "morrow.writing"])
 
 
 @pytest.mark.parametrize("kind", [KINDS["append"], VECTORS], ids=["append", "vectors"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from morrow.engine.format.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
@@ -38,3 +39,13 @@ def _named_by(snapshot: Snapshot, folder: Path) -> Iterator[str]:
         yield snapshot.index_manifest
         index = decode_index_manifest((folder / snapshot.index_manifest).read_bytes(), snapshot.index_manifest)
         yield from index["_FILE_NAME"]
+
+
+def fingerprint(path: str) -> str:
+    """Returns the same text for tables whose folders hold the same folders, and the same files with the same bytes."""
+    digest = sha256()
+    for entry in sorted(Path(path).rglob("*")):
+        content = entry.read_bytes() if entry.is_file() else b""
+        digest.update(f"{entry.relative_to(path)}\0{entry.is_file()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()

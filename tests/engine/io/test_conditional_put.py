@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from obstore.store import MemoryStore
 from morrow.engine.errors import StorageError, UnclearOutcome, Unsupported
 from morrow.engine.io import conditional_put
 from morrow.engine.io.objects import ObjectStore
+from tests.support.processes import PROCESSES as FORKED
 from tests.support.s3_server import s3_server
 
 KEY = "t/snapshot/snapshot-1"
@@ -169,10 +169,8 @@ def _created(options: dict[str, str], writer: int, gate: Any, taken: Any) -> Non
 
 
 def test_of_eight_processes_exactly_one_creates_each_object(storage_options: dict[str, str]) -> None:
-    # Forked children of a process that has used obstore would share its threads, which a fork does not copy.
-    spawn = multiprocessing.get_context("spawn")
-    gate, taken = spawn.Barrier(PROCESSES), spawn.Queue()
-    racers = [spawn.Process(target=_created, args=(storage_options, i, gate, taken)) for i in range(PROCESSES)]
+    gate, taken = FORKED.Barrier(PROCESSES), FORKED.Queue()
+    racers = [FORKED.Process(target=_created, args=(storage_options, i, gate, taken)) for i in range(PROCESSES)]
     for racer in racers:
         racer.start()
     won = dict(taken.get() for _ in racers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import polars as pl
 import pytest
 
 import morrow
+from tests.support.processes import PROCESSES as FORKED
 
 PROCESSES, COMMITS = 2, 4
 SCHEMA = {"k": pl.Int32, "v": pl.String}
@@ -97,8 +97,7 @@ def _commit_many(path: str, number: int) -> None:
 @pytest.mark.parametrize("options", [VECTORS, {"changelog-producer": "lookup"}], ids=str)
 def test_processes_that_write_the_same_bucket(tmp_path: Path, options: dict[str, str]) -> None:
     t = keyed(tmp_path, **options)
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_commit_many, args=(t.path, number)) for number in range(PROCESSES)]
+    workers = [FORKED.Process(target=_commit_many, args=(t.path, number)) for number in range(PROCESSES)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -22,6 +22,7 @@ CatalogMaker: TypeAlias = Callable[[Settings], Catalog]
 BUILT_IN = {
     "filesystem": "morrow.engine.catalog.filesystem:opened",
     "jdbc": "morrow.engine.catalog.jdbc.catalog:opened",
+    "rest": "morrow.engine.catalog.rest.catalog:opened",
 }
 """Kind -> the function that makes it, whose module is imported when it is used."""
 

@@ -1,0 +1,1 @@
+"""The REST catalog: a server knows databases and tables, changes schemas and commits snapshots; files are read here."""

@@ -1,0 +1,292 @@
+"""The REST catalog: databases, tables, views and functions of a server; rows are read from the files of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from morrow.engine.catalog.names import checked_name, table_name
+from morrow.engine.catalog.rest.client import HEADER, Client, Refusal
+from morrow.engine.catalog.rest.messages import identifier, schema_of
+from morrow.engine.catalog.rest.signing import OPTIONS
+from morrow.engine.catalog.rest.table import RestTable, told
+from morrow.engine.catalog.rest.tokens import renewed
+from morrow.engine.catalog.settings import WAREHOUSE, Settings
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    StorageError,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.resolve import resolve
+from morrow.engine.io.store import FileStore
+from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.declaring import honoured, idle
+from morrow.engine.options.given import Options
+from morrow.engine.options.kinds import BOOL, TEXT
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.telling import did_you_mean, remember
+
+PREFIX = honoured("prefix", TEXT, "", "Beginning of the paths of the server, which it tells itself")
+DATA_TOKEN = honoured("data-token.enabled", BOOL, False, "The server lends credentials of the store")
+OSS_ENDPOINT = honoured("dlf.oss-endpoint", TEXT, "", "Address of OSS in place of that in lent credentials")
+CACHE = "Morrow's caches are its own"
+DECLARED = (
+    *(PREFIX, DATA_TOKEN, OSS_ENDPOINT, *OPTIONS),
+    idle(CACHE, "io-cache.enabled", BOOL, False, "Caches files"),
+    idle(CACHE, "io-cache.whitelist-path", TEXT, "", "Files that are cached"),
+    idle(CACHE, "io-cache.policy", TEXT, "", "What is cached"),
+)
+READABLE = ("", "table", "materialized-table")
+OSS_ENDPOINT_OF_STORE = "fs.oss.endpoint"
+DATABASES, TABLES, VIEWS, FUNCTIONS = "databases", "tables", "views", "functions"
+DATABASE, TABLE = "DATABASE", "TABLE"
+
+
+def opened(settings: Settings) -> RestCatalog:
+    """Returns the catalog of these settings, and of what the server adds to them.
+
+    Raises:
+        InvalidArgument: an option that is missing, unknown, or has a value of no meaning; the server does not know the
+            warehouse.
+        StorageError: the server does not answer, or does not let this user in.
+    """
+    settings.checked(DECLARED, (HEADER,))
+    client = Client(settings)
+    warehouse = settings.given.get(WAREHOUSE)
+    with asked(client):
+        said = client.config(**({WAREHOUSE.key: warehouse} if warehouse else {}))
+    defaults, overrides = (_texts(said.get(member)) for member in ("defaults", "overrides"))
+    merged = settings.updated({**defaults, **settings.raw, **overrides})
+    return RestCatalog(Client(merged, merged.given.get(PREFIX)))
+
+
+@dataclass(frozen=True)
+class RestCatalog:
+    """A `Catalog` of a server."""
+
+    client: Client
+
+    @property
+    def title(self) -> str:
+        """The address of the server, and the warehouse there."""
+        warehouse = self.client.settings.given.get(WAREHOUSE)
+        return f"{self.client.where} ({warehouse})" if warehouse else self.client.where
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of the catalog and its server without secrets."""
+        return self.client.settings.public
+
+    # Databases
+
+    def databases(self) -> list[str]:
+        with asked(self.client):
+            return sorted(map(str, self.client.pages(DATABASES, DATABASES)))
+
+    def has_database(self, name: str) -> bool:
+        try:
+            self.client.get(DATABASES, name)
+        except Refusal as refusal:
+            if refusal.code == 404:
+                return False
+            raise told(self.client, refusal) from None
+        return True
+
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+        body = {"name": checked_name("database", name), "options": {}}
+        try:
+            self.client.post(DATABASES, body=body)
+        except Refusal as refusal:
+            if refusal.code != 409:
+                raise told(self.client, refusal) from None
+            if not (ignore_if_exists or refusal.unclear):
+                raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
+
+    def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
+        if ignore_if_not_exists and not self.has_database(name):
+            return
+        tables, views = self.tables(name), self.views(name)
+        if (tables or views) and not cascade:
+            raise InvalidArgument(
+                f"{self.title}: the database {name!r} holds {len(tables)} tables and {len(views)} views "
+                f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
+            )
+        for table in tables:
+            self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
+        with asked(self.client, gone=True):
+            self.client.delete(DATABASES, name)
+
+    def rename_database(self, name: str, new_name: str) -> None:
+        if not self.has_database(name):
+            raise self._no_database(name)
+        if self.has_database(checked_name("database", new_name)):
+            raise AlreadyExists(f"{self.title}: there is a database {new_name!r} already")
+        raise Unsupported("renaming a database", where=self.title, hint="rename its tables one by one")
+
+    # Tables
+
+    def tables(self, database: str) -> list[str]:
+        return self._listed(database, TABLES)
+
+    def views(self, database: str) -> list[str]:
+        """Returns the names of the views of a database, sorted; none where the server has no views."""
+        return self._listed(database, VIEWS, optional=True)
+
+    def functions(self, database: str) -> list[str]:
+        """Returns the names of the functions of a database, sorted; none where the server has none."""
+        return self._listed(database, FUNCTIONS, optional=True)
+
+    def has_table(self, name: str) -> bool:
+        database, table = table_name(name)
+        try:
+            self.client.get(DATABASES, database, TABLES, table)
+        except Refusal as refusal:
+            if refusal.code == 404:
+                return False
+            raise told(self.client, refusal) from None
+        return True
+
+    def table(self, name: str) -> TableMetadata:
+        database, table = table_name(name)
+        try:
+            answer = self.client.get(DATABASES, database, TABLES, table)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise told(self.client, refusal) from None
+            raise self._missing(database, table, refusal) from None
+        return self._opened(database, table, answer)
+
+    def where_of(self, name: str) -> str:
+        database, table = table_name(name)
+        return f"{self.title}, {checked_name('database', database)}.{checked_name('table', table)}"
+
+    def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
+        self.where_of(name)
+        database, table = table_name(name)
+        self.create_database(database, ignore_if_exists=True)
+        body = {"identifier": identifier(database, table), "schema": schema_of(schema)}
+        try:
+            self.client.post(DATABASES, database, TABLES, body=body)
+        except Refusal as refusal:
+            if refusal.code != 409:
+                raise told(self.client, refusal) from None
+            if not (refusal.unclear and self._is_new(database, table, body["schema"])):
+                raise AlreadyExists(f"{self.title}: there is a table {name!r} already") from None
+        return self.table(name)
+
+    def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        database, table = table_name(name)
+        try:
+            self.client.delete(DATABASES, database, TABLES, table)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise told(self.client, refusal) from None
+            if not (ignore_if_not_exists or refusal.unclear):
+                raise self._missing(database, table, refusal) from None
+
+    def rename_table(self, name: str, new_name: str) -> TableMetadata:
+        self.where_of(new_name)
+        old, new = table_name(name), table_name(new_name)
+        body = {"source": identifier(*old), "destination": identifier(*new)}
+        if not self.has_database(new[0]):
+            raise self._no_database(new[0])
+        try:
+            self.client.post(TABLES, "rename", body=body)
+        except Refusal as refusal:
+            done = refusal.unclear and refusal.code in (404, 409) and self.has_table(new_name)
+            if not (done and not self.has_table(name)):
+                raise self._not_renamed(old, new, refusal) from None
+        return self.table(new_name)
+
+    # Parts
+
+    def lent(self, database: str, table: str, location: str) -> tuple[FileStore, float]:
+        """Returns the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
+        with asked(self.client):
+            answer = self.client.get(DATABASES, database, TABLES, table, "token")
+        token = _texts(answer.get("token"))
+        if endpoint := self.client.settings.given.get(OSS_ENDPOINT):
+            token[OSS_ENDPOINT_OF_STORE] = endpoint
+        remember(token)
+        settings = self.client.settings.updated(token)
+        ends = answer.get("expiresAtMillis")
+        if not isinstance(ends, (int, float)):
+            raise StorageError(f"{self.title}: the credentials of {database}.{table} do not say when they end")
+        return resolve(location, settings.storage_options(location), settings.verify)[0], float(ends)
+
+    def _opened(self, database: str, table: str, answer: Mapping[str, Any]) -> TableMetadata:
+        where, schema = f"{self.title}, {database}.{table}", answer.get("schema") or {}
+        location = answer.get("path")
+        if not isinstance(location, str) or not location:
+            raise StorageError(f"{where}: the server does not say where the table lies")
+        options = _texts(schema.get("options"))
+        kind = (Options(options).text(TYPE) or "").strip().lower()
+        if kind not in READABLE:
+            raise Unsupported(f"a table of the type {kind!r}", where=where, hint="Morrow reads Paimon's own tables")
+        settings = self.client.settings
+        if settings.given.get(DATA_TOKEN):
+            store, root = renewed(partial(self.lent, database, table, location)), resolve(location, {})[1]
+        else:
+            store, root = resolve(location, settings.storage_options(location), settings.verify)
+        found = answer.get("id")
+        owner = RestTable(self.client, database, table, None if found is None else str(found), store, root)
+        return TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
+
+    def _is_new(self, database: str, table: str, schema: Mapping[str, Any]) -> bool:
+        """Returns whether a table is the one that a request made, whose answer was lost."""
+        with asked(self.client):
+            answer = self.client.get(DATABASES, database, TABLES, table)
+        there = answer.get("schema") or {}
+        return answer.get("schemaId") == 0 and all(
+            there.get(member) == schema[member] for member in ("fields", "partitionKeys", "primaryKeys")
+        )
+
+    def _listed(self, database: str, what: str, *, optional: bool = False) -> list[str]:
+        try:
+            return sorted(map(str, self.client.pages(what, DATABASES, database, what)))
+        except Refusal as refusal:
+            if refusal.code == 404 and (refusal.kind == DATABASE or not optional):
+                raise self._no_database(database) from None
+            if optional and refusal.code in (404, 405, 501):
+                return []
+            raise told(self.client, refusal) from None
+
+    def _no_database(self, name: str) -> DatabaseNotFound:
+        databases = self.databases()
+        known, hint = ", ".join(databases) or "none", did_you_mean(name, databases)
+        return DatabaseNotFound(f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}")
+
+    def _missing(self, database: str, table: str, refusal: Refusal) -> DatabaseNotFound | TableNotFound:
+        if refusal.kind == DATABASE or not self.has_database(database):
+            return self._no_database(database)
+        tables = self.tables(database)
+        known, hint = ", ".join(tables) or "none", did_you_mean(table, tables)
+        return TableNotFound(
+            f"{self.title}: there is no table '{database}.{table}'; {hint}the tables of {database} are: {known}"
+        )
+
+    def _not_renamed(self, old: tuple[str, str], new: tuple[str, str], refusal: Refusal) -> Exception:
+        if refusal.code == 409:
+            return AlreadyExists(f"{self.title}: there is a table {'.'.join(new)!r} already")
+        return self._missing(*old, refusal) if refusal.code == 404 else told(self.client, refusal)
+
+
+@contextmanager
+def asked(client: Client, *, gone: bool = False) -> Iterator[None]:
+    """Turns refusals within the block into errors; `gone`: what is not there any more was removed by an earlier try."""
+    try:
+        yield
+    except Refusal as refusal:
+        if not (gone and refusal.code == 404 and refusal.unclear):
+            raise told(client, refusal) from None
+
+
+def _texts(node: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}

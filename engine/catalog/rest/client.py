@@ -1,0 +1,222 @@
+"""Requests to a REST server: paths, authorization, pages, retries, and refusals as values.
+
+A server that is busy (429, 503) is asked again after the time that it names, or after a pause that grows. So is one
+whose connection was cut: whether the request was carried out is then unknown, which the `Refusal` of a later try says.
+Who sent it looks for what it did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from morrow.engine.catalog.rest.signing import JSON, Request, now, quoted, signer_of
+from morrow.engine.catalog.settings import URI, Settings
+from morrow.engine.errors import StorageError, UnclearOutcome, Unsupported
+from morrow.engine.telling import redacted
+
+if TYPE_CHECKING:
+    import urllib3
+
+VERSION = "v1"
+HEADER = "header."
+"""The prefix of options that are headers of every request."""
+MOST_TRIES = 6
+FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
+"""Seconds before a request is sent again, doubled each time; a server that wants to be left alone longer has failed."""
+CONNECT_SECONDS, READ_SECONDS = 30.0, 180.0
+BUSY = (429, 503)
+GET, POST, DELETE = "GET", "POST", "DELETE"
+
+
+class Refusal(Exception):
+    """An answer other than success. `unclear`: an earlier try may have been carried out."""
+
+    def __init__(self, code: int, kind: str, name: str, message: str, *, unclear: bool) -> None:
+        super().__init__(message)
+        self.code, self.kind, self.name, self.message, self.unclear = code, kind, name, message, unclear
+
+
+@dataclass
+class _Tries:
+    sent: int = 0
+    unclear: bool = False
+    last: str = ""
+
+
+class Client:
+    """A server. Several threads may ask; it is pickled without its connections and without secrets."""
+
+    def __init__(self, settings: Settings, prefix: str = "") -> None:
+        uri = settings.required(URI).rstrip("/")
+        self.where = redacted(uri if "://" in uri else f"http://{uri}")
+        self._uri = uri if "://" in uri else f"http://{uri}"
+        self.settings, self.prefix = settings, prefix
+        self._start()
+
+    def _start(self) -> None:
+        try:
+            import urllib3  # noqa: F401  # is it there?
+        except ImportError as error:
+            raise Unsupported("a REST catalog without urllib3", hint="pip install 'morrow[rest]'") from error
+        self._sign = signer_of(self.settings)
+        self._lock = threading.Lock()
+        self._pool: tuple[int, urllib3.PoolManager] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("where", "settings", "prefix")} | {"_uri": redacted(self._uri)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    def get(self, *path: str, **query: str) -> dict[str, Any]:
+        """Returns the answer to a question. Raises `Refusal`, `StorageError`."""
+        return self._ask(GET, path, query)
+
+    def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the answer to an order. Raises `Refusal`, `StorageError`, and `UnclearOutcome` without an answer."""
+        return self._ask(POST, path, {}, body)
+
+    def delete(self, *path: str) -> None:
+        """Has something removed. Raises as `post`."""
+        self._ask(DELETE, path, {})
+
+    def pages(self, member: str, *path: str) -> Iterator[Any]:
+        """Yields the entries of `member` of all pages. Raises as `get`, and `StorageError` where pages repeat."""
+        query: dict[str, str] = {}
+        seen = set()
+        while True:
+            answer = self.get(*path, **query)
+            entries = answer.get(member) or []
+            yield from entries
+            token = answer.get("nextPageToken")
+            if not token or not entries:
+                return
+            if token in seen:
+                raise StorageError(f"{self.where}: the server gives the page {token!r} of {'/'.join(path)} once more")
+            seen.add(token)
+            query = {"pageToken": token}
+
+    def config(self, **query: str) -> dict[str, Any]:
+        """Returns what the server says of itself."""
+        return self._asked(GET, f"/{VERSION}/config", query, "")
+
+    def _ask(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        parts = [VERSION, *([quoted(self.prefix)] if self.prefix else []), *map(quoted, path)]
+        data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return self._asked(method, "/" + "/".join(parts), query, data)
+
+    def _asked(self, method: str, path: str, query: Mapping[str, str], data: str) -> dict[str, Any]:
+        tries = _Tries()
+        while True:
+            answer = self._sent(tries, method, path, query, data)
+            if answer is not None:
+                return self._read(answer, tries)
+            if tries.sent >= MOST_TRIES:
+                if tries.unclear:
+                    hint = "whether it was done is not known"
+                    raise UnclearOutcome(f"{self.where}{path}: {method}: {tries.last}; {hint}")
+                raise StorageError(f"{self.where}{path}: {tries.last}; check the option {URI} and the server")
+
+    def _sent(
+        self, tries: _Tries, method: str, path: str, query: Mapping[str, str], data: str
+    ) -> urllib3.BaseHTTPResponse | None:
+        """Sends a request once; returns None, after a pause, where it should be sent again."""
+        import urllib3
+
+        tries.sent += 1
+        # Parameters are written as they are signed.
+        url = self._uri + path + (f"?{urlencode(query, quote_via=lambda text, *_: quoted(text))}" if query else "")
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+        wait = min(FIRST_WAIT * 2 ** (tries.sent - 1), LONGEST_WAIT)
+        try:
+            answer = self._connections().request(
+                method,
+                url,
+                body=data.encode() or None,
+                headers=self._headers(Request(method, path, query, data)),
+                retries=False,
+                redirect=False,
+                timeout=timeout,
+            )
+        except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
+            tries.last = _words(error)
+        except urllib3.exceptions.HTTPError as error:
+            tries.last = _words(error)
+            tries.unclear = tries.unclear or method != GET
+        else:
+            if answer.status not in BUSY:
+                return answer
+            tries.last = f"the server is busy ({answer.status})"
+            tries.unclear = tries.unclear or (method != GET and answer.status != 429)
+            named = _seconds(answer.headers.get("Retry-After"))
+            wait = wait if named is None else named
+            if tries.sent >= MOST_TRIES or wait > LONGEST_WAIT:
+                return answer
+        if tries.sent < MOST_TRIES:
+            time.sleep(wait * (1 + JITTER * random.random()))
+        return None
+
+    def _read(self, answer: urllib3.BaseHTTPResponse, tries: _Tries) -> dict[str, Any]:
+        try:
+            found = json.loads(answer.data) if answer.data.strip() else {}
+        except ValueError:
+            found = None
+        if answer.status in (200, 202, 204):
+            if not isinstance(found, dict):
+                raise StorageError(f"{self.where}: the answer is no JSON object; check the option {URI}")
+            return found
+        told = found if isinstance(found, dict) else {}
+        code = told.get("code")
+        message = str(told.get("message") or f"HTTP {answer.status} without a message")
+        kind, name = str(told.get("resourceType") or "").upper(), str(told.get("resourceName") or "")
+        raise Refusal(
+            code if isinstance(code, int) else answer.status,
+            kind,
+            name,
+            " ".join(redacted(message).split()),
+            unclear=tries.unclear,
+        )
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        own = {key.removeprefix(HEADER): text for key, text in self.settings.raw.items() if key.startswith(HEADER)}
+        kind = {"Content-Type": JSON} if request.body else {}
+        return {"Accept": JSON, **kind, **own, **self._sign(request)}
+
+    def _connections(self) -> urllib3.PoolManager:
+        import urllib3
+
+        with self._lock:
+            if self._pool is None or self._pool[0] != os.getpid():  # a fork has connections of its own
+                self._pool = (os.getpid(), urllib3.PoolManager(maxsize=16))
+            return self._pool[1]
+
+
+def _words(error: Exception) -> str:
+    lines = redacted(str(error)).strip().splitlines() or [type(error).__name__]
+    return lines[0]
+
+
+def _seconds(text: str | None) -> float | None:
+    """Returns the seconds of a header ``Retry-After``: a number, or a time."""
+    if text is None:
+        return None
+    try:
+        return max(float(text), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max((parsedate_to_datetime(text) - now()).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,215 @@
+"""The server's side of a table: it changes schemas, commits snapshots, makes tags and branches, and rolls back.
+
+Orders whose answer was lost are sent again; what the first of them did is then looked for: nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from morrow.engine.catalog.rest.client import Client, Refusal
+from morrow.engine.catalog.rest.messages import change_of, object_of
+from morrow.engine.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    ColumnNotFound,
+    DatabaseNotFound,
+    InvalidArgument,
+    MorrowError,
+    NotFound,
+    SnapshotNotFound,
+    StorageError,
+    TableNotFound,
+    TagNotFound,
+    Unsupported,
+)
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.snapshot import Snapshot, parse_snapshot, parse_tag, snapshot_members
+from morrow.engine.format.type_json import field_to_json
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.owner import Owned, TableOwner
+from morrow.engine.schema.changes import SchemaChange
+from morrow.engine.units import MILLIS_PER_SECOND
+
+NOT_FOUND: dict[str, type[NotFound]] = {
+    "DATABASE": DatabaseNotFound,
+    "TABLE": TableNotFound,
+    "COLUMN": ColumnNotFound,
+    "SNAPSHOT": SnapshotNotFound,
+    "TAG": TagNotFound,
+    "BRANCH": BranchNotFound,
+}
+UUID = "uuid"
+
+
+def told(client: Client, refusal: Refusal) -> MorrowError:
+    """Returns the error that a refusal means."""
+    message, code = f"{client.where}: {refusal.message}", refusal.code
+    if code == 404:
+        return NOT_FOUND.get(refusal.kind, StorageError)(message)
+    if code == 409:
+        return AlreadyExists(message)
+    if code == 400:
+        return InvalidArgument(message)
+    if code in (401, 403):
+        return StorageError(f"{message}; check token.provider, the token or keys, and their permissions")
+    if code in (405, 406, 501):
+        return Unsupported(f"what was asked ({refusal.message})", where=client.where)
+    return StorageError(f"{message} ({code})")
+
+
+@dataclass(frozen=True)
+class RestTable(TableOwner):
+    """One table of a server."""
+
+    client: Client = field(repr=False)
+    database: str
+    table: str
+    id: str | None
+    store: FileStore = field(repr=False)
+    root: str = field(repr=False)
+
+    owns = Owned.SCHEMAS | Owned.SNAPSHOTS | Owned.TAGS | Owned.BRANCHES
+
+    def latest_snapshot(self, branch: str) -> Snapshot | None:
+        return self._snapshot(branch, "snapshot", wrapped=True)
+
+    def commit_snapshot(self, branch: str, base: Snapshot | None, snapshot: Snapshot) -> bool:
+        members = snapshot_members(snapshot)
+        # The same for the same snapshot: a commit that is sent twice is known again.
+        members = {UUID: str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(members, sort_keys=True))), **members}
+        body: dict[str, Any] = {
+            "tableId": self.id,
+            "baseSnapshotUuid": None if base is None else base.extra.get(UUID),
+            "snapshot": {name: value for name, value in members.items() if value is not None},
+            "statistics": [],
+        }
+        try:
+            answer = self.client.post(*self._path(branch), "commit", body=body)
+        except Refusal as refusal:
+            if refusal.code != 409:
+                raise told(self.client, refusal) from None
+            answer = {"success": False}
+        return answer.get("success") is True or self._was_committed(branch, snapshot)
+
+    def roll_back(self, branch: str, goal: Snapshot) -> None:
+        here = self._metadata(branch)
+        tag = None
+        if here.snapshot_or_none(goal.id) != goal:
+            tag = next((each.name for each in here.tags() if each.snapshot.id == goal.id), None)
+        to: dict[str, Any] = {"type": "snapshot", "snapshotId": goal.id}
+        if tag is not None:
+            to = {"type": "tag", "tagName": tag}
+        self._order(branch, "rollback", body={"instant": to})
+
+    def commit_schema(self, branch: str, schema: TableSchema, changes: Sequence[object]) -> bool:
+        made = [change_of(each) for each in cast("Sequence[SchemaChange]", changes)]
+        try:
+            self.client.post(*self._path(branch), body={"changes": made})
+        except Refusal as refusal:
+            if refusal.unclear and self._has_schema(branch, schema):
+                return True
+            if self._metadata(branch).schema_ids()[-1] >= schema.id:
+                return False  # it was made of a schema that is not the newest any more
+            raise told(self.client, refusal) from None
+        return True
+
+    def create_tag(self, branch: str, name: str, data: bytes) -> bool:
+        tag = parse_tag(data, name, f"{self.client.where}, {self.database}.{self.table}")
+        kept = tag.time_retained and f"{round(tag.time_retained.total_seconds() * MILLIS_PER_SECOND)} ms"
+        body = {"tagName": name, "snapshotId": tag.snapshot.id, "timeRetained": kept}
+        try:
+            self.client.post(*self._path(branch), "tags", body=body)
+        except Refusal as refusal:
+            if refusal.code != 409:
+                raise told(self.client, refusal) from None
+            return refusal.unclear and self._metadata(branch).tag(name).snapshot.id == tag.snapshot.id
+        return True
+
+    def delete_tag(self, branch: str, name: str) -> bool:
+        try:
+            self.client.delete(*self._path(branch), "tags", name)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise told(self.client, refusal) from None
+            return refusal.unclear
+        return True
+
+    def create_branch(self, branch: str, name: str, *, tag: str | None, snapshot: Snapshot | None) -> bool:
+        if snapshot is not None and tag is None:
+            raise Unsupported("a branch of a snapshot in a REST catalog", hint="make a tag of it, and a branch of that")
+        try:
+            self.client.post(*self._path(branch), "branches", body={"branch": name, "fromTag": tag})
+        except Refusal as refusal:
+            if refusal.code != 409:
+                raise told(self.client, refusal) from None
+            return refusal.unclear
+        return True
+
+    def delete_branch(self, name: str) -> None:
+        try:
+            self.client.delete(*self._path(""), "branches", name)
+        except Refusal as refusal:
+            if not (refusal.code == 404 and refusal.unclear):
+                raise told(self.client, refusal) from None
+
+    def rename_branch(self, name: str, new_name: str) -> None:
+        self._order("", "branches", name, "rename", body={"toBranch": new_name})
+
+    def fast_forward(self, branch: str, name: str) -> None:
+        self._order(branch, "branches", name, "forward", body={})
+
+    # Parts
+
+    def _path(self, branch: str) -> tuple[str, ...]:
+        return "databases", self.database, "tables", object_of(self.table, branch) if branch else self.table
+
+    def _metadata(self, branch: str) -> TableMetadata:
+        """Returns the files of a branch, whatever the server says of them."""
+        return TableMetadata(self.store, self.root, branch)
+
+    def _order(self, branch: str, *path: str, body: dict[str, Any]) -> None:
+        try:
+            self.client.post(*self._path(branch), *path, body=body)
+        except Refusal as refusal:
+            raise told(self.client, refusal) from None
+
+    def _snapshot(self, branch: str, *path: str, wrapped: bool = False) -> Snapshot | None:
+        """Returns a snapshot; `wrapped`: with sums of the table around it. None where there is none."""
+        try:
+            answer = self.client.get(*self._path(branch), *path)
+        except Refusal as refusal:
+            if refusal.code == 404 and refusal.kind == "SNAPSHOT":
+                return None
+            raise told(self.client, refusal) from None
+        found = answer.get("snapshot")
+        if wrapped and isinstance(found, dict):
+            found = found.get("snapshot")
+        if found is None:
+            return None
+        return parse_snapshot(json.dumps(found).encode(), f"{self.client.where}, {self.database}.{self.table}")
+
+    def _was_committed(self, branch: str, snapshot: Snapshot) -> bool:
+        """Returns whether an earlier request committed this snapshot, and its answer was lost."""
+        latest = self.latest_snapshot(branch)
+        if latest is None or latest.id < snapshot.id:
+            return False
+        found = latest if latest.id == snapshot.id else self._snapshot(branch, "snapshots", str(snapshot.id))
+        return found is not None and _plain(found) == _plain(snapshot)
+
+    def _has_schema(self, branch: str, schema: TableSchema) -> bool:
+        here = self._metadata(branch)
+        if schema.id not in here.schema_ids():
+            return False
+        there = here.schema(schema.id)
+        same = [field_to_json(each) for each in there.fields] == [field_to_json(each) for each in schema.fields]
+        return same and (there.options, there.comment) == (schema.options, schema.comment)
+
+
+def _plain(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, extra={name: value for name, value in snapshot.extra.items() if name != UUID})

@@ -1,0 +1,327 @@
+"""The REST catalog against a server in this process: conformance, pages, faults, credentials, secrets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import morrow
+from morrow.engine.catalog import opening
+from morrow.engine.catalog.protocol import Catalog
+from morrow.engine.catalog.rest import client as client_module
+from morrow.engine.catalog.settings import Settings
+from morrow.engine.errors import (
+    AlreadyExists,
+    CommitConflict,
+    InvalidArgument,
+    MorrowError,
+    StorageError,
+    TableNotFound,
+    UnclearOutcome,
+    Unsupported,
+)
+from morrow.testing import CatalogTests
+from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, RestServer, rest_server
+
+TOKEN = "bearer-of-tests"
+SCHEMA: dict[str, Any] = {"schema": "id INT NOT NULL, v STRING", "primary_keys": "id", "options": {"bucket": 1}}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_WAIT", 0.001)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RestServer]:
+    with rest_server(tmp_path) as served:
+        served.lets_in = lambda *request: request[-1].get("Authorization") == f"Bearer {TOKEN}"
+        yield served
+
+
+def options(server: RestServer) -> dict[str, str]:
+    return {
+        "metastore": "rest",
+        "uri": server.url,
+        "warehouse": "läke/1 ",
+        "token.provider": "bear",
+        "token": TOKEN,
+    }
+
+
+def opened(server: RestServer, **more: str) -> morrow.Catalog:
+    return morrow.open_catalog({**options(server), **more})
+
+
+class TestRest(CatalogTests):
+    @pytest.fixture
+    def catalog(self, server: RestServer) -> Catalog:
+        return opening.open_catalog(Settings.of(options(server)))
+
+
+def test_branches_of_tags_and_rollback_are_the_servers(server: RestServer) -> None:
+    table = opened(server).create_table("db.t", **SCHEMA)
+    table.upsert({"id": [1], "v": ["a"]})
+    table.tags.create("v 1ü", time_retained=dt.timedelta(hours=2))
+    table.upsert({"id": [2], "v": ["b"]})
+    assert [(tag.name, tag.time_retained) for tag in table.tags] == [("v 1ü", dt.timedelta(hours=2))]
+
+    table.branches.create("dev", tag="v 1ü")
+    branch = opened(server).table("db.t", branch="dev")
+    branch.upsert({"id": [3], "v": ["c"]})
+    branch.alter.add_column("n", "INT")
+    assert sorted(branch.scan().to_polars()["id"]) == [1, 3]
+    table.branches.rename("dev", "Dev 2")
+    assert list(table.branches) == ["Dev 2"]
+    table.rollback(tag="v 1ü")
+    assert table.scan().to_polars()["id"].to_list() == [1]
+    table.branches.fast_forward("Dev 2")
+    assert sorted(table.scan().to_polars()["id"]) == [1, 3]
+    table.branches.delete("Dev 2")
+    with pytest.raises(Unsupported, match="make a tag of it"):
+        table.branches.create("x", snapshot=1)
+    assert {path.rsplit("/", 1)[-1] for method, path in server.asked if method == "POST"} >= {"commit", "forward"}
+
+
+def test_every_change_of_a_schema_arrives(server: RestServer) -> None:
+    table = opened(server).create_table("db.t", schema="id INT NOT NULL, v STRING, r STRUCT<a INT>, d DECIMAL(5, 2)")
+    alter = table.alter
+    alter.add_column("n", "MAP<STRING, ARRAY<INT>>", comment="it's", after="id")
+    alter.rename_column("v", 'w "ü" $')
+    alter.set_type("d", "DECIMAL(9, 2)")
+    alter.set_comment("d", None)
+    alter.set_options({"snapshot.num-retained.max": "40"})
+    alter.unset_options("snapshot.num-retained.max")
+    alter.drop_column("r")
+    found = opened(server).table("db.t")
+    assert [str(each.name) for each in found.schemas()[-1].fields] == ["id", "n", 'w "ü" $', "d"]
+    assert str(found.schemas()[-1].by_name["d"].type) == "DECIMAL(9, 2)"
+
+
+# Pages, faults, races
+
+
+def test_lists_come_in_pages(server: RestServer) -> None:
+    catalog = opened(server)
+    for number in range(5):
+        catalog.create_table(f"db{number}.t", schema="id INT")
+        catalog.create_table(f"db.t{number}", schema="id INT")
+    server.views["db"] = ["v3", "v1", "v2"]
+    assert catalog.databases() == ["db", "db0", "db1", "db2", "db3", "db4"]
+    assert catalog.tables("db") == [f"t{number}" for number in range(5)]
+    assert catalog._catalog.views("db") == ["v1", "v2", "v3"]  # type: ignore[attr-defined]  # of REST catalogs
+    assert catalog._catalog.functions("db") == []  # type: ignore[attr-defined]
+    with pytest.raises(InvalidArgument, match="5 tables and 3 views"):
+        catalog.drop_database("db")
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [[(503, {"Retry-After": "0"})] * 2, [(429, {}), CUT_BEFORE], [CUT_AFTER], [CUT_AFTER, CUT_BEFORE, CUT_AFTER]],
+    ids=["busy", "throttled", "lost", "lost thrice"],
+)
+def test_what_was_ordered_is_done_once_whatever_happens_to_answers(server: RestServer, faults: list[Any]) -> None:
+    catalog = opened(server)
+
+    def troubled(order: Any) -> Any:
+        server.faults = list(faults)
+        found = order()
+        server.faults = []
+        return found
+
+    troubled(lambda: catalog.create_database("db"))
+    table = troubled(lambda: catalog.create_table("db.t", **SCHEMA))
+    server.faults = []
+    for number in range(2):
+        _trouble_commits(server, faults)
+        table.upsert({"id": [number], "v": ["x"]})
+    assert [each.id for each in table.snapshots()] == [1, 2]
+    assert not server.trouble[0]
+    for order in (
+        lambda: table.tags.create("a"),
+        lambda: table.branches.create("b", tag="a"),
+        lambda: table.alter.add_column("n", "INT"),
+        lambda: table.tags.delete("a"),
+        lambda: table.branches.delete("b"),
+        lambda: table.rollback(snapshot=1),
+        lambda: catalog.rename_table("db.t", "db.u"),
+        lambda: catalog.drop_table("db.u"),
+        lambda: catalog.drop_database("db"),
+    ):
+        _trouble_orders(server, faults)
+        order()
+        assert not server.trouble[0]
+    assert catalog.databases() == []
+
+
+def _trouble_commits(server: RestServer, faults: list[Any]) -> None:
+    server.trouble = ([*faults], lambda _, path: path.endswith("/commit"))
+
+
+def _trouble_orders(server: RestServer, faults: list[Any]) -> None:
+    server.trouble = ([*faults], lambda method, _: method != "GET")
+
+
+def test_a_commit_that_others_were_faster_than_is_prepared_anew(server: RestServer) -> None:
+    one, other = (opened(server) for _ in range(2))
+    table = one.create_table("db.t", **SCHEMA)
+    with table.writer() as writer:
+        writer.write({"id": [1], "v": ["mine"]})
+        other.table("db.t").upsert({"id": [2], "v": ["theirs"]})
+    assert sorted(table.scan().to_polars()["id"]) == [1, 2]
+
+
+def test_a_server_without_an_answer_leaves_a_commit_unclear(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from morrow.writers.commit import snapshots
+
+    monkeypatch.setattr(snapshots, "UNCLEAR_WAIT_SECONDS", 0.001)
+    table = opened(server).create_table("db.t", **SCHEMA)
+    server.trouble = ([CUT_BEFORE] * 1000, lambda _, path: path.endswith("/commit"))
+    with pytest.raises(UnclearOutcome, match="whether it was done is not known"):
+        table.upsert({"id": [1], "v": ["x"]})
+    server.trouble = ([], lambda *_: False)
+    table.upsert({"id": [2], "v": ["y"]})
+    assert table.scan().to_polars()["id"].to_list() == [2]
+
+
+def test_servers_that_fail_are_named_in_a_line(server: RestServer) -> None:
+    catalog = opened(server)
+    for faults, message in (
+        ([(503, {"Retry-After": "3600"})], r"busy \(503\)"),
+        ([(500, {})], r"busy \(500\)"),
+        ([(501, {})], "is not supported"),
+        ([(302, {"Location": "http://127.0.0.1:1/"})], r"busy \(302\)"),
+        ([GARBAGE], "the answer is no JSON object"),
+        ([CUT_BEFORE] * 6, "check the option 'uri' and the server"),
+    ):
+        server.faults = list(faults)
+        with pytest.raises(MorrowError, match=message) as caught:
+            catalog.databases()
+        assert "\n" not in str(caught.value)
+        assert server.url in str(caught.value)
+    begun = time.monotonic()
+    with pytest.raises(StorageError, match="check the option 'uri'"):
+        morrow.open_catalog({**options(server), "uri": "127.0.0.1:9"})
+    assert time.monotonic() - begun < 5
+
+
+def test_tables_that_are_not_paimons_own_are_refused(server: RestServer) -> None:
+    catalog = opened(server)
+    catalog.create_table("db.t", **SCHEMA)
+    server.databases["db"]["t"].options = {"type": "format-table", "file.format": "csv"}
+    with pytest.raises(Unsupported, match="a table of the type 'format-table'"):
+        catalog.table("db.t")
+
+
+def test_another_table_of_the_name_is_not_written_to(server: RestServer) -> None:
+    catalog = opened(server)
+    table = catalog.create_table("db.t", **SCHEMA)
+    catalog.drop_table("db.t")
+    catalog.create_table("db.t", **SCHEMA)
+    with pytest.raises((TableNotFound, StorageError, CommitConflict)):
+        table.upsert({"id": [1], "v": ["lost"]})
+    assert catalog.table("db.t").snapshots() == []
+
+
+# What the server says, and who asks
+
+
+def test_the_server_sets_defaults_and_overrides(server: RestServer) -> None:
+    server.config = {
+        "defaults": {"table-default.bucket": "3", "table-default.file.format": "orc"},
+        "overrides": {"table-default.file.format": "parquet", "secret-of-server": "s3cr3t-0f-server"},
+    }
+    catalog = opened(server, **{"table-default.bucket": "2"})
+    table = catalog.create_table("db.t", schema="id INT NOT NULL", primary_keys="id")
+    assert (table.options["bucket"], table.options["file.format"]) == ("2", "parquet")
+    assert ("GET", "/v1/a+b%2F%C3%BC/databases/db/tables/t") in server.asked
+    assert "s3cr3t-0f-server" not in str(catalog.system("catalog_options").to_polars())
+
+
+def test_headers_go_with_every_request(server: RestServer) -> None:
+    seen: list[str | None] = []
+    server.lets_in = lambda *request: bool(seen.append(request[-1].get("X-Team"))) or True
+    opened(server, **{"header.X-Team": "lake"}).databases()
+    assert set(seen) == {"lake"}
+
+
+def test_credentials_are_lent_and_renewed(server: RestServer) -> None:
+    lent: list[float] = []
+
+    def token() -> dict[str, Any]:
+        lent.append(time.time())
+        return {"token": {"fs.oss.accessKeySecret": "lent-s3cret"}, "expiresAtMillis": (time.time() + 0.2) * 1000}
+
+    server.token = token
+    server.config = {"defaults": {"data-token.enabled": "true"}}
+    catalog = opened(server)
+    table = catalog.create_table("db.t", **SCHEMA)
+    table.upsert({"id": [1], "v": ["a"]})
+    assert table.scan().count() == 1
+    count = len(lent)
+    time.sleep(0.11)
+    copy = pickle.loads(pickle.dumps(table))
+    assert (table.scan().count(), copy.scan().count()) == (1, 1)
+    assert len(lent) > count
+    assert b"lent-s3cret" not in pickle.dumps(table)
+
+
+def test_no_secret_is_told(server: RestServer) -> None:
+    catalog = opened(server)
+    table = catalog.create_table("db.t", **SCHEMA)
+    told = [repr(catalog), repr(table), str(catalog.system("catalog_options").to_polars()), repr(catalog._catalog)]
+    told += [str(table._metadata), repr(vars(catalog._catalog)), repr(table._metadata.owner)]
+    assert TOKEN not in "".join(told)
+    for thing in (catalog, table, table.scan()):
+        assert TOKEN.encode() not in pickle.dumps(thing)
+    assert pickle.loads(pickle.dumps(catalog)).tables("db") == ["t"]
+
+    server.lets_in = lambda *_: False
+    with pytest.raises(StorageError, match=r"who are you\?.*check token.provider") as caught:
+        catalog.databases()
+    assert "sent-back-secret" not in str(caught.value)
+
+
+def test_a_fork_asks_for_itself(server: RestServer) -> None:
+    catalog = opened(server)
+    catalog.create_database("db")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if catalog.databases() == ["db"] else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert catalog.databases() == ["db"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"token.provider": ""}, "needs the option 'token.provider'"),
+        ({"token.provider": "basic"}, "known are bear and dlf"),
+        ({"token": ""}, "needs the option 'token'"),
+        ({"token.provider": "dlf"}, "names no region|needs the option 'dlf.access-key-id'"),
+        ({"dlf.token-path": "/nope", "token.provider": "dlf", "dlf.region": "x"}, "/nope: there is no key of DLF"),
+        ({"tokn": "x"}, "did you mean 'token'"),
+        ({"dlf.signing-algorithm": "md5"}, "known values: default, openapi"),
+    ],
+)
+def test_what_is_wrong_is_said(server: RestServer, given: dict[str, str], message: str) -> None:
+    with pytest.raises(MorrowError, match=message):
+        opened(server, **given)
+
+
+def test_an_existing_database_and_table_are_told(server: RestServer) -> None:
+    catalog = opened(server)
+    catalog.create_table("db.t", **SCHEMA)
+    with pytest.raises(AlreadyExists, match=r"there is a table 'db\.t' already"):
+        catalog.create_table("db.t", **SCHEMA)
+    with pytest.raises(TableNotFound, match="did you mean 't'"):
+        catalog.table("db.T")

@@ -39,7 +39,7 @@ def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Lazy
         from morrow.readers.merges.sections import folded_section
 
         return folded_section(plan, section, store)
-    return None if known_merged(plan, section, store) else _newest(plan, section, store)
+    return None if known_merged(plan, section, store) is not None else _newest(plan, section, store)
 
 
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:

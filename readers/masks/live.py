@@ -11,7 +11,9 @@ from morrow.engine.format.deletion_vector import entry_span, read_entry
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
-from morrow.readers.masks.superseded import Live, as_masks, superseded_masks
+from morrow.readers.masks.file_keys import KEY_CACHE
+from morrow.readers.masks.refresh import KNOWN_SECTIONS, changed, nearest, patched, remember
+from morrow.readers.masks.superseded import Live, as_masks, live_rows, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
@@ -32,25 +34,46 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
         CorruptFile: a deletion vector or data file contradicts its metadata.
     """
     if section.kind is SectionKind.MERGE:
-        key = _merge_key(plan, section, store)
-        return MASK_CACHE.get_or_make(key, lambda: _sized(superseded_masks(plan, section, store)))
+        found = known_merged(plan, section, store)
+        return _kept(plan, section, store, superseded_masks(plan, section, store)) if found is None else found
     return tuple(_deletion_mask(file, store) for file in section.files)
 
 
-def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> bool:
-    """Returns whether the masks of a MERGE section are cached."""
-    return MASK_CACHE.get(_merge_key(plan, section, store)) is not None
+def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    """Returns the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
+    found = MASK_CACHE.get(_merge_key(plan, section, store))
+    return found or _refreshed(plan, section, store)
 
 
 def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) -> None:
     """Caches the masks of a MERGE section that a read computed: the live rows of each file."""
-    MASK_CACHE.put(_merge_key(plan, section, store), *_sized(as_masks(live)))
+    _kept(plan, section, store, as_masks(live))
+
+
+def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    MASK_CACHE.put(_merge_key(plan, section, store), *_sized(masks))
+    remember(_place(plan, store), section)
+    return masks
+
+
+def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    base = nearest(_place(plan, store), section)
+    known = None if base is None else MASK_CACHE.get(_merge_key(plan, base, store))
+    found = None if base is None or known is None else changed(plan, section, base, store)
+    if known is None or found is None:
+        return None
+    live = live_rows(found.keys, [found.keys.deciding(frame) for frame in found.frames], lambda: found.frames)
+    return _kept(plan, section, store, patched(found, known, live, blank=True))
+
+
+def _place(plan: ScanPlan, store: FileStore) -> Hashable:
+    assert plan.merge is not None
+    # Masks from keys whose checksums were not checked must not serve reads that require the check.
+    return "merge", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id
 
 
 def _merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    assert plan.merge is not None
-    # Masks from keys whose checksums were not checked must not serve reads that require the check.
-    return "merge", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, section
+    return _place(plan, store), section
 
 
 def _sized(masks: tuple[Mask, ...]) -> tuple[tuple[Mask, ...], int]:
@@ -87,8 +110,10 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
 
 
 def clear_mask_cache() -> None:
-    """Drops all masks; the next read computes them anew."""
+    """Drops all masks, and the keys they are refreshed from; the next read computes them anew."""
     MASK_CACHE.clear()
+    KEY_CACHE.clear()
+    KNOWN_SECTIONS.clear()
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:

@@ -94,6 +94,11 @@ class SectionKeys:
         numbers = [SEQUENCE_NUMBER_FIELD] if self.by_number else []
         return (*sequence, *numbers, *([VALUE_KIND_FIELD] if self.with_kind else []))
 
+    @property
+    def deciding_fields(self) -> tuple[DataField, ...]:
+        """The key and the other deciding columns."""
+        return (*self.key_fields, *self.other_fields)
+
     @cached_property
     def age(self) -> tuple[str, ...]:
         """The columns that order versions before the position of the row does."""
@@ -165,6 +170,15 @@ class SectionKeys:
             if packing is None:
                 self._check_bounds(read)
         return read
+
+    def check(self, frames: Sequence[pl.DataFrame]) -> None:
+        """Checks all rows of each file, keys unpacked, against the plan.
+
+        Raises:
+            CorruptFile: a file has more or fewer rows, or keys outside of the section's.
+        """
+        self.checked_heights(frames)
+        self._check_bounds(frames)
 
     def read_whole(self, names: Sequence[str]) -> list[pl.DataFrame]:
         """Reads all rows of each file with the deciding columns and `names`."""

@@ -78,7 +78,7 @@ def _is_known(plan: ScanPlan, section: Section, store: FileStore) -> bool:
         return True
     if is_folded(plan, section):
         return known_masks(plan, section, store) is not None
-    return known_merged(plan, section, store)
+    return known_merged(plan, section, store) is not None
 
 
 def _kept(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:

@@ -1,0 +1,140 @@
+"""The columns of single files that decide which versions of keys count, kept in memory: what a refresh looks up in.
+
+A file's keys are read when a section changes for the first time, and kept up to a number of bytes. Of each row there is
+a fingerprint beside: equal for equal keys, and, for single integers, the key itself, in the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.format.types import DataField
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import cols
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
+from morrow.readers.masks.ordering import sortable
+
+Fingerprints = npt.NDArray[np.integer]
+Positions = npt.NDArray[np.integer]
+
+SPARSE = 8
+"""A sorted file of so many times the rows that are looked for is searched, others are gone through."""
+SLOT_BITS = 20
+"""Fingerprints that are looked for are first told from others by so many bits: their table stays in the cache."""
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+ROW_BYTES = 16
+"""Memory of one row of one column, about, where it is only estimated."""
+
+
+@dataclass(frozen=True)
+class FileKeys:
+    """The deciding columns of all rows of a file, keys first, and the fingerprints of its keys."""
+
+    frame: pl.DataFrame
+    fingerprints: Fingerprints
+
+    @cached_property
+    def ascending(self) -> bool:
+        """Whether the fingerprints ascend, none twice."""
+        return bool((self.fingerprints[1:] > self.fingerprints[:-1]).all())
+
+    @property
+    def size(self) -> int:
+        """Memory in bytes."""
+        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + 256
+
+
+KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
+"""Deciding columns of files of sections that have changed; `capacity` may be set, in bytes."""
+
+
+def fingerprints(keys: pl.DataFrame) -> Fingerprints:
+    """Returns a number for each row, equal for equal keys, seldom so for others."""
+    if keys.width == 1 and (column := keys.to_series().to_physical()).dtype.is_integer():
+        return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
+    found = np.zeros(keys.height, np.uint64)
+    for column in keys.iter_columns():
+        found = found * MIXER + sortable(column).hash(0).to_numpy()
+    return found
+
+
+def file_keys(
+    plan: ScanPlan,
+    section: Section,
+    files: Sequence[DataFile],
+    fields: Sequence[DataField],
+    key: Sequence[str],
+    store: FileStore,
+) -> list[FileKeys]:
+    """Returns the columns `fields` of each file, the keys `key` among them: from the cache, or read into it.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
+    """
+    place = store.url(plan.table), store.checks_pages, plan.schema.id, section.partition_row, tuple(fields)
+    found = [KEY_CACHE.get((*place, file)) for file in files]
+    missing = [number for number, known in enumerate(found) if known is None]
+    if missing:
+        frames = [file_frame(plan, section, [files[number]], fields, store) for number in missing]
+        with reading_files(plan, [section], tuple(fields), store):
+            read = pl.collect_all(frames)
+        for number, frame in zip(missing, read):
+            whole = frame.rechunk()
+            made = FileKeys(whole, fingerprints(whole.select(cols(key))))
+            KEY_CACHE.put((*place, files[number]), made, made.size)
+            found[number] = made
+    return [known for known in found if known is not None]
+
+
+def positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Positions]:
+    """Returns the rows of each file, ascending, that have one of the fingerprints `wanted`, which ascend."""
+    found: list[Positions] = [np.empty(0, np.int64)] * len(files)
+    rest = []
+    for number, keys in enumerate(files):
+        if len(keys.fingerprints) >= SPARSE * len(wanted) and keys.ascending:
+            found[number] = _searched(keys.fingerprints, wanted)
+        else:
+            rest.append(number)
+    if rest:
+        heights = [len(files[number].fingerprints) for number in rest]
+        among = np.flatnonzero(is_among(np.concatenate([files[number].fingerprints for number in rest]), wanted))
+        starts = np.cumsum([0, *heights])
+        for number, start, rows in zip(rest, starts, np.split(among, np.searchsorted(among, starts[1:-1]))):
+            found[number] = rows - start
+    return found
+
+
+def _searched(ascending: Fingerprints, wanted: Fingerprints) -> Positions:
+    """Returns the places of those of the fingerprints `wanted` that are in `ascending`."""
+    if not len(ascending) or not len(wanted):
+        return np.empty(0, np.int64)
+    places = np.searchsorted(ascending, wanted)
+    places[places == len(ascending)] = 0
+    return places[ascending[places] == wanted]
+
+
+def is_among(rows: Fingerprints, wanted: Fingerprints) -> npt.NDArray[np.bool_]:
+    """Returns for each row whether its fingerprint is one of those `wanted`, which ascend."""
+    found = np.zeros(len(rows), bool)
+    if not len(wanted) or not len(rows):
+        return found
+    table = np.zeros(1 << SLOT_BITS, bool)
+    table[_slots(wanted)] = True
+    likely = np.flatnonzero(table[_slots(rows)])
+    places = np.searchsorted(wanted, rows[likely])
+    places[places == len(wanted)] = 0
+    found[likely[wanted[places] == rows[likely]]] = True
+    return found
+
+
+def _slots(numbers: Fingerprints) -> npt.NDArray[np.uint64]:
+    return (numbers.astype(np.uint64, copy=False) * MIXER) >> np.uint64(64 - SLOT_BITS)

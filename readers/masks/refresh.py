@@ -1,0 +1,145 @@
+"""Sections that a commit has changed, by what is known of them from before.
+
+Which rows of a key count depends on the versions of that key alone. So where a section shares most of its files with
+one that is known, only keys that have rows in files which came or went are decided anew: their rows in all files of the
+section are found by fingerprint (`file_keys`). Two keys of one fingerprint are then both decided anew; that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from morrow.engine.errors import MorrowError
+from morrow.engine.io.cache import ByteCache
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.masks.file_keys import (
+    KEY_CACHE,
+    ROW_BYTES,
+    FileKeys,
+    Fingerprints,
+    Positions,
+    file_keys,
+    positions,
+)
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+
+WORTHWHILE = 4
+"""A section is refreshed where files of at most one in so many of its rows came or went."""
+REMEMBERED = 4
+"""Sections of one bucket that are remembered, those read last."""
+FILE_BYTES = 400
+"""Memory of one file of a remembered section, about."""
+
+KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
+"""Sections with masks in the cache, by bucket, those read last first."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What differs between a section and the `base`, which is known.
+
+    For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns.
+    `wanted` has the fingerprints of these keys, ascending. `before` is each file's number in the base; None where the
+    file came since: all of its rows are in `rows`.
+    """
+
+    base: Section
+    keys: SectionKeys
+    before: tuple[int | None, ...]
+    rows: tuple[Positions, ...]
+    frames: tuple[pl.DataFrame, ...]
+    wanted: Fingerprints
+
+    @property
+    def heights(self) -> list[int]:
+        return [frame.height for frame in self.frames]
+
+
+def remember(place: Hashable, section: Section) -> None:
+    """Remembers that masks of this section are in the cache under `place`."""
+    key = _bucket(place, section)
+    others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
+    kept = (section, *others)[:REMEMBERED]
+    KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
+
+
+def _bucket(place: Hashable, section: Section) -> Hashable:
+    return place, section.partition_row, section.bucket
+
+
+def nearest(place: Hashable, section: Section) -> Section | None:
+    """Returns the known section from which the fewest rows differ; None where too many do."""
+    known = KNOWN_SECTIONS.get(_bucket(place, section)) or ()
+    by_rows = [(_differing(base, section), number) for number, base in enumerate(known) if base != section]
+    if not by_rows:
+        return None
+    rows, number = min(by_rows)
+    return known[number] if rows * WORTHWHILE <= section.row_count else None
+
+
+def _differing(base: Section, section: Section) -> int:
+    return sum(file.row_count for file in {*base.files} ^ {*section.files})
+
+
+def changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -> Changed | None:
+    """Finds the rows of `section` whose keys have rows in files that the base or the section alone has.
+
+    None where that cannot be told, or costs as much as to look at all: today's way is open.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
+    """
+    keys = SectionKeys.of(plan, section, store)
+    fields = keys.deciding_fields
+    if section.row_count * ROW_BYTES * len(fields) > KEY_CACHE.capacity:
+        return None
+    gone = _gone(keys, [file for file in base.files if file not in {*section.files}])
+    if gone is None:
+        return None
+    found = file_keys(plan, section, keys.files, fields, keys.spec.key, store)
+    keys.check([each.frame for each in found])
+    number = {file: i for i, file in enumerate(base.files)}
+    before = tuple(number.get(file) for file in keys.files)
+    came = [each for each, old in zip(found, before) if old is None]
+    wanted = np.unique(np.concatenate([each.fingerprints for each in (*gone, *came)]))
+    looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
+    rows = tuple(np.arange(each.frame.height) if old is None else next(looked) for each, old in zip(found, before))
+    frames = tuple(
+        each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows)
+    )
+    return Changed(base, keys, before, rows, frames, wanted)
+
+
+def patched(
+    found: Changed, known: Sequence[pl.Series | None], decided: Sequence[npt.NDArray[np.bool_]], blank: bool
+) -> tuple[pl.Series | None, ...]:
+    """Returns the masks of the section, in the order of its files: those of the base with what was decided anew.
+
+    Args:
+        known: the masks of the base, in the order of its files; None stands for rows that are all `blank`.
+        decided: the values of `found.rows`, file by file.
+    """
+    oldest = oldest_first(found.keys.section)
+    masks: list[pl.Series | None] = [None] * len(oldest)
+    for place, file, old, rows, values in zip(oldest, found.keys.files, found.before, found.rows, decided):
+        before = None if old is None else known[old]
+        mask = np.full(file.row_count, blank) if before is None else before.to_numpy(writable=True)
+        mask[rows] = values
+        masks[place] = None if (mask == blank).all() else pl.Series(mask)
+    return tuple(masks)
+
+
+def _gone(keys: SectionKeys, files: Sequence[DataFile]) -> list[FileKeys] | None:
+    """Returns the keys of files that are no longer in the section; None where they cannot be read any more."""
+    if any(file.schema_id not in keys.plan.file_fields for file in files):
+        return None
+    try:
+        return file_keys(keys.plan, keys.section, files, keys.deciding_fields, keys.spec.key, keys.store)
+    except MorrowError:
+        return None

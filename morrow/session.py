@@ -131,7 +131,7 @@ def clear_caches() -> None:
     """Drops cached metadata, masks, merged rows and results of page checks; the next read starts cold."""
     from morrow.readers.files.page_checks import PAGE_CACHE
     from morrow.readers.masks import clear_mask_cache
-    from morrow.readers.merges.sections import MERGED_CACHE
+    from morrow.readers.merges.merged import MERGED_CACHE
 
     METADATA_CACHE.clear()
     clear_mask_cache()

@@ -32,6 +32,9 @@ from morrow.readers.merges.version_masks import is_folded, scan_masks
 MASK_WORKERS = 2
 """Sections whose masks are computed, or that are read whole, at once."""
 
+HELD_BYTES = 1 << 26
+"""What a lazy frame may hold of a section, so that columns are read once where a commit has changed merged rows."""
+
 BATCH_ROWS = 131_072
 """Rows of a batch at most, unless the caller says otherwise."""
 
@@ -66,7 +69,8 @@ def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[Non
 def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_once: bool = False) -> pl.LazyFrame:
     """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
     sections = enough(plan, sections)
-    frames, scanned = _in_one_pass(plan, sections, store) if at_once and _is_complete(plan) else ([], sections)
+    most_bytes = None if at_once else HELD_BYTES
+    frames, scanned = _in_one_pass(plan, sections, store, most_bytes) if _is_complete(plan) else ([], sections)
     masks = _masks(plan, scanned, store)
     frames += section_frames(plan, zip(scanned, masks), store)
     # Keys of several versions are merged first and filtered after.
@@ -101,14 +105,16 @@ def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyF
 
 
 def _in_one_pass(
-    plan: ScanPlan, sections: Sequence[Section], store: FileStore
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, most_bytes: int | None
 ) -> tuple[list[pl.LazyFrame], list[Section]]:
-    """Returns frames of the sections that are best read whole, and the other sections."""
+    """Returns frames of the sections that are best read whole, and the other sections; see `whole_section`."""
     merged = [section for section in sections if section.kind is SectionKind.MERGE]
+    if most_bytes is not None:
+        merged = [section for section in merged if is_folded(plan, section)][:1]
     if not merged:
         return [], list(sections)
     with ThreadPoolExecutor(MASK_WORKERS) as pool:
-        frames = list(pool.map(lambda section: whole_section(plan, section, store), merged))
+        frames = list(pool.map(lambda section: whole_section(plan, section, store, most_bytes), merged))
     read = {id(section) for section, frame in zip(merged, frames) if frame is not None}
     return [frame for frame in frames if frame is not None], [s for s in sections if id(s) not in read]
 

@@ -23,12 +23,12 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.execution.section_frames import SMALL_ROWS, filtered, long_mask, section_frame
+from morrow.readers.execution.section_frames import SMALL_ROWS, filtered, section_frame
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.files.virtual_columns import virtual_columns
-from morrow.readers.masks import Mask
+from morrow.readers.masks import Mask, long_mask
 
 LEAST_SECTIONS = 8
 """Fewer are scanned one by one, so that later filters of users on partitions can prune them."""

@@ -7,6 +7,7 @@ read is a masked scan.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,18 +29,28 @@ MOST_ROWS = 1 << 22
 """Stored rows of a section up to which it is read at once: all of them are in memory together."""
 
 
-def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame | None:
-    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper."""
+def whole_section(
+    plan: ScanPlan, section: Section, store: FileStore, most_bytes: int | None = None
+) -> pl.LazyFrame | None:
+    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper.
+
+    With `most_bytes`, only where these columns take no more, and most of the merged rows are known from before.
+    """
     if section.kind is not SectionKind.MERGE or section.row_count > MOST_ROWS or not plan.read_columns:
         return None
     if is_folded(plan, section):
-        if known_masks(plan, section, store) is not None:
-            return None
         # Imported here: the functions of merge engines bring libraries along that other tables do not need.
-        from morrow.readers.merges.sections import folded_section
+        from morrow.readers.merges.sections import folded_section, refolded_section
 
-        return folded_section(plan, section, store)
-    return None if known_merged(plan, section, store) is not None else _newest(plan, section, store)
+        refolded = refolded_section(plan, section, store, sys.maxsize if most_bytes is None else most_bytes)
+        if refolded is not None or most_bytes is not None:
+            return refolded
+        return None if known_masks(plan, section, store) is not None else folded_section(plan, section, store)
+    return (
+        None
+        if most_bytes is not None or known_merged(plan, section, store) is not None
+        else _newest(plan, section, store)
+    )
 
 
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:

@@ -22,7 +22,7 @@ from morrow.readers.execution.data_evolution import stitched_frame
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.virtual_columns import depend_on_file
-from morrow.readers.masks import Mask
+from morrow.readers.masks import Mask, long_mask
 
 POSITIONED_ROWS = 1 << 28
 """About how many rows one scan numbers: their mask takes 32 MB, and Polars has no positions beyond 32 bits."""
@@ -106,14 +106,6 @@ def _scan_beside(
     frame = file_frame(plan, section, files, fields, store)
     mask = long_mask(files, masks)
     return frame if mask is None else frame.filter(pl.lit(mask))
-
-
-def long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
-    """Returns one mask of all rows of the files, one file after another."""
-    if all(mask is None for mask in masks):
-        return None
-    pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
-    return pl.concat([piece.rename("") for piece in pieces])
 
 
 def _scan_masked(

@@ -31,6 +31,8 @@ SPARSE = 8
 SLOT_BITS = 20
 """Fingerprints that are looked for are first told from others by so many bits: their table stays in the cache."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
+NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
+"""Physical dtypes of keys that are fingerprints themselves."""
 ROW_BYTES = 16
 """Memory of one row of one column, about, where it is only estimated."""
 
@@ -59,8 +61,10 @@ KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
 
 def fingerprints(keys: pl.DataFrame) -> Fingerprints:
     """Returns a number for each row, equal for equal keys, seldom so for others."""
-    if keys.width == 1 and (column := keys.to_series().to_physical()).dtype.is_integer():
+    if keys.width == 1 and (column := keys.to_series().to_physical()).dtype in NUMBERS:
         return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
+    if not keys.width:
+        return np.empty(0, np.int64)
     found = np.zeros(keys.height, np.uint64)
     for column in keys.iter_columns():
         found = found * MIXER + sortable(column).hash(0).to_numpy()
@@ -76,6 +80,8 @@ def file_keys(
     store: FileStore,
 ) -> list[FileKeys]:
     """Returns the columns `fields` of each file, the keys `key` among them: from the cache, or read into it.
+
+    Without `key` there are no fingerprints.
 
     Raises:
         CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
@@ -117,7 +123,7 @@ def _searched(ascending: Fingerprints, wanted: Fingerprints) -> Positions:
     """Returns the places of those of the fingerprints `wanted` that are in `ascending`."""
     if not len(ascending) or not len(wanted):
         return np.empty(0, np.int64)
-    places = np.searchsorted(ascending, wanted)
+    places: Positions = np.searchsorted(ascending, wanted)
     places[places == len(ascending)] = 0
     return places[ascending[places] == wanted]
 

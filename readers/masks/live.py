@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 import polars as pl
@@ -12,7 +12,7 @@ from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.masks.file_keys import KEY_CACHE
-from morrow.readers.masks.refresh import KNOWN_SECTIONS, changed, nearest, patched, remember
+from morrow.readers.masks.refresh import CHANGES, KNOWN_SECTIONS, changed, nearest, patched, remember
 from morrow.readers.masks.superseded import Live, as_masks, live_rows, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
@@ -109,11 +109,20 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
     return pl.Series(vector.live(file.row_count))
 
 
+def long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
+    """Returns one mask of all rows of the files, one file after another."""
+    if all(mask is None for mask in masks):
+        return None
+    pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
+    return pl.concat([piece.rename("") for piece in pieces])
+
+
 def clear_mask_cache() -> None:
     """Drops all masks, and the keys they are refreshed from; the next read computes them anew."""
     MASK_CACHE.clear()
     KEY_CACHE.clear()
     KNOWN_SECTIONS.clear()
+    CHANGES.clear()
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:

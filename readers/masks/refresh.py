@@ -60,6 +60,17 @@ class Changed:
     def heights(self) -> list[int]:
         return [frame.height for frame in self.frames]
 
+    @property
+    def size(self) -> int:
+        """Memory in bytes."""
+        return self.wanted.nbytes + sum(
+            rows.nbytes + int(frame.estimated_size()) for rows, frame in zip(self.rows, self.frames)
+        )
+
+
+CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
+"""What has changed between two sections: masks and merged rows of several queries follow from it."""
+
 
 def remember(place: Hashable, section: Section) -> None:
     """Remembers that masks of this section are in the cache under `place`."""
@@ -96,7 +107,18 @@ def changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -
         CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
     """
     keys = SectionKeys.of(plan, section, store)
-    fields = keys.deciding_fields
+    place = store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, base, section
+    known = CHANGES.get(place)
+    if known is not None:
+        return known
+    found = _compared(keys, base)
+    if found is not None:
+        CHANGES.put(place, found, found.size)
+    return found
+
+
+def _compared(keys: SectionKeys, base: Section) -> Changed | None:
+    plan, section, store, fields = keys.plan, keys.section, keys.store, keys.deciding_fields
     if section.row_count * ROW_BYTES * len(fields) > KEY_CACHE.capacity:
         return None
     gone = _gone(keys, [file for file in base.files if file not in {*section.files}])
@@ -110,9 +132,7 @@ def changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -
     wanted = np.unique(np.concatenate([each.fingerprints for each in (*gone, *came)]))
     looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
     rows = tuple(np.arange(each.frame.height) if old is None else next(looked) for each, old in zip(found, before))
-    frames = tuple(
-        each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows)
-    )
+    frames = tuple(each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))
     return Changed(base, keys, before, rows, frames, wanted)
 
 
@@ -131,7 +151,8 @@ def patched(
         before = None if old is None else known[old]
         mask = np.full(file.row_count, blank) if before is None else before.to_numpy(writable=True)
         mask[rows] = values
-        masks[place] = None if (mask == blank).all() else pl.Series(mask)
+        made = pl.Series(mask)
+        masks[place] = None if (made.all() if blank else not made.any()) else made
     return tuple(masks)
 
 

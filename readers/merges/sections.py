@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format.row_kinds import INSERT, kind_name
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
-from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols
@@ -28,22 +28,26 @@ from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
-from morrow.readers.masks import Mask
+from morrow.readers.files.virtual_columns import depend_on_file
+from morrow.readers.masks import Mask, long_mask
+from morrow.readers.masks.file_keys import file_keys, fingerprints
 from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.refresh import Changed, changed, nearest, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.engines import fold
+from morrow.readers.merges.merged import MERGED_CACHE, Merged
 from morrow.readers.merges.partial_update import groups_in_play
 from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
-
-MERGED_CACHE: ByteCache[pl.DataFrame] = ByteCache(256 << 20)
-"""Merged rows by the file set of a section, of those read recently; `capacity` may be set, in bytes."""
 
 MERGED_RANGE_ROWS = 1 << 19
 """About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""
 
 WORKERS = 2
 """Parts of a section that are merged at once."""
+
+VALUE_BYTES = 8
+"""Memory of one value, about, where it is only estimated."""
 
 CACHED_ROWS = 1 << 22
 """Sections of more stored rows are merged range by range at each read and not cached."""
@@ -66,6 +70,15 @@ def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Laz
     return _SectionMerge(plan, section, plan.read_columns, store).in_one_pass()
 
 
+def refolded_section(plan: ScanPlan, section: Section, store: FileStore, most_bytes: int) -> pl.LazyFrame | None:
+    """Returns the rows of `folded_section` where most of the merged rows are known from an earlier state.
+
+    The columns are then read once, and keys that have changed are merged from what was read. None where merged rows are
+    cached already, where too much has changed, or where about so many bytes do not hold the columns.
+    """
+    return _SectionMerge(plan, section, plan.read_columns, store).refolded(most_bytes)
+
+
 def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Counts the rows of `merged_frame`; reads keys, ages and kinds only, and the columns that kinds depend on."""
     merge = _SectionMerge(plan, section, (), store)
@@ -79,7 +92,7 @@ class _Part:
     single: list[Rows]
     shared: list[Rows]
     unmerged: pl.DataFrame
-    merged: pl.DataFrame
+    merged: Merged
 
 
 @dataclass(frozen=True)
@@ -104,17 +117,126 @@ class _SectionMerge:
         return projected(self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys)))
 
     def cached(self) -> pl.DataFrame:
-        def make() -> tuple[pl.DataFrame, int]:
-            parts = [rows.select(cols(self.names)) for rows in self.complete()]
-            rows = pl.concat(parts) if parts else pl.DataFrame(schema=self.schema)
-            return rows, int(rows.estimated_size())
+        found = MERGED_CACHE.get(self._cache_key)
+        return self._keep(self._refolded() or self._folded()).rows if found is None else found.rows
 
-        return MERGED_CACHE.get_or_make(self._cache_key, make)
+    def _keep(self, merged: Merged) -> Merged:
+        MERGED_CACHE.put(self._cache_key, merged, merged.size)
+        remember(self._place, self.section)
+        return merged
+
+    def _folded(self) -> Merged:
+        parts = [self._told(rows) for rows in self.complete()]
+        empty = self._told(pl.DataFrame(schema={**self._key_schema, **self.schema}))
+        return empty.changed(empty.fingerprints, parts) if parts else empty
+
+    @property
+    def _key_schema(self) -> pl.Schema:
+        return pl.Schema({name: polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
+
+    def _told(self, rows: pl.DataFrame) -> Merged:
+        return Merged(rows.select(cols(self.names)), fingerprints(rows.select(cols(self.spec.key))))
+
+    @property
+    def _place(self) -> Hashable:
+        place = self.store.url(self.plan.table), self.plan.schema.id
+        return "merged", *place, self.store.checks_pages, self.spec, self.names, self._key_filter
 
     @property
     def _cache_key(self) -> Hashable:
-        place = self.store.url(self.plan.table), self.plan.schema.id, self.section
-        return "merged", *place, self.store.checks_pages, self.spec, self.names, self._key_filter
+        return self._place, self.section
+
+    def _changed(self) -> tuple[Merged, Changed] | None:
+        """Returns the merged rows of an earlier state of the section, and what has changed since."""
+        base = nearest(self._place, self.section)
+        known = None if base is None else MERGED_CACHE.get((self._place, base))
+        found = None if base is None or known is None else changed(self.plan, self.section, base, self.store)
+        return None if known is None or found is None else (known, found)
+
+    def _shared(self, found: Changed) -> list[Rows]:
+        """Returns for each of the rows that have changed whether its key has several versions."""
+        masks = version_masks(self.plan, self.section, self.store).shared
+        of_files = [masks[i] for i in oldest_first(self.section)]
+        return [
+            np.zeros(len(rows), bool) if mask is None else mask.gather(rows).to_numpy()
+            for mask, rows in zip(of_files, found.rows)
+        ]
+
+    def _refolded(self) -> Merged | None:
+        """Merges the keys that have changed since an earlier state, reading the values of their rows."""
+        change = self._changed()
+        if change is None:
+            return None
+        known, found = change
+        masks: list[Mask] = []
+        for file, rows, shared in zip(found.keys.files, found.rows, self._shared(found)):
+            mask = np.zeros(file.row_count, bool)
+            mask[rows[shared]] = True
+            masks.append(pl.Series(mask) if shared.any() else None)
+        frames = self._read(found.keys, found.keys.everything, masks, self._fields(found.keys))
+        return known.changed(found.wanted, [self._told(rows) for rows in self._merged_once(found.keys, frames)])
+
+    def refolded(self, most_bytes: int) -> pl.LazyFrame | None:
+        """Returns all rows of the section, merging the keys that have changed; see `refolded_section`."""
+        if MERGED_CACHE.get(self._cache_key) is not None:
+            return None
+        change = self._changed()
+        if change is None:
+            return None
+        known, found = change
+        wanted = [self.plan.schema.by_name[name] for name in self.names]
+        inputs = [field for field in self._values(found.keys) if field not in wanted]
+        if self.section.row_count * len(wanted) * VALUE_BYTES > most_bytes:
+            return None
+        rows = self._read_whole(found.keys, wanted)
+        starts = np.cumsum([0, *(file.row_count for file in found.keys.files)])
+        shared = self._shared(found)
+        numbers = np.concatenate([start + row[kept] for start, row, kept in zip(starts, found.rows, shared)])
+        deciding = [frame.filter(pl.Series(kept)) for frame, kept in zip(self._with(found, inputs), shared)]
+        picked = rows[numbers].select(cols(name for name in rows.columns if name not in deciding[0].columns))
+        ends = np.cumsum([frame.height for frame in deciding])
+        frames = [
+            pl.concat([frame, picked[end - frame.height : end]], how="horizontal") for frame, end in zip(deciding, ends)
+        ]
+        new = [self._told(each) for each in self._merged_once(found.keys, frames)]
+        merged = self._keep(known.changed(found.wanted, new)).rows
+        masks = version_masks(self.plan, self.section, self.store).single
+        mask = long_mask(found.keys.files, [masks[i] for i in oldest_first(self.section)])
+        unmerged = rows.lazy() if mask is None else rows.lazy().filter(pl.lit(mask))
+        return pl.concat([unmerged, merged.lazy()])
+
+    def _with(self, found: Changed, fields: Sequence[DataField]) -> list[pl.DataFrame]:
+        """Returns the deciding columns of the rows that have changed, with `fields`, which are kept like those."""
+        if not fields:
+            return list(found.frames)
+        files = file_keys(self.plan, self.section, found.keys.files, fields, (), self.store)
+        more = [[name for name in each.frame.columns if name not in found.frames[0].columns] for each in files]
+        return [
+            pl.concat([frame, each.frame[rows].select(cols(names))], how="horizontal")
+            for frame, each, rows, names in zip(found.frames, files, found.rows, more)
+        ]
+
+    def _read_whole(self, keys: SectionKeys, fields: Sequence[DataField]) -> pl.DataFrame:
+        """Reads all rows of the files, one file after another, the oldest first."""
+        shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
+        one_by_one = len(shapes) > 1 or depend_on_file(self.plan, fields)
+        groups = [[file] for file in keys.files] if one_by_one else [list(keys.files)]
+        frames = [file_frame(self.plan, self.section, group, fields, self.store) for group in groups]
+        with reading_files(self.plan, [self.section], tuple(fields), self.store):
+            read = pl.collect_all(frames)
+        for group, frame in zip(groups, read):
+            if frame.height != sum(file.row_count for file in group):
+                raise CorruptFile(group[0].path, f"{frame.height} rows in this and others, not those of the manifests")
+        return pl.concat(read)
+
+    def _merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yields the merged rows of frames by file, the oldest first; nothing where there are none."""
+        rows = pl.concat(frames) if frames else None
+        if rows is None or rows.is_empty():
+            return
+        heights = [frame.height for frame in frames]
+        versions = versions_of(rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights)
+        yield self._merged(keys, rows, versions)
 
     def in_one_pass(self) -> pl.LazyFrame:
         """Reads single versions and merged rows; the masks computed from the keys are cached for the next read."""
@@ -125,8 +247,8 @@ class _SectionMerge:
         single = [np.concatenate(rows) for rows in zip(*(part.single for part in parts))]
         shared = [np.concatenate(rows) for rows in zip(*(part.shared for part in parts))]
         keep_masks(self.plan, self.section, self.store, single, shared)
-        merged = pl.concat([part.merged for part in parts])
-        MERGED_CACHE.put(self._cache_key, merged, int(merged.estimated_size()))
+        empty, *others = [part.merged for part in parts]
+        merged = self._keep(empty.changed(np.empty(0, np.int64), others) if others else empty).rows
         return pl.concat([*(part.unmerged for part in parts), merged]).lazy()
 
     def _part(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
@@ -138,7 +260,7 @@ class _SectionMerge:
         versions = versions_of(by_key, deciding.select(cols(keys.age)), keys.descending, heights, levels)
         single, shared = told_apart(keys, deciding, versions)
         ends = np.cumsum(heights)[:-1]
-        merged = self._merged(keys, rows, versions).select(cols(self.names))
+        merged = self._told(self._merged(keys, rows, versions))
         unmerged = rows.select(cols(self.names)).filter(pl.Series(single))
         return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged)
 
@@ -166,15 +288,7 @@ class _SectionMerge:
         shared = [masks.shared[i] for i in oldest_first(self.section)]
         fields = self._fields(keys)
         for part in keys.ranges_of(MERGED_RANGE_ROWS):
-            frames = self._read(keys, part, shared, fields)
-            rows = pl.concat(frames) if frames else None
-            if rows is None or rows.is_empty():
-                continue
-            heights = [frame.height for frame in frames]
-            versions = versions_of(
-                rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights
-            )
-            yield self._merged(keys, rows, versions)
+            yield from self._merged_once(keys, self._read(keys, part, shared, fields))
 
     def _merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
         values = [self.plan.schema.by_name[name] for name in self.names if name in self._merged_names]

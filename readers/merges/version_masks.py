@@ -19,6 +19,7 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
+from morrow.readers.masks.refresh import changed, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
 
@@ -60,10 +61,26 @@ def version_masks(plan: ScanPlan, section: Section, store: FileStore) -> Version
 
 
 def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    """Returns the masks if they are cached."""
-    masks = MASK_CACHE.get(_cache_key(plan, section, store))
-    files = len(section.files)
-    return None if masks is None else VersionMasks(masks[:files], masks[files:])
+    """Returns the masks where they are cached, or follow from cached ones of most of the section's files."""
+    return _cached(plan, section, store) or _refreshed(plan, section, store)
+
+
+def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
+    base = nearest(_place(plan, store), section)
+    known = None if base is None else _cached(plan, base, store)
+    found = None if base is None or known is None else changed(plan, section, base, store)
+    if known is None or found is None:
+        return None
+    keys = found.keys
+    rows, by_key = keys.keyed([keys.deciding(frame) for frame in found.frames], lambda: found.frames)
+    levels = keys.levels(range(len(keys.files)), found.heights)
+    told = told_apart(keys, rows, versions_of(by_key, pl.DataFrame(), (), found.heights, levels))
+    single, shared = (np.split(each, np.cumsum(found.heights)[:-1]) for each in told)
+    masks = VersionMasks(
+        patched(found, known.single, single, blank=True), patched(found, known.shared, shared, blank=False)
+    )
+    _keep(plan, section, store, masks)
+    return masks
 
 
 def keep_masks(
@@ -76,15 +93,30 @@ def keep_masks(
         tuple(None if single[i].all() else pl.Series(single[i]) for i in places),
         tuple(pl.Series(shared[i]) if shared[i].any() else None for i in places),
     )
-    both = (*masks.single, *masks.shared)
-    MASK_CACHE.put(_cache_key(plan, section, store), both, mask_bytes(both))
+    _keep(plan, section, store, masks)
     return masks
 
 
-def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
+def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMasks) -> None:
+    both = (*masks.single, *masks.shared)
+    MASK_CACHE.put(_cache_key(plan, section, store), both, mask_bytes(both))
+    remember(_place(plan, store), section)
+
+
+def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
+    masks = MASK_CACHE.get(_cache_key(plan, section, store))
+    files = len(section.files)
+    return None if masks is None else VersionMasks(masks[:files], masks[files:])
+
+
+def _place(plan: ScanPlan, store: FileStore) -> Hashable:
     assert plan.merge is not None
     rules = plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions
-    return "versions", store.url(plan.table), store.checks_pages, *rules, plan.schema.id, section
+    return "versions", store.url(plan.table), store.checks_pages, *rules, plan.schema.id
+
+
+def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
+    return _place(plan, store), section
 
 
 def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:

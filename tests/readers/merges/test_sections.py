@@ -15,7 +15,7 @@ from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import one_pass
 from morrow.readers.masks import key_ranges
 from morrow.readers.merges import fold, sections
-from morrow.readers.merges.sections import MERGED_CACHE
+from morrow.readers.merges.merged import MERGED_CACHE
 from tests.support.table_factory import TableFactory
 
 FIELDS = [("id", "INT"), ("a", "INT"), ("b", "STRING"), ("n", "BIGINT")]

@@ -1,0 +1,108 @@
+"""Sections that commits change: what is read with the caches of earlier states is what the oracle says."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import morrow
+from morrow.readers.masks import file_keys, refresh
+from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, fingerprints, is_among, positions
+from morrow.readers.merges.version_masks import scan_masks
+from tests.support.canonical import assert_same_rows, rows_of
+from tests.support.random_merging_tables import random_merging_tables
+from tests.support.random_tables import RandomTable, random_tables
+from tests.support.recording_store import RecordingStore
+from tests.support.table_factory import TableFactory
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(table=random_tables() | random_merging_tables(), data=st.data())
+def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: st.DataObject) -> None:
+    """Forwards as commits come, backwards as after a rollback, and in between; whole, in part and counted."""
+    folder = Path(tempfile.mkdtemp(prefix="morrow-"))
+    morrow.clear_caches()
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(refresh, "WORTHWHILE", 0)
+            patched.setattr(file_keys, "SPARSE", data.draw(st.sampled_from((1, 8)), "sparse"))
+            counts = table.write(folder / "t")
+            states = [*range(1, len(counts) + 1), *data.draw(st.permutations(range(1, len(counts) + 1)), "again")]
+            for snapshot in states:
+                check(table, morrow.open(str(folder / "t")), counts, snapshot, data)
+    finally:
+        shutil.rmtree(folder)
+
+
+def check(table: RandomTable, opened: morrow.Table, counts: list[int], snapshot: int, data: st.DataObject) -> None:
+    expected = table.arrow(table.rows(counts[snapshot - 1]))
+    some = data.draw(st.sampled_from((len(table.fields), 1)), "columns")
+    names = [f.name for f in table.fields[:some]]
+    scan = opened.scan(names, snapshot=snapshot)
+    lazily = data.draw(st.booleans(), "lazily")
+    actual = pa.Table.from_batches(scan.to_batches(), expected.select(names).schema) if lazily else scan.to_arrow()
+    unordered = [name for name in table.set_columns if name in names]
+    fields = table.fields[:some]
+    assert_same_rows(rows_of(actual, fields), rows_of(expected.select(names), fields), fields, unordered)
+    assert scan.count() == expected.num_rows
+
+
+COLUMNS = [("id", "BIGINT"), ("name", "STRING"), ("n", "INT")]
+
+
+def rows(ids: list[int], n: int) -> pa.Table:
+    return pa.table({"id": ids, "name": [f"{n} {i}" for i in ids], "n": [n] * len(ids)})
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_only_the_new_file_is_looked_at_for_masks(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    factory = TableFactory(tmp_path / "t", COLUMNS, primary_keys=["id"], options={"merge-engine": engine})
+    morrow.clear_caches()
+    factory.write_file(rows(list(range(100)), 0), level=5, format="orc")
+    factory.write_file(rows([5, 6], 1), format="orc")
+    factory.commit()
+
+    def keys_read() -> int:
+        store = RecordingStore()
+        plan = morrow.open(factory.path).scan(["id"]).plan
+        scan_masks(plan, plan.sections[0], store)
+        return len(store.reads)
+
+    assert keys_read() == 2
+    for commit, read in ((2, 3), (3, 1), (4, 1)):  # the first refresh reads the keys of all files
+        factory.write_file(rows([commit, 50, 100 + commit], commit), format="orc")
+        factory.commit()
+        assert keys_read() == read
+    found = dict(morrow.open(factory.path).scan(["id", "n"]).to_polars().rows())
+    assert found == {**dict.fromkeys(range(100), 0), 5: 1, 6: 1, 2: 2, 3: 3, 4: 4, 50: 4, 102: 2, 103: 3, 104: 4}
+    monkeypatch.setattr(KEY_CACHE, "capacity", 0)  # what would not fit is computed as ever
+    factory.write_file(rows([7], 5), format="orc")
+    factory.commit()
+    assert keys_read() == 6
+
+
+def test_keys_are_found_by_fingerprint_in_any_order() -> None:
+    wanted = np.unique(np.array([3, 5, 70_000, -4]))
+    ascending, mixed = np.array([-4, 0, 3, 4, 69_999]), np.array([5, 1, 3, 3])
+    files = [FileKeys(pl.DataFrame({"k": keys}), keys) for keys in (ascending, mixed, ascending[:0])]
+    for sparse in (0, 8):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(file_keys, "SPARSE", sparse)
+            assert [found.tolist() for found in positions(files, wanted)] == [[0, 2], [0, 2, 3], []]
+    assert is_among(mixed, wanted[:0]).tolist() == [False] * 4
+
+
+def test_fingerprints_are_equal_for_equal_keys_alone() -> None:
+    keys = pl.DataFrame({"f": [0.0, -0.0, 1.5, float("nan"), -float("nan")], "s": ["a", "a", "b", "c", "c"]})
+    found = fingerprints(keys).tolist()
+    assert (found[0], found[3], len(set(found))) == (found[1], found[4], 3)
+    assert fingerprints(keys[::-1]).tolist() == found[::-1]
+    assert fingerprints(pl.DataFrame({"k": [7, 1]}, schema={"k": pl.Int16})).tolist() == [7, 1]

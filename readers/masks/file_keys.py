@@ -17,7 +17,7 @@ import polars as pl
 from morrow.engine.format.types import DataField
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import cols
+from morrow.engine.names import cols, unnamed
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
@@ -67,7 +67,7 @@ def fingerprints(keys: pl.DataFrame) -> Fingerprints:
         return np.empty(0, np.int64)
     found = np.zeros(keys.height, np.uint64)
     for column in keys.iter_columns():
-        found = found * MIXER + sortable(column).hash(0).to_numpy()
+        found = found * MIXER + unnamed(sortable(column)).hash(0).to_numpy()
     return found
 
 
@@ -123,9 +123,10 @@ def _searched(ascending: Fingerprints, wanted: Fingerprints) -> Positions:
     """Returns the places of those of the fingerprints `wanted` that are in `ascending`."""
     if not len(ascending) or not len(wanted):
         return np.empty(0, np.int64)
-    places: Positions = np.searchsorted(ascending, wanted)
+    places = np.searchsorted(ascending, wanted)
     places[places == len(ascending)] = 0
-    return places[ascending[places] == wanted]
+    found: Positions = places[ascending[places] == wanted]
+    return found
 
 
 def is_among(rows: Fingerprints, wanted: Fingerprints) -> npt.NDArray[np.bool_]:

@@ -64,7 +64,7 @@ public class Target extends MorrowTable
                 TableCapability.OVERWRITE_BY_FILTER,
                 TableCapability.OVERWRITE_DYNAMIC));
         if (Commands.EVOLVES) {
-            all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
+            all.add(TableCapability.valueOf("AUTOMATIC_SCHEMA_EVOLUTION")); // which Spark 4.0 lacks
         }
         return all;
     }

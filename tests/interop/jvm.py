@@ -31,6 +31,7 @@ JARS = (
     "com.github.luben:zstd-jni:1.5.6-9",
     "org.xerial.snappy:snappy-java:1.1.10.7",
     "org.lz4:lz4-java:1.8.0",
+    "org.xerial:sqlite-jdbc:3.46.1.3",
 )
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
 TIMEOUT_SECONDS = 60

@@ -242,7 +242,8 @@ def commit(server: RestServer, _: Any, body: Any, database: str, name: str) -> A
     latest = metadata.latest_snapshot()
     known = None if latest is None else latest.extra.get("uuid")
     new = parse_snapshot(json.dumps(body["snapshot"]).encode(), "the request")
-    if known != body["baseSnapshotUuid"] or new.id != (latest.id if latest else 0) + 1:
+    # Java's clients before 2.0 do not tell on which snapshot they build.
+    if known != body.get("baseSnapshotUuid", known) or new.id != (latest.id if latest else 0) + 1:
         return {"success": False}
     written = metadata.store.create(metadata.paths.snapshot(new.id), json.dumps(body["snapshot"]).encode())
     return {"success": written}

@@ -30,6 +30,9 @@ PROPERTY = "jdbc."
 """The prefix of options of the driver."""
 BUSY_SECONDS = 60.0
 CONNECT_SECONDS = "30"
+JOURNAL = "journal_mode="
+JOURNALS = ("WAL", "DELETE", "TRUNCATE", "PERSIST")
+"""How a file is changed safely; with WAL readers, of which Java leaves some open, do not keep writers out."""
 LOCAL_ZONE = Path("/etc/localtime")
 ZONES = "/zoneinfo/"
 DRIVER_NAMES = {
@@ -81,9 +84,11 @@ class Sqlite(Database):
 
     lock_age = "strftime('%s', 'now') - strftime('%s', acquired_at)"
 
-    def __init__(self, where: str, path: str) -> None:
+    def __init__(self, where: str, path: str, journal: str = "") -> None:
         super().__init__(where)
         self._path = path
+        if journal:
+            self.ask(f"PRAGMA journal_mode = {journal}")  # the file keeps it
 
     def ask(self, statement: str, *values: object) -> Rows:
         return self._with(lambda connection: connection.execute(statement, values).fetchall())
@@ -179,12 +184,13 @@ def database_of(settings: Settings) -> Database:
 
 
 def _sqlite(uri: str, rest: str, settings: Settings) -> Database:  # noqa: ARG001  # SQLite has no users
-    path, mark, _ = rest.partition("?")
+    path, mark, query = rest.partition("?")
+    journal = query.partition("=")[2].upper() if query.startswith(JOURNAL) else ""
     if not path or ":memory:" in path or "mode=memory" in rest:
         raise Unsupported(f"the catalog {uri}", hint="a database in memory is gone with its connection; name a file")
-    if mark and not path.startswith("file:"):
-        raise Unsupported(f"the settings in {uri}", hint="name the file alone")
-    return Sqlite(uri, rest if path.startswith("file:") else str(Path(path).expanduser().absolute()))
+    if mark and not path.startswith("file:") and journal not in JOURNALS:
+        raise Unsupported(f"the settings in {uri}", hint=f"name the file alone, or with ?{JOURNAL}WAL")
+    return Sqlite(uri, rest if path.startswith("file:") else str(Path(path).expanduser().absolute()), journal)
 
 
 def _postgres(uri: str, rest: str, settings: Settings) -> Database:

@@ -93,10 +93,12 @@ class Locks:
             sleep = min(2 * sleep, self._longest_sleep)
 
     def _tried(self, name: str) -> bool:
-        expired = f"DELETE FROM {LOCKS} WHERE {self._database.lock_age} > expire_time AND lock_id = ?"
+        expired = f"DELETE FROM {LOCKS} WHERE {self._database.lock_age} > expire_time_seconds AND lock_id = ?"
         self._database.run(expired, name)
         try:
-            self._database.run(f"INSERT INTO {LOCKS} (lock_id, expire_time) VALUES (?, ?)", name, int(self._timeout))
+            self._database.run(
+                f"INSERT INTO {LOCKS} (lock_id, expire_time_seconds) VALUES (?, ?)", name, int(self._timeout)
+            )
         except Duplicate:
             return False
         return True

@@ -34,7 +34,7 @@ COLUMNS = {
 }
 LOCK_COLUMNS = (
     "lock_id VARCHAR({most}) NOT NULL, acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, "
-    "expire_time BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (lock_id)"
+    "expire_time_seconds BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (lock_id)"
 )
 OF_DATABASE = "catalog_key = ? AND database_name = ?"
 OF_TABLE = f"{OF_DATABASE} AND table_name = ?"

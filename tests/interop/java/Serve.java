@@ -70,6 +70,11 @@ public class Serve {
 
     static {
         COMMANDS.put("create", Serve::create);
+        COMMANDS.put("tables", request -> catalog(request).listTables(request.get("database").asText()));
+        COMMANDS.put("databases", request -> catalog(request).listDatabases());
+        COMMANDS.put("drop", Serve::drop);
+        COMMANDS.put("rename", Serve::rename);
+        COMMANDS.put("tag", Serve::tag);
         COMMANDS.put("alter", Serve::alter);
         COMMANDS.put("read", Serve::read);
         COMMANDS.put("stream", Serve::stream);
@@ -102,7 +107,13 @@ public class Serve {
 
     // ---- tables ----
 
-    static FileStoreTable table(JsonNode request) {
+    static FileStoreTable table(JsonNode request) throws Exception {
+        if (request.hasNonNull("catalog")) {
+            FileStoreTable found =
+                    (FileStoreTable) catalog(request).getTable(Identifier.fromString(request.get("table").asText()));
+            Map<String, String> dynamic = texts(request.get("options"));
+            return dynamic.isEmpty() ? found : found.copy(dynamic);
+        }
         Options options = new Options();
         options.set(CoreOptions.PATH, "file:" + request.get("path").asText());
         if (request.hasNonNull("branch")) options.set(CoreOptions.BRANCH, request.get("branch").asText());
@@ -113,8 +124,28 @@ public class Serve {
 
     static Catalog catalog(JsonNode request) {
         Options options = new Options();
+        if (request.hasNonNull("catalog")) {
+            texts(request.get("catalog")).forEach(options::set);
+            return CatalogFactory.createCatalog(CatalogContext.create(options));
+        }
         options.set("warehouse", "file:" + request.get("warehouse").asText());
         return CatalogFactory.createCatalog(CatalogContext.create(options));
+    }
+
+    static Object drop(JsonNode request) throws Exception {
+        catalog(request).dropTable(Identifier.fromString(request.get("table").asText()), false);
+        return null;
+    }
+
+    static Object rename(JsonNode request) throws Exception {
+        Identifier to = Identifier.fromString(request.get("to").asText());
+        catalog(request).renameTable(Identifier.fromString(request.get("table").asText()), to, false);
+        return null;
+    }
+
+    static Object tag(JsonNode request) throws Exception {
+        table(request).createTag(request.get("tag").asText());
+        return null;
     }
 
     static Object create(JsonNode request) throws Exception {

@@ -192,7 +192,7 @@ def test_a_lock_is_held_by_one_and_may_be_taken_again(database: Database) -> Non
 
 
 def test_who_waits_too_long_is_told(database: Database) -> None:
-    database.run(f"INSERT INTO {LOCKS} (lock_id, expire_time) VALUES ('jdbc.db.t', 1000)")
+    database.run(f"INSERT INTO {LOCKS} (lock_id, expire_time_seconds) VALUES ('jdbc.db.t', 1000)")
     locks = Locks(database, "jdbc", 0.05, 0.02, 255)
     with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t was not to be had for 0 s"), locks.hold("db", "t"):
         raise AssertionError("two have the lock")

@@ -26,6 +26,11 @@ PEERS = {
     "paimon-spark": ("pyspark==3.5.*", "setuptools<81"),
 }
 """Name of the environment -> what is installed in it."""
+OTHERS = {
+    "deltalake": ("deltalake==1.6.6", "pyarrow>=26", "polars>=2.1"),
+    "pyiceberg": ("pyiceberg[sql-sqlite,pyarrow]==0.12.0", "polars>=2.1"),
+}
+"""Libraries of other table formats, for `bench.ten_tasks`."""
 
 JARS = {"paimon-spark": "org.apache.paimon:paimon-spark-3.5:0.9.0"}
 """Name of the environment -> the jar that its Spark loads, which Spark itself brings by `spark.jars.packages`."""
@@ -51,12 +56,13 @@ def install(name: str) -> None:
     """Makes the environment of a peer, unless it is there."""
     if installed(name):
         return
-    print(f"installing {' '.join(PEERS[name])} in bench/.peers/{name}", flush=True)
+    wanted = (PEERS | OTHERS)[name]
+    print(f"installing {' '.join(wanted)} in bench/.peers/{name}", flush=True)
     HOME.mkdir(exist_ok=True)
     (HOME / ".gitignore").write_text("*\n")
     venv.create(HOME / name, with_pip=True, clear=True)
     pip = [str(interpreter(name)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *PEERS[name]], check=True)
+    subprocess.run([*pip, *wanted], check=True)
     if jar := JARS.get(name):
         bring = [str(interpreter(name)), "-c", BRING_JAR, jar, str(HOME / name / "ivy")]
         subprocess.run(bring, check=True, env=_environment(name), stdout=subprocess.DEVNULL)

@@ -47,6 +47,7 @@ DOCUMENTS = (
     *GUIDES,
     *LAKE_GUIDES,
     "docs/concepts.md",
+    "docs/ten-tasks.md",
     "docs/guides/s3.md",
     SPARK_GUIDE,
     SPARK_SQL,

@@ -70,6 +70,11 @@ def is_secret(name: str) -> bool:
     return SECRET_NAME.search(name) is not None
 
 
+def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns options for display, by name: values that are secrets by their name are hidden."""
+    return {key: HIDDEN if is_secret(key) else value for key, value in sorted(options.items())}
+
+
 def shown(text: str) -> str:
     """Returns the text without secrets and terminal control characters. Harmless text is unchanged."""
     return printable(redacted(text))
@@ -176,6 +181,11 @@ def _without_value(found: re.Match[str]) -> str:
     value = found[2]
     mark = value[0] if value[0] in "\"'" else ""
     return f"{found[1]}{mark}{HIDDEN}{mark}"
+
+
+def public_names(value: object) -> list[str]:
+    """Returns the attributes that users call, sorted: what ``dir`` and completion show."""
+    return sorted(name for name in object.__dir__(value) if not name.startswith("_"))
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line
+from morrow.html.tables import table
 
 
 class Branches:
@@ -114,6 +115,14 @@ class Branches:
 
     def __len__(self) -> int:
         return len(self.list())
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in self.list():
+            newest = self._metadata.at_branch(name).latest_snapshot()
+            moment = "" if newest is None else f"{newest.time:%Y-%m-%d %H:%M:%S}"
+            rows.append((name, "" if newest is None else newest.id, moment))
+        return table(("branch", "newest snapshot", "time (UTC)"), rows, numbers=("newest snapshot",))
 
     def __repr__(self) -> str:
         return "\n".join(map(one_line, self.list())) or "no branches"

@@ -17,7 +17,7 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
 from morrow.engine.schema.columns import SchemaLike
 from morrow.engine.schema.creating import new_schema
-from morrow.engine.telling import shown
+from morrow.engine.telling import public_names, shown
 from morrow.session import Verify
 from morrow.system import SystemScan, make_catalog_scan, make_system_scan
 from morrow.table import Table
@@ -325,8 +325,24 @@ class Catalog:
         """Renames a database with its tables, atomically. Raises as `rename_table`."""
         self._catalog.rename_database(name, new_name)
 
+    def __getitem__(self, name: str) -> Table:
+        """Opens the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""
+        return self.table(name)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [f"{database}.{name}" for database in self.databases() for name in self.tables(database)]
+
+    def __dir__(self) -> list[str]:
+        return public_names(self)
+
     def __repr__(self) -> str:
         return f"Catalog({shown(self.warehouse)!r})"
+
+    def _repr_html_(self) -> str:
+        from morrow.html.tables import table, titled
+
+        rows = [(database, ", ".join(self.tables(database))) for database in self.databases()]
+        return titled(repr(self), table(("database", "tables"), rows))
 
 
 def sql(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -97,4 +96,6 @@ class Rows(ABC):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        from morrow.html.tables import table, titled
+
+        return titled(repr(self), table(("column", "type"), [(field.name, field.type) for field in self.fields]))

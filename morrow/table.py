@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from morrow.branches import Branches
-from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, TravelArguments, travel_of
-from morrow.engine.telling import shown
-from morrow.history import SnapshotList, history_frame, html_table
+from morrow.engine.telling import public_names
+from morrow.history import SchemaList, SnapshotList, history_frame
 from morrow.maintenance import Maintenance
 from morrow.row_operations import RowOperations
-from morrow.table_scan import Scan, make_scan
+from morrow.table_scan import Scan, checked_limit, make_scan
 from morrow.tags import Tags
 from morrow.travelling import travels
 
@@ -93,21 +91,31 @@ class Table(RowOperations, Maintenance):
 
         return Alteration(self._metadata)
 
-    def schemas(self) -> list[TableSchema]:
+    def schemas(self) -> SchemaList:
         """Returns all versions of the schema, oldest first."""
-        return self._metadata.schemas()
+        return SchemaList(self._metadata.schemas())
 
     def snapshots(self) -> SnapshotList:
         """Returns the snapshots, oldest first; each has ``.id``, ``.time``, ``.commit_kind`` and record counts."""
         return SnapshotList(self._metadata.snapshots())
 
-    def history(self) -> pl.DataFrame:
+    def history(self, limit: int | None = None) -> pl.DataFrame:
         """Returns the snapshots as a Polars DataFrame, newest first: what was committed, when (in UTC) and by whom.
 
-        ``stored_rows`` counts rows before merging and deletion vectors, ``stored_rows_change`` what the commit added to
-        them (less what it took away), ``changelog_rows`` its recorded changes; null where the writer recorded nothing.
+        ``rows_added`` and ``rows_deleted`` are the rows that the commit added to, and took from, the table; null where
+        its metadata do not tell: in tables with a primary key a written row may be new or not. ``rows_written`` are all
+        rows that writers handed over, deletions apart (``deletions_written``); compactions write none. ``files_added``,
+        ``files_removed`` and ``bytes_added`` count data files, those of compactions, too. ``stored_rows`` counts rows
+        before merging and deletion vectors, ``stored_rows_change`` what the commit added to them (less what it took
+        away), ``changelog_rows`` its recorded changes. Null where the writer recorded nothing, or the manifest is gone.
+
+        Args:
+            limit: the newest snapshots only, so many.
+
+        Raises:
+            InvalidArgument: `limit` is no number of snapshots.
         """
-        return history_frame(self._metadata.snapshots())
+        return history_frame(self._metadata, checked_limit(limit))
 
     @property
     def tags(self) -> Tags:
@@ -325,18 +333,15 @@ class Table(RowOperations, Maintenance):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scan().__arrow_c_stream__(requested_schema)
 
+    def __dir__(self) -> list[str]:
+        return public_names(self)
+
     def __repr__(self) -> str:
-        schema = self._newest
-        keys = [f"primary key ({', '.join(schema.primary_keys)})"] if schema.primary_keys else ["append"]
-        if schema.partition_keys:
-            keys.append(f"partitioned by ({', '.join(schema.partition_keys)})")
-        branch = "" if self.branch == MAIN_BRANCH else f", branch {self.branch}"
-        columns = "\n".join(shown(f"  {f.name}: {f.type}") for f in schema.fields)
-        return f"Table({shown(self.path)!r}{branch}, {', '.join(keys)})\n{columns}"
+        from morrow.portrait import text_of
+
+        return text_of(self._metadata, self.path)
 
     def _repr_html_(self) -> str:
-        schema = self._newest
-        rows = [(f.name, str(f.type), f.description or "") for f in schema.fields]
-        return f"<p><b>{html.escape(self.name)}</b> {html.escape(shown(self.path))}</p>" + html_table(
-            ("column", "type", "comment"), rows
-        )
+        from morrow.portrait import html_of
+
+        return html_of(self._metadata, self.path, self.name)

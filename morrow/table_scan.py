@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -313,4 +312,6 @@ class Scan(Rows):
         return shown(f"Scan({', '.join(parts)}, snapshot={self.snapshot_id})")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.explain())}</pre>"
+        from morrow.html.elements import element
+
+        return element("pre", self.explain())

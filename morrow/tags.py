@@ -12,7 +12,7 @@ from morrow.engine.options.tagging import time_span
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, at_time, to_millis
 from morrow.engine.telling import one_line
-from morrow.history import html_table
+from morrow.html.tables import table
 from morrow.travelling import Age, epoch_millis
 
 Retained: TypeAlias = dt.timedelta | float | str | None
@@ -188,7 +188,7 @@ class Tags:
         return "\n".join(f"{one_line(tag.name)}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
 
     def _repr_html_(self) -> str:
-        return html_table(self.HEADERS, [_row(tag) for tag in self.list()])
+        return table(self.HEADERS, [_row(tag) for tag in self.list()])
 
 
 def _place(tag: Tag) -> tuple[int, int, str]:

@@ -99,6 +99,30 @@ def test_history(path: Path) -> None:
     told = table.history()
     assert told.select("snapshot_id", "kind", "stored_rows", "stored_rows_change").rows() == [(1, "APPEND", 4, 4)]
     assert told["time"].to_list() == [table.snapshots()[0].time]
+    assert told.select("rows_added", "rows_written", "files_added", "files_removed").rows()[0][2:] == (2, 0)
     empty = morrow.Catalog(path.parent.parent).create_table("db.none", schema="id INT").history()
     assert empty.schema == told.schema
     assert empty.is_empty()
+
+
+def test_history_tells_what_was_done(tmp_path: Path) -> None:
+    made = morrow.Catalog(tmp_path).create_table("db.a", schema="id INT", options={"bucket": -1})
+    made.append([{"id": i} for i in range(5)])
+    made.append([{"id": 9}])
+    made.compact(full=True)
+    made.overwrite([{"id": 1}])
+    counts = ("rows_added", "rows_deleted", "rows_written", "files_added", "files_removed")
+    told = made.history().sort("snapshot_id").select("kind", *counts).rows()
+    assert told == [
+        ("APPEND", 5, 0, 5, 1, 0),
+        ("APPEND", 1, 0, 1, 1, 0),
+        ("COMPACT", 0, 0, 0, 1, 2),
+        ("OVERWRITE", None, None, 1, 1, 1),
+    ]
+    assert made.history(limit=1)["snapshot_id"].to_list() == [4]
+
+    keyed = morrow.Catalog(tmp_path).create_table("db.k", schema="id INT", primary_keys=["id"], options={"bucket": 1})
+    keyed.append([{"id": 1}, {"id": 2}])
+    keyed.delete("id = 1")
+    newest, *_ = keyed.history().select("rows_added", "rows_written", "deletions_written").rows()
+    assert newest == (None, 0, 1)

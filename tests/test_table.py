@@ -13,7 +13,6 @@ import pytest
 import morrow
 from morrow.engine.errors import BranchNotFound
 from morrow.engine.format import types as t
-from morrow.history import html_table
 from tests.support.table_factory import TableFactory
 
 FIELDS = [
@@ -87,7 +86,7 @@ def test_snapshots_oldest_first(table: morrow.Table) -> None:
 
 def test_snapshots_in_notebooks(table: morrow.Table) -> None:
     header, first, second = repr(table.snapshots()).splitlines()
-    assert header.split() == ["id", "time", "kind", "schema", "records", "added"]
+    assert header.split() == ["id", "time", "(UTC)", "kind", "schema", "records", "added"]
     assert (first.split()[0], second.split()[0]) == ("1", "2")
     assert table.snapshots()._repr_html_().count("<tr>") == 3
 
@@ -107,7 +106,9 @@ def test_an_unknown_branch(table: morrow.Table) -> None:
 
 
 def test_repr(table: morrow.Table, factory: TableFactory) -> None:
-    assert repr(table).splitlines() == [
+    *lines, newest = repr(table).splitlines()
+    assert newest.startswith("  snapshot 2, ") and newest.endswith(" UTC (now), 3 stored rows")
+    assert lines == [
         f"Table({str(factory.path)!r}, primary key (dt, id), partitioned by (dt))",
         "  id: BIGINT NOT NULL",
         "  v: STRING",
@@ -125,10 +126,45 @@ def test_html_is_escaped(table: morrow.Table) -> None:
     assert "<b>text</b>" not in html
 
 
-def test_html_tables_escape_headers_and_cells() -> None:
-    assert html_table(["<h>"], [["a & b"]]) == (
-        "<table><thead><tr><th>&lt;h&gt;</th></tr></thead><tbody><tr><td>a &amp; b</td></tr></tbody></table>"
+def test_many_columns_fit_a_screen(tmp_path: Path) -> None:
+    made = morrow.Catalog(tmp_path).create_table("db.wide", schema={f"c{i}": "INT" for i in range(1000)})
+    assert len(repr(made).splitlines()) == 43
+    assert "  ... and 960 more columns" in repr(made)
+    assert "... and 800 more rows" in made._repr_html_()
+
+
+def test_reprs_show_no_secret_and_no_markup(tmp_path: Path) -> None:
+    hostile = "<script>alert('1')</script>"
+    catalog = morrow.Catalog(tmp_path)
+    made = catalog.create_table(
+        "db.t",
+        schema={hostile: "INT"},
+        comment=hostile,
+        options={"my.secret-key": "hunter2 and more", "my.name": hostile},
     )
+    made.append([{hostile: 1}])
+    made.tags.create("<b>", 1)
+    made.branches.create("<i>", snapshot=1)
+    made.alter.add_column("<u>", "STRING")
+    scan = made.scan()
+    shown = (catalog, made, made.snapshots(), made.schemas(), made.tags, made.branches, scan, scan.plan, made.doctor())
+    for value in (*shown, made.changes(0, 1), made.system("files"), made.inspect()):
+        page = value._repr_html_()
+        assert not any(tag in page for tag in ("<script", "<i>", "<u>", "hunter2", "and more")), type(value)
+        assert "hunter2" not in repr(value)
+        assert len(repr(value).splitlines()) < 60
+    assert "<td>&lt;b&gt;</td>" in made.tags._repr_html_()
+    assert "+ <u> STRING" in repr(made.schemas())
+    assert "my.secret-key</th><td>***" in made._repr_html_()
+
+
+def test_completion(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    made = catalog.create_table("db.t", schema="id INT")
+    assert catalog._ipython_key_completions_() == ["db.t"]
+    assert catalog["db.t"].path == made.path
+    assert {"scan", "append", "doctor", "tags", "path"} <= set(dir(made))
+    assert not [name for name in (*dir(made), *dir(catalog)) if name.startswith("_")]
 
 
 def test_a_table_is_an_arrow_stream(table: morrow.Table) -> None:

@@ -29,7 +29,7 @@ from morrow.engine.format.types import (
     arrow_schema,
 )
 from morrow.engine.names import KEY_PREFIX
-from morrow.engine.telling import did_you_mean
+from morrow.engine.telling import did_you_mean, one_line, shown, without_secrets
 
 NEWEST_SCHEMA_VERSION = 3
 PAIMON_07_SCHEMA_VERSION = 1
@@ -61,8 +61,11 @@ VALUE_KIND_FIELD = DataField(2**31 - 3, VALUE_KIND, TinyIntType(nullable=False))
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType())
 ROW_ID_FIELD = DataField(2**31 - 6, ROW_ID, BigIntType(nullable=False))
 
+MOST_SHOWN = 40
+"""Columns that the repr of a schema names."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class TableSchema:
     """One version of a table's schema: columns, keys and options, immutable."""
 
@@ -75,6 +78,13 @@ class TableSchema:
     comment: str | None = None
     time_millis: int | None = None
     version: int = NEWEST_SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        """Returns id, columns, keys and options, whose secrets are hidden."""
+        columns = ", ".join(f"{one_line(f.name)} {f.type}" for f in self.fields[:MOST_SHOWN])
+        more = f", ... and {len(self.fields) - MOST_SHOWN:,} more" if len(self.fields) > MOST_SHOWN else ""
+        keys = f"primary_keys={self.primary_keys}, partition_keys={self.partition_keys}"
+        return shown(f"TableSchema(id={self.id}, [{columns}{more}], {keys}, options={without_secrets(self.options)})")
 
     @cached_property
     def by_name(self) -> Mapping[str, DataField]:

@@ -166,6 +166,14 @@ def _entries_of(
     ]
 
 
+def changed_entries(roots: Sequence[Root]) -> list[pl.DataFrame | None]:
+    """Returns the entries that each snapshot added to its predecessor's; None where a list or manifest is gone."""
+    frames = read_lists(roots, map(delta_list, roots), gone=True)
+    listed = [frames.get(delta_list(root)) for root in roots]
+    entries = iter(_entries_of(roots, [frame for frame in listed if frame is not None], gone=True))
+    return [None if frame is None else next(entries) for frame in listed]
+
+
 def no_names() -> pl.DataFrame:
     """Returns the result of `named` for no entries."""
     return pl.DataFrame(schema=_ENTRIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +18,11 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.filter import Filter
+from morrow.engine.telling import one_line, shown_lines
+from morrow.engine.wording import plural
+
+MOST_SHOWN = 20
+"""Columns that the repr of a plan names."""
 
 
 class DeletionRef(msgspec.Struct, frozen=True, gc=False):
@@ -104,7 +110,7 @@ class PruneStep:
     of: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScanPlan:
     """A complete plan: a reader needs nothing else to produce the rows.
 
@@ -131,6 +137,21 @@ class ScanPlan:
     branch: str = field(default=MAIN_BRANCH, repr=False)
     of_changes: bool = False
     roots: tuple[str, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        """Returns a few lines; `Scan.explain` tells the whole plan."""
+        snapshot = "none" if self.snapshot is None else self.snapshot.id
+        columns = ", ".join([*self.columns[:MOST_SHOWN], *(["..."] if self.columns[MOST_SHOWN:] else [])])
+        lines = [
+            f"ScanPlan({one_line(self.table)!r}, snapshot {snapshot}, schema {self.schema.id}",
+            f"  columns: {columns}",
+            f"  filter: {self.filter.predicate}, limit: {self.limit}",
+            f"  {plural(len(self.files), 'file')}, {plural(len(self.sections), 'section')})",
+        ]
+        return shown_lines("\n".join(map(one_line, lines)))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
     @property
     def parts(self) -> tuple[ScanPlan, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,8 @@ from morrow.cli.scans import metadata_of
 from morrow.cli.tables import render
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.telling import one_line, shown
+from morrow.engine.telling import one_line, shown, without_secrets
 
-HIDDEN = "******"
-SECRET = re.compile(r"secret|password|passwd|token|credential|access-?key|account-?key|private-?key|sas", re.IGNORECASE)
 """Options of this kind hold credentials, which do not belong on a screen or in a log."""
 
 COLUMN = pa.struct(
@@ -117,7 +114,7 @@ def _record(table: morrow.Table) -> dict[str, Any]:
         ],
         "primary_keys": list(schema.primary_keys),
         "partition_keys": list(schema.partition_keys),
-        "options": {key: HIDDEN if SECRET.search(key) else value for key, value in sorted(schema.options.items())},
+        "options": without_secrets(schema.options),
         "snapshot": None if latest is None else _snapshot(latest),
         "tags": len(metadata.tag_names()),
         "branches": len(metadata.branch_names()),

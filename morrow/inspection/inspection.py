@@ -16,7 +16,7 @@ from morrow.engine.errors import InvalidArgument, MorrowError, StorageError
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.telling import one_line, shown
+from morrow.engine.telling import one_line, shown, without_secrets
 from morrow.engine.wording import age_text, plural, size_text
 from morrow.html.elements import Safe, element, joined
 from morrow.html.page import framed, page, section
@@ -156,7 +156,8 @@ def _head(inspection: Inspection) -> Safe:
             ("columns", ", ".join(f"{field.name} {field.type}" for field in schema.fields[:40])),
             (
                 "options",
-                ", ".join(f"{key} = {one_line(value)}" for key, value in sorted(schema.options.items())) or "none",
+                ", ".join(f"{key} = {one_line(value)}" for key, value in without_secrets(schema.options).items())
+                or "none",
             ),
         )
     )

@@ -19,9 +19,10 @@ from tests.support import golden
 from tests.support.costs import Costs, recorded
 
 PROJECT = Path(__file__).parents[1]
-# Polars reads it when it is first used. There are more workers than cores, and tables of tests are small: to wake other
-# threads costs more than they do.
-os.environ.setdefault("POLARS_MAX_THREADS", "1")
+if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+    # Polars reads it when it is first used. There are more workers than cores, and tables of tests are small: to wake
+    # other threads costs more than they do. The first worker has them all, as users do.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that say themselves which of their tests are slow."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "failures", "pipeline"))

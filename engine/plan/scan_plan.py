@@ -66,12 +66,21 @@ class SectionKind(StrEnum):
     """Files hold different columns of the same row ids (data evolution)."""
 
 
+class KeyCut(msgspec.Struct, frozen=True):
+    """The keys whose column `column` is in [`low`, `high`); None is unbounded. All versions of a key are in one cut."""
+
+    column: str
+    low: Value | None
+    high: Value | None
+
+
 class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Files of one bucket that are read together, with the values of their partition.
 
     `partition_row` is the partition as metadata stores it, and identifies it: values that compare equal (0.0 and -0.0)
     may be two partitions, and values that do not (NaN) one. `key_low` and `key_high` bound all keys of a MERGE section
-    (both included).
+    (both included). Of a section with a `cut`, masks have the rows of these keys alone, which the filter of its plan
+    names as well.
     """
 
     kind: SectionKind
@@ -81,10 +90,11 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
     key_low: tuple[Value | None, ...] | None = None
     key_high: tuple[Value | None, ...] | None = None
     partition_row: bytes = EMPTY_ROW
+    cut: KeyCut | None = None
 
     @property
     def _identity(self) -> Hashable:
-        return self.kind, self.partition_row, self.bucket, self.files
+        return self.kind, self.partition_row, self.bucket, self.files, self.cut
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Section) and self._identity == other._identity

@@ -38,6 +38,8 @@ def whole_section(
     """
     if section.kind is not SectionKind.MERGE or section.row_count > MOST_ROWS or not plan.read_columns:
         return None
+    if section.cut is not None:
+        return None
     if is_folded(plan, section):
         # Imported here: the functions of merge engines bring libraries along that other tables do not need.
         from morrow.readers.merges.sections import folded_section, refolded_section

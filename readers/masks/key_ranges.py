@@ -51,11 +51,15 @@ WORTHWHILE = 0.7
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Keys whose first column is in [`low`, `high`); None is unbounded. `files` hold such rows."""
+    """Keys whose first column is in [`low`, `high`); None is unbounded. `files` hold such rows.
+
+    `column` is the key column that is meant, if not the first.
+    """
 
     low: Any = None
     high: Any = None
     files: tuple[int, ...] = ()
+    column: str | None = None
 
     @property
     def whole(self) -> bool:
@@ -63,14 +67,17 @@ class KeyRange:
         return self.low is None and self.high is None
 
     def within(self, frame: pl.LazyFrame, column: str) -> pl.LazyFrame:
-        """Returns the rows of the range, whose first key column is `column`."""
+        """Returns the rows of the range; `column` is the first key column."""
+        column = self.column or column
         if self.low is not None:
             frame = frame.filter(col(column) >= self.low)
         return frame if self.high is None else frame.filter(col(column) < self.high)
 
 
 @dataclass(frozen=True)
-class _RowGroup:
+class RowGroup:
+    """A row group of a file, given by its number, with the least and the greatest first key."""
+
     file: int
     rows: int
     low: Any
@@ -95,9 +102,9 @@ def key_ranges(
     everything = [KeyRange(files=tuple(range(len(files))))]
     if sum(file.row_count for file in files) <= FEW_ROWS or not isinstance(first_key.type, RANGED_TYPES):
         return everything
-    groups: list[_RowGroup] = []
+    groups: list[RowGroup] = []
     for number, (file, name) in enumerate(zip(files, stored_names)):
-        found = _row_groups(number, file, name, store)
+        found = row_groups(number, file, name, store)
         if found is None:
             return everything
         groups.extend(found)
@@ -109,7 +116,7 @@ def key_ranges(
     return ranges
 
 
-def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[_RowGroup]) -> int:
+def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[RowGroup]) -> int:
     """Counts the rows of the row groups that any of the ranges touches."""
     return sum(
         group.rows
@@ -118,17 +125,17 @@ def _rows_within(ranges: Sequence[KeyRange], groups: Sequence[_RowGroup]) -> int
     )
 
 
-def _row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[_RowGroup] | None:
+def row_groups(number: int, file: DataFile, name: str, store: FileStore) -> list[RowGroup] | None:
     """Returns the row groups of a file, None when any lacks statistics of the column."""
     key_bounds = file_reader(file.format, file.path).key_bounds
     if key_bounds is None:
         return None
     with reading(file.path):
         found = key_bounds(FileSource(store, file.path, file.size, file.row_count, file.format), name)
-    return None if found is None else [_RowGroup(number, each.rows, each.low, each.high) for each in found]
+    return None if found is None else [RowGroup(number, each.rows, each.low, each.high) for each in found]
 
 
-def _cut(groups: Sequence[_RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:
+def _cut(groups: Sequence[RowGroup], skip_alone: bool, most_rows: int) -> list[KeyRange]:
     """Returns ranges between the least keys of row groups, neighbours joined up to `most_rows`."""
     edges = sorted({group.low for group in groups})
     ranges: list[KeyRange] = []

@@ -122,12 +122,14 @@ class SectionKeys:
 
     @cached_property
     def ranges(self) -> list[KeyRange]:
-        """The key ranges in which several files meet; rows outside of them have one version."""
+        """The key ranges in which several files meet; rows outside of them have one version, or are cut off."""
         return self.ranges_of(None)
 
     def ranges_of(self, most_rows: int | None) -> list[KeyRange]:
-        """Returns the same as `ranges`, in ranges of about so many rows."""
-        names = self._stored_names()
+        """Returns the same as `ranges`, in ranges of about so many rows; of a section with a cut, that cut."""
+        if (cut := self.section.cut) is not None:
+            return [KeyRange(cut.low, cut.high, tuple(range(len(self.files))), cut.column)]
+        names = self.stored_names()
         return key_ranges(self.files, self.key_fields[0], names, self.store, not self.with_kind, most_rows)
 
     def levels(self, files: Sequence[int], heights: Sequence[int]) -> npt.NDArray[np.integer] | None:
@@ -145,7 +147,8 @@ class SectionKeys:
         with ThreadPoolExecutor(RANGE_WORKERS) as pool:
             list(pool.map(work, self.ranges))
 
-    def _stored_names(self) -> list[str]:
+    def stored_names(self) -> list[str]:
+        """Returns the name of the first key column in each file."""
         identity = self.key_fields[0].id
         stored = {i: next(f.name for f in fields if f.id == identity) for i, fields in self.plan.file_fields.items()}
         return [stored[file.schema_id] for file in self.files]

@@ -29,7 +29,7 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
         CorruptFile: a file's row count differs from its manifest entry.
     """
     keys = SectionKeys.of(plan, section, store)
-    live = [np.ones(file.row_count, bool) for file in keys.files]
+    live = [np.full(file.row_count, section.cut is None) for file in keys.files]
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)

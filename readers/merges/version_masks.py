@@ -120,7 +120,7 @@ def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
 
 
 def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
-    single = [np.ones(file.row_count, bool) for file in keys.files]
+    single = [np.full(file.row_count, keys.section.cut is None) for file in keys.files]
     shared = [np.zeros(file.row_count, bool) for file in keys.files]
 
     def mark(part: KeyRange) -> None:

@@ -15,8 +15,9 @@ from morrow.engine.format.binary_row import Value, decode_row
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import DataFile, KeyCut, ScanPlan, Section, SectionKind
 from morrow.spark.job import wire
+from morrow.spark.job.cutting import cut, narrowed
 from morrow.spark.job.packing import packed_sections, task_bytes
 from morrow.spark.job.registry import Work
 from morrow.spark.job.run import run_tasks
@@ -35,6 +36,7 @@ class _Encoded(msgspec.Struct, frozen=True, array_like=True):
     partition: bytes
     key_low: bytes | None
     key_high: bytes | None
+    cut: tuple[str, bytes | None, bytes | None] | None
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,12 @@ class ScanJob:
         """Returns sections of the plan as units of work."""
         return [encoded(section, self.plan) for section in sections]
 
-    def plan_of(self, units: Sequence[bytes]) -> ScanPlan:
-        """Returns the plan of the sections in these units."""
-        return replace(self.plan, sections=tuple(decoded(unit, self.plan) for unit in units))
+    def plans_of(self, units: Sequence[bytes]) -> list[ScanPlan]:
+        """Returns the plans of the sections in these units: one for those that are whole, one for each that is cut."""
+        sections = [decoded(unit, self.plan) for unit in units]
+        whole = tuple(section for section in sections if section.cut is None)
+        apart = [narrowed(self.plan, section) for section in sections if section.cut is not None]
+        return [*([replace(self.plan, sections=whole)] if whole else []), *apart]
 
 
 def run_sections(
@@ -65,9 +70,16 @@ def run_sections(
     columns: StructType | str,
     spark: SparkSession,
 ) -> DataFrame:
-    """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once."""
+    """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once.
+
+    Large ones that merge are cut, so that several tasks do so.
+
+    Raises:
+        CorruptFile, FileMissing, StorageError: a file of theirs, whose keys are looked at, cannot be read.
+    """
     job = ScanJob.of(plan, store)
-    groups = packed_sections(sections, task_bytes(sections, cores(spark)))
+    limit = task_bytes(sections, cores(spark))
+    groups = packed_sections([piece for each in sections for piece in cut(plan, each, store, limit)], limit)
     size = sum(section.size for section in sections)
     return run_tasks(spark, work, job, [job.units(group) for group in groups], columns, size)
 
@@ -83,6 +95,7 @@ def encoded(section: Section, plan: ScanPlan) -> bytes:
             section.partition_row,
             _row(section.key_low, key),
             _row(section.key_high, key),
+            None if section.cut is None else _cut_as_rows(section.cut, plan),
         )
     )
 
@@ -99,7 +112,21 @@ def decoded(data: bytes, plan: ScanPlan) -> Section:
         None if found.key_low is None else decode_row(found.key_low, key, where=plan.table),
         None if found.key_high is None else decode_row(found.key_high, key, where=plan.table),
         found.partition,
+        None if found.cut is None else _cut_of_rows(found.cut, plan),
     )
+
+
+def _cut_as_rows(keys: KeyCut, plan: ScanPlan) -> tuple[str, bytes | None, bytes | None]:
+    kind = [plan.schema.by_name[keys.column].type]
+    low, high = (None if value is None else encode_row((value,), kind) for value in (keys.low, keys.high))
+    return keys.column, low, high
+
+
+def _cut_of_rows(encoded: tuple[str, bytes | None, bytes | None], plan: ScanPlan) -> KeyCut:
+    column, *rows = encoded
+    kind = [plan.schema.by_name[column].type]
+    low, high = (None if row is None else decode_row(row, kind, where=plan.table)[0] for row in rows)
+    return KeyCut(column, low, high)
 
 
 def _row(values: tuple[Value | None, ...] | None, types: Sequence[DataType]) -> bytes | None:

@@ -44,6 +44,13 @@ def unpacked(bits: bytes | None, rows: int) -> Mask:
     return pl.Series(np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(bool))
 
 
+def _joined(one: bytes | None, other: bytes | None) -> bytes | None:
+    """Returns the rows that are in either of two masks."""
+    if one is None or other is None:
+        return None
+    return (np.frombuffer(one, np.uint8) | np.frombuffer(other, np.uint8)).tobytes()
+
+
 def section_masks(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> list[tuple[Mask, ...]]:
@@ -94,10 +101,14 @@ def _made_by_tasks(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, spark: SparkSession
 ) -> dict[Section, tuple[Mask, ...]]:
     table = to_arrow(run_sections(Work.MASKS, plan, sections, store, MASK_COLUMNS, spark))
-    found = dict(zip(table["file"].to_pylist(), table["mask"].to_pylist()))
+    found: dict[str, bytes | None] = {}
+    for path, bits in zip(table["file"].to_pylist(), table["mask"].to_pylist()):
+        # Sections that are cut give one mask for each of their pieces.
+        found[path] = _joined(found[path], bits) if path in found else bits
     made = {}
     for section in sections:
-        masks = tuple(unpacked(found[file.path], file.row_count) for file in section.files)
+        # Files without rows are in none of the pieces.
+        masks = tuple(unpacked(found.get(file.path), file.row_count) for file in section.files)
         MASK_CACHE.put(_key(plan, section, store), masks, mask_bytes(masks))
         made[section] = masks
     return made

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.names import FILE_PATH, POSITION, ROW_INDEX, cols
-from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.section_frames import filtered
@@ -26,10 +26,10 @@ from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_nul
 
 def scan(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the rows of sections."""
-    plan = job.plan_of(units_in(units))
-    schema = _schema(plan)
-    for batch in execute.to_batches(plan, job.store.store()):
-        yield as_spark(batch, schema)
+    schema, store = _schema(job.plan), job.store.store()
+    for plan in job.plans_of(units_in(units)):
+        for batch in execute.to_batches(plan, store):
+            yield as_spark(batch, schema)
 
 
 def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -37,9 +37,8 @@ def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     # Imported here: the functions of merge engines bring libraries along that other tables do not need.
     from morrow.readers.merges.sections import merged_frame
 
-    plan, store = job.plan_of(units_in(units)), job.store.store()
-    schema = _schema(plan)
-    for section in plan.sections:
+    schema, store = _schema(job.plan), job.store.store()
+    for plan, section in _sections(job, units):
         with reading_files(plan, [section], [plan.schema.by_name[name] for name in plan.read_columns], store):
             frame = filtered(plan, merged_frame(plan, section, plan.read_columns, store)).select(cols(plan.columns))
             frame = frame if plan.limit is None else frame.head(plan.limit)
@@ -49,20 +48,19 @@ def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the live rows of each file."""
-    plan, store = job.plan_of(units_in(units)), job.store.store()
-    for section in plan.sections:
+    """Yields the live rows of each file; of a section that is cut, those of its keys."""
+    store = job.store.store()
+    for plan, section in _sections(job, units):
         for file, mask in zip(section.files, scan_masks(plan, section, store), strict=True):
             yield pa.RecordBatch.from_pydict({"file": [file.path], "mask": [packed(mask)]}, MASK_SCHEMA)
 
 
 def positions(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the rows of append tables, then the path of the file of each, and its position there."""
-    plan, store = job.plan_of(units_in(units)), job.store.store()
-    rows_schema = _schema(plan)
+    store, rows_schema = job.store.store(), _schema(job.plan)
     schema = pa.schema([*rows_schema, pa.field(FILE_PATH, pa.string()), pa.field(ROW_INDEX, pa.int64())])
-    read = [plan.schema.by_name[name] for name in plan.read_columns]
-    for section in plan.sections:
+    read = [job.plan.schema.by_name[name] for name in job.plan.read_columns]
+    for plan, section in _sections(job, units):
         for file, mask in zip(section.files, live_masks(plan, section, store), strict=True):
             with reading_files(plan, [section], read, store):
                 frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
@@ -71,6 +69,11 @@ def positions(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
                     places = [pa.repeat(file.path, chunk.height), chunk[POSITION].cast(pl.Int64).to_arrow()]
                     rows = as_spark(to_arrow_table(chunk.drop(POSITION), plan.fields), rows_schema)
                     yield from pa.Table.from_arrays([*rows.columns, *places], schema=schema).to_batches()
+
+
+def _sections(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[tuple[ScanPlan, Section]]:
+    """Yields each section with its plan."""
+    yield from ((plan, section) for plan in job.plans_of(units_in(units)) for section in plan.sections)
 
 
 def _schema(plan: ScanPlan) -> pa.Schema:

@@ -19,7 +19,7 @@ from morrow.engine.errors import BranchNotFound, ColumnNotFound, CorruptFile, Fi
 from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.format.types import DataField, LocalZonedTimestampType
 from morrow.readers.masks import clear_mask_cache
-from morrow.spark.job import packing, sections
+from morrow.spark.job import cutting, packing, sections
 from morrow.spark.reading import choice, distributed, masks
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import literal
@@ -255,6 +255,26 @@ def test_files_that_need_no_merge_are_shared_among_tasks(
     frame = read(spark, table.path)
     assert frame.rdd.getNumPartitions() == 5
     assert [row[0] for row in rows(frame)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_one_large_bucket_is_merged_by_several_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """ORC: whole by tasks; Parquet: masks that tasks make, and the keys of several versions."""
+    for module, name in ((packing, "OPENING_BYTES"), (packing, "MOST_TASK_BYTES"), (cutting, "LEAST_ROWS")):
+        monkeypatch.setattr(module, name, 1)
+    monkeypatch.setattr(masks, "DRIVER_ROWS", 0)
+    options = {"merge-engine": "partial-update"}
+    table = TableFactory(tmp_path / "t", FIELDS, ["id"], options=options)
+    for start in (0, 20):
+        ids = list(range(start, start + 40))
+        table.write_file(pa.table({"id": ids, "v": [f"v{start}"] * 40, "n": ids}), format=format)
+    table.commit()
+    scan = morrow.open(table.path).scan()
+    frame = to_dataframe(scan.plan, scan.store, spark)
+    assert_reads_alike(frame, scan)
+    assert frame.where("n >= 0").rdd.getNumPartitions() > 5
 
 
 # --- errors ---

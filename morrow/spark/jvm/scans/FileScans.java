@@ -12,6 +12,7 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
 import org.apache.spark.sql.catalyst.expressions.LessThan;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Or;
@@ -98,7 +99,7 @@ public final class FileScans {
         } else { // as Spark's bits, which a plan's text does not print
             set = new Literal(bits(masks), new ObjectType(BitSet.class));
         }
-        Expression sum = call(Long.class, "sum", DataTypes.LongType, list(first, row));
+        Expression sum = call(Long.class, "sum", DataTypes.LongType, list(first, new KnownNotNull(row)));
         return invoke(set, "get", DataTypes.BooleanType, list(call(Math.class, "toIntExact", DataTypes.IntegerType, list(sum, null)), null));
     }
 

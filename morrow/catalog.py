@@ -47,13 +47,14 @@ class Catalog:
         storage_options: Mapping[str, str] | None = None,
         allowed_roots: Roots = (),
         verify: Verify | None = None,
+        filesystem: object = None,
     ) -> None:
         """
         Args:
             warehouse: its folder or URL; it need not exist yet.
-            storage_options, allowed_roots, verify: as for `morrow.open`, for all tables.
+            storage_options, allowed_roots, verify, filesystem: as for `morrow.open`, for all tables.
         """
-        store, root = resolve(location_of(warehouse, "warehouse"), storage_options, verify)
+        store, root = resolve(location_of(warehouse, "warehouse"), storage_options, verify, filesystem)
         self._catalog: CatalogProtocol = FilesystemCatalog(store, root, given_roots(allowed_roots))
 
     @classmethod

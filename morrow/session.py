@@ -31,6 +31,7 @@ def open(  # morrow.open is the name users look for
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
     verify: Verify | None = None,
+    filesystem: object = None,
 ) -> Table:
     """Opens the Paimon table at `path`.
 
@@ -42,7 +43,7 @@ def open(  # morrow.open is the name users look for
             ``aws_endpoint_url``, ``aws_virtual_hosted_style_request``, ``aws_skip_signature``; ``google_...`` and
             ``azure_...`` likewise; and those of the connection, ``allow_http``, ``timeout``, ``proxy_url``. An
             endpoint that starts with ``http://`` needs no ``allow_http``. Settings not given come from the environment
-            (``AWS_REGION``, ...).
+            (``AWS_REGION``, ...). Paimon's names are understood too: ``s3.access-key``, ``fs.oss.endpoint``.
         allowed_roots: further folders or URLs trusted with this table's data files. Files there are read, as in the
             table's folder and below the paths of its option ``data-file.external-paths``, and removed when nothing
             needs them, for which that option alone does not suffice.
@@ -50,6 +51,7 @@ def open(  # morrow.open is the name users look for
             the columns that are read, once per file and process. It applies to every read through this table,
             compactions included. Pages without a checksum and files of other formats are read unchecked; `Scan.verify`
             decodes those.
+        filesystem: a file system of fsspec that serves `path`, in place of `storage_options`.
 
     Raises:
         TableNotFound: no such folder, or one without a Paimon schema.
@@ -57,7 +59,7 @@ def open(  # morrow.open is the name users look for
         CorruptFile, Unsupported: its schema cannot be read.
         InvalidArgument: an unknown `verify`.
     """
-    store, root = resolve(location_of(path), storage_options, verify)
+    store, root = resolve(location_of(path), storage_options, verify, filesystem)
     metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots))
     return Table(metadata if branch is None else metadata.on_branch(branch))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as Bucket
 
 MEMORY = "memory:"
+S3 = "s3"
+SPOKEN_TO_AS_S3 = ("oss", "s3n")
+"""Schemes of stores that are asked by their S3 interface, and whose URLs are those of S3 for all who read."""
+_memories: dict[str, Bucket] = {}
+_naming = threading.Lock()
 BUCKET_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "adl", "azure")
 STREAM_BUFFER = 1 << 20
 PLACEHOLDER = ".keep"
@@ -37,6 +43,11 @@ class ObjectStore:
 
     is_local = False
     checks_pages = False
+
+    @property
+    def has_urls(self) -> bool:
+        """Whether Polars can open `url`: memory is this process's alone."""
+        return not self._base_url.startswith(MEMORY)
 
     def __init__(self, bucket: Bucket, base_url: str, storage_options: Mapping[str, str]) -> None:
         self._bucket = bucket
@@ -71,7 +82,9 @@ class ObjectStore:
         host = rest.partition("/")[0]
         if scheme.lower() in BUCKET_SCHEMES and ":" in host.rpartition("@")[0]:
             host = host.rpartition("@")[2]  # none of these stores accepts a password there
-        base = f"{scheme}://{host}"
+        base = f"{S3 if scheme.lower() in SPOKEN_TO_AS_S3 else scheme}://{host}"
+        if base.startswith(MEMORY):
+            return cls(_memory(base), base, {})
         options = dict(storage_options or {})
         connection = {name: value for key, value in options.items() if (name := _connection_option(key))}
         if any(key.endswith(("endpoint", "endpoint_url")) and v.startswith("http://") for key, v in options.items()):
@@ -248,6 +261,14 @@ def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool)
     store = ObjectStore.of_url(base_url, options)
     store.checks_pages = checks_pages
     return store
+
+
+def _memory(base: str) -> Bucket:
+    """Returns the memory of a name: it lasts as long as the process, which all tables in it share."""
+    from obstore.store import MemoryStore
+
+    with _naming:
+        return _memories.setdefault(base, MemoryStore())
 
 
 def _file_status(found: ObjectMeta) -> FileStatus:

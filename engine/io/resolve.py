@@ -7,16 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from morrow.engine.arguments import mapping, text
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.local import LocalStore
+from morrow.engine.io.spellings import understood
 from morrow.engine.io.store import FileStore
-
-if TYPE_CHECKING:
-    from morrow.engine.io.objects import ObjectStore
 
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 Roots: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
@@ -27,11 +25,16 @@ VERIFY_PAGES = "pages"
 
 
 def resolve(
-    location: str, storage_options: Mapping[str, str] | None = None, verify: str | None = None
+    location: str,
+    storage_options: Mapping[str, str] | None = None,
+    verify: str | None = None,
+    filesystem: object = None,
 ) -> tuple[FileStore, str]:
     """Returns the store and the path within it, without a trailing slash.
 
     Args:
+        storage_options: by the names of obstore, or as Paimon spells them (see `spellings`).
+        filesystem: a file system of fsspec that serves the location.
         verify: `VERIFY_PAGES` for a store that checks pages, see `morrow.open`.
 
     Raises:
@@ -41,9 +44,27 @@ def resolve(
     for part in chain.from_iterable((storage_options or {}).items()):
         text(part, "each name and value in storage_options")
     check_verify(verify)
-    store, path = _resolved(location, storage_options)
-    store.checks_pages = verify is not None
+    store, path = (
+        _resolved(location, understood(storage_options, location))
+        if filesystem is None
+        else _in_filesystem(location, storage_options, filesystem)
+    )
+    cast(Any, store).checks_pages = verify is not None
     return store, path
+
+
+def _in_filesystem(
+    location: str, storage_options: Mapping[str, str] | None, filesystem: object
+) -> tuple[FileStore, str]:
+    from morrow.engine.io.fsspec_store import store_of
+
+    if storage_options:
+        raise InvalidArgument("a filesystem has its options: leave out storage_options")
+    store = store_of(filesystem)
+    found = location.partition("://")[2] if "://" in location else location
+    if not found.strip("/"):
+        raise InvalidArgument(f"{location!r} is no folder of the filesystem")
+    return store, (_expanded(found) if store.is_local else found.rstrip("/"))
 
 
 def location_of(path: str | os.PathLike[str], what: str = "path") -> str:
@@ -66,7 +87,7 @@ def verify_of(store: FileStore) -> str | None:
     return VERIFY_PAGES if store.checks_pages else None
 
 
-def _resolved(location: str, storage_options: Mapping[str, str] | None) -> tuple[LocalStore | ObjectStore, str]:
+def _resolved(location: str, storage_options: Mapping[str, str] | None) -> tuple[FileStore, str]:
     if not location or "\0" in location:
         what = "a path with a NUL byte" if location else "an empty path"
         raise InvalidArgument(f"{what}; give the folder of a table, such as 'warehouse/db.db/orders'")

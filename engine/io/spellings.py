@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.telling import did_you_mean
+from morrow.engine.telling import did_you_mean, remember
 
 OWN_PREFIXES = ("aws_", "google_", "azure_")
 CONNECTION_OPTIONS = frozenset(
@@ -96,6 +96,18 @@ def store_options(options: Mapping[str, str], location: str) -> dict[str, str]:
     own = {key: value for key, value in options.items() if key.startswith(OWN_PREFIXES) or key in CONNECTION_OPTIONS}
     translate = _OF_SCHEME.get(scheme.lower())
     return {**(translate(options, bucket) if translate else {}), **own}
+
+
+def understood(options: Mapping[str, str] | None, location: str) -> Mapping[str, str] | None:
+    """Returns storage options by obstore's names; those that Paimon spells otherwise are translated, others stay.
+
+    Raises: as `store_options`.
+    """
+    if options is None or not any(map(prefix_of, options)):
+        return options
+    remember(options)
+    others = {key: value for key, value in options.items() if not prefix_of(key)}
+    return {**store_options(options, location), **others}
 
 
 def _s3(options: Mapping[str, str], bucket: str) -> dict[str, str]:

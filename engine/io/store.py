@@ -32,6 +32,11 @@ Walk: TypeAlias = Iterator[list[tuple[str, FileStatus]]]
 """Lists of paths, each with its status."""
 
 
+def has_urls(store: object) -> bool:
+    """Returns whether Polars can open what `FileStore.url` gives; it is handed the bytes of files otherwise."""
+    return bool(getattr(store, "has_urls", True))
+
+
 class FileStore(Protocol):
     """Reads and writes of whole files, ranges and folders.
 

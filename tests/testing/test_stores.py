@@ -10,6 +10,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from morrow.engine.io.confined import confined
+from morrow.engine.io.fsspec_store import store_of
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.objects import ObjectStore
 from morrow.engine.io.store import FileStore
@@ -47,6 +48,24 @@ class TestStoreInMemory(StoreTests):
     @pytest.fixture
     def folder(self) -> str:
         return "some/folder"
+
+
+class TestMemoryOfFsspec(StoreTests):
+    @pytest.fixture
+    def store(self) -> FileStore:
+        fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+        return store_of(fsspec.filesystem("memory"))
+
+    @pytest.fixture
+    def folder(self) -> str:
+        return f"/some/{uuid.uuid4().hex}"
+
+
+class TestLocalDiskOfFsspec(TestLocalStore):
+    @pytest.fixture
+    def store(self) -> FileStore:
+        fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+        return store_of(fsspec.filesystem("file"))
 
 
 class TestS3(StoreTests):

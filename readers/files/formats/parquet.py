@@ -20,6 +20,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
 from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
+from morrow.engine.io.store import has_urls
 from morrow.engine.names import col, cols, unnamed
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.registry import FileReader, KeyBounds
@@ -45,14 +46,14 @@ def scan_parquet(
         for source in sources:
             check_rows(source, row_count(source))
     frame = pl.scan_parquet(
-        [store.url(source.path) for source in sources],
+        _places(sources),
         schema={each.name: polars_dtype(each.type) for each in fields},
         cast_options=CONVERSIONS,
         extra_columns="ignore",
         row_index_name=position,
         hive_partitioning=False,
         glob=False,
-        storage_options=dict(store.storage_options) or None,
+        storage_options=(dict(store.storage_options) or None) if has_urls(store) else None,
     )
     names = [each.name for each in fields] + ([] if position is None else [position])
     if position is not None:
@@ -60,6 +61,13 @@ def scan_parquet(
     where = sources[0].path if len(sources) == 1 else f"{sources[0].path} or one of {len(sources) - 1} more"
     checked = [_checked(each, where) for each in fields if _has_nanos(each.type)]
     return frame.with_columns(checked) if checked else frame
+
+
+def _places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
+    """Returns what Polars opens: URLs, or the bytes of files in a store that it does not know."""
+    if has_urls(sources[0].store):
+        return [source.store.url(source.path) for source in sources]
+    return [source.store.read(source.path) for source in sources]
 
 
 def row_count(source: FileSource) -> int:

@@ -1,0 +1,154 @@
+"""Options of stores as Paimon spells them; tables in memory, in OSS as S3, and in file systems of fsspec."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import morrow
+from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.io.spellings import store_options
+from tests.support.s3_server import BUCKET, s3_server
+
+SCHEMA = "id INT NOT NULL, v STRING"
+
+
+@pytest.mark.parametrize(
+    ("location", "given", "expected"),
+    [
+        (
+            "s3://lake/w",
+            {"s3.access-key": "me", "fs.s3a.secret.key": "hush", "s3a.session.token": "now", "s3.region": "eu"},
+            {
+                "aws_access_key_id": "me",
+                "aws_secret_access_key": "hush",
+                "aws_session_token": "now",
+                "aws_region": "eu",
+            },
+        ),
+        (
+            "s3a://lake/w",
+            {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false", "s3.path-style-access": "true"},
+            {"aws_endpoint_url": "http://minio:9000", "aws_virtual_hosted_style_request": "false"},
+        ),
+        (
+            "s3://lake/w",
+            {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
+            {"aws_skip_signature": "true"},
+        ),
+        (
+            "s3://lake/w",
+            {"fs.s3a.endpoint": "https://a", "fs.s3a.bucket.lake.endpoint": "https://b", "fs.s3a.threads.max": "9"},
+            {"aws_endpoint_url": "https://b"},
+        ),
+        ("s3://lake/w", {"fs.oss.endpoint": "of another store", "aws_region": "eu"}, {"aws_region": "eu"}),
+        (
+            "oss://lake/w",
+            {"fs.oss.endpoint": "oss-cn-hangzhou.aliyuncs.com", "fs.oss.accessKeyId": "me"},
+            {
+                "aws_endpoint_url": "https://lake.oss-cn-hangzhou.aliyuncs.com",
+                "aws_region": "oss-cn-hangzhou",
+                "aws_virtual_hosted_style_request": "true",
+                "aws_access_key_id": "me",
+            },
+        ),
+        (
+            "gs://lake/w",
+            {"fs.gs.auth.service.account.json.keyfile": "/k.json", "fs.gs.impl": "x"},
+            {"google_service_account": "/k.json"},
+        ),
+        (
+            "abfss://box@team.dfs.core.windows.net/w",
+            {"fs.azure.account.key.team.dfs.core.windows.net": "hush"},
+            {"azure_storage_account_name": "team", "azure_storage_account_key": "hush"},
+        ),
+        ("/local", {"s3.access-key": "me"}, {}),
+    ],
+)
+def test_options_are_translated(location: str, given: dict[str, str], expected: dict[str, str]) -> None:
+    assert store_options(given, location) == expected
+
+
+@pytest.mark.parametrize(
+    ("location", "given", "message"),
+    [
+        ("s3://b", {"s3.acces-key": "x"}, "did you mean 'access-key'"),
+        ("s3://b", {"s3.path-style-access": "yes"}, "true or false"),
+        ("s3://b", {"fs.s3a.assumed.role.arn": "arn:x"}, "assume the role with AWS's tools"),
+        ("s3://b", {"fs.s3a.aws.credentials.provider": "my.Own"}, "give keys"),
+        ("oss://b", {"fs.oss.acessKeyId": "x"}, "not known"),
+        ("gs://b", {"fs.gs.nope": "x"}, "not known"),
+        ("abfss://c@a", {"fs.azure.nope": "x"}, "not known"),
+    ],
+)
+def test_what_is_not_understood_is_refused(location: str, given: dict[str, str], message: str) -> None:
+    with pytest.raises(MorrowError, match=message):
+        store_options(given, location)
+
+
+@pytest.fixture(scope="module")
+def paimons_names() -> Iterator[dict[str, str]]:
+    with s3_server() as options:
+        endpoint = options["aws_endpoint_url"]
+        keys = {"endpoint": endpoint, "accessKeyId": "user", "accessKeySecret": "secret"}
+        yield {f"fs.oss.{name}": value for name, value in keys.items()} | {
+            "s3.endpoint": endpoint.removeprefix("http://"),
+            "s3.connection.ssl.enabled": "false",
+            "s3.access-key": "user",
+            "s3.secret-key": "secret",
+            "s3.region": "us-east-1",
+        }
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "oss"])
+def test_tables_are_written_and_read_by_these_names(paimons_names: dict[str, str], scheme: str) -> None:
+    place = f"{scheme}://{BUCKET}/{uuid.uuid4().hex}"
+    table = morrow.open_catalog({"warehouse": place, **paimons_names}).create_table("db.t", schema=SCHEMA)
+    table.append({"id": [1], "v": ["a"]})
+    found = morrow.open(f"{place}/db.db/t", storage_options=paimons_names)
+    assert found.scan().to_polars().rows() == [(1, "a")]
+    assert found.scan().to_duckdb().fetchall() == [(1, "a")]
+
+
+def test_memory_is_shared_by_its_name() -> None:
+    place = f"memory://{uuid.uuid4().hex}/w"
+    table = morrow.Catalog(place).create_table("db.t", schema=SCHEMA, primary_keys="id", options={"bucket": 1})
+    table.upsert({"id": [1, 2], "v": ["a", "b"]})
+    table.upsert({"id": [2], "v": ["B"]})
+    found = morrow.Catalog(place).table("db.t")
+    assert sorted(found.scan().to_polars().rows()) == [(1, "a"), (2, "B")]
+    assert found.scan(filter="id = 2").to_duckdb().fetchall() == [(2, "B")]
+    assert found.scan(["v"], limit=1).to_arrow().num_rows == 1
+    found.compact(full=True)
+    found.delete("id = 1")
+    assert morrow.sql("SELECT v FROM db.t", morrow.Catalog(place)).fetchall() == [("B",)]
+    with pytest.raises(Unsupported, match="in memory"):
+        pickle.dumps(found)
+
+
+def test_a_filesystem_of_fsspec_is_handed_in(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    place = f"/{uuid.uuid4().hex}/w"
+    memory = fsspec.filesystem("memory")
+    table = morrow.Catalog(f"memory:/{place}", filesystem=memory).create_table(
+        "db.t", schema=SCHEMA, primary_keys="id", options={"bucket": 1, "file.format": "orc"}
+    )
+    table.upsert({"id": [1, 2], "v": ["a", "b"]})
+    table.alter.set_options({"file.format": "parquet"})
+    table.upsert({"id": [2], "v": ["B"]})
+    found = morrow.open(f"{place}/db.db/t", filesystem=memory)
+    assert sorted(found.scan().to_polars().rows()) == [(1, "a"), (2, "B")]
+    assert found.scan().to_duckdb().aggregate("count(*)").fetchall() == [(2,)]
+    with pytest.raises(Unsupported, match="pickling"):
+        pickle.dumps(found)
+
+    local = morrow.Catalog(tmp_path / "w", filesystem=fsspec.filesystem("file")).create_table("db.t", schema=SCHEMA)
+    local.append({"id": [1], "v": ["a"]})
+    assert morrow.open(tmp_path / "w/db.db/t").scan().count() == 1
+    for wrong, given in (("not a file system", {}), (memory, {"aws_region": "x"})):
+        with pytest.raises(InvalidArgument):
+            morrow.open(place, filesystem=wrong, storage_options=given or None)

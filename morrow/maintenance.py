@@ -10,6 +10,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import AsOf, Time, travel_of
+from morrow.engine.progress import watched
 from morrow.travelling import Age, epoch_millis
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Maintenance:
 
     # Expiry
 
+    @watched("expiring")
     def expire_snapshots(
         self,
         retain_max: int | None = None,
@@ -67,6 +69,7 @@ class Maintenance:
             max_deletes=max_deletes,
         )
 
+    @watched("expiring")
     def expire_changelogs(
         self,
         retain_max: int | None = None,
@@ -90,6 +93,7 @@ class Maintenance:
 
     # Rollback
 
+    @watched("rolling back")
     def rollback(
         self,
         to: AsOf | Snapshot | None = None,
@@ -127,6 +131,7 @@ class Maintenance:
 
     # Partitions and files
 
+    @watched("expiring")
     def expire_partitions(
         self,
         expiration_time: dt.timedelta | str | None = None,
@@ -163,6 +168,7 @@ class Maintenance:
             now=now,
         )
 
+    @watched("looking for orphan files")
     def remove_orphan_files(self, older_than: Age | None = None, dry_run: bool = True) -> OrphanFiles:
         """Finds and removes orphan files: files of killed writers that no snapshot, changelog, tag or branch names.
 
@@ -226,6 +232,7 @@ class Maintenance:
 
         return mark_partitions_done(WriteTarget.of(self._metadata), partitions)
 
+    @watched("purging")
     def purge(self, older_than: Age | None = None) -> Purged:
         """Empties the table for good: removes rows, branches, tags, consumers, changelogs and old snapshots with their
         files.
@@ -240,6 +247,7 @@ class Maintenance:
 
         return purge(self._metadata, older_than_millis=epoch_millis(older_than))
 
+    @watched("examining")
     def doctor(self, data: bool = False) -> Report:
         """Examines the table, and reports what is wrong or dear, and what to do about it; changes nothing.
 

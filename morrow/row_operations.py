@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.progress import watched
 
 if TYPE_CHECKING:
     from morrow.writers.operations.file_indexes import RewrittenIndexes
@@ -24,6 +25,7 @@ class RowOperations:
 
     _metadata: TableMetadata
 
+    @watched("writing")
     def append(
         self,
         data: object,
@@ -53,6 +55,7 @@ class RowOperations:
 
         return append(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
 
+    @watched("writing")
     def upsert(
         self,
         data: object,
@@ -72,6 +75,7 @@ class RowOperations:
 
         return upsert(self._target(), data, kinds, properties, missing=missing, schema_mode=schema_mode)
 
+    @watched("deleting")
     def delete(self, keys_or_filter: object) -> Snapshot | None:
         """Deletes rows, in one commit.
 
@@ -93,6 +97,7 @@ class RowOperations:
             return delete_matching(self._target(), keys_or_filter)
         return delete_keys(self._target(), keys_or_filter)
 
+    @watched("updating")
     def update(self, set: Mapping[str, object], where: FilterLike | None = None) -> Snapshot | None:
         """Updates columns of rows, in one commit.
 
@@ -124,6 +129,7 @@ class RowOperations:
 
         return Merge(self._target(), source, on)
 
+    @watched("writing")
     def overwrite(
         self,
         data: object,
@@ -169,6 +175,7 @@ class RowOperations:
 
     drop_partitions = drop_partition
 
+    @watched("compacting")
     def compact(
         self,
         full: bool = False,
@@ -200,6 +207,7 @@ class RowOperations:
             self._target(), full=full, partition=partition, where=where, order_by=order_by, strategy=strategy
         )
 
+    @watched("rescaling")
     def rescale(
         self, buckets: int | None = None, *, partition: AnyOf = None, where: FilterLike | None = None
     ) -> Snapshot | None:
@@ -224,6 +232,7 @@ class RowOperations:
 
         return rescale(self._target(), buckets, partition, where)
 
+    @watched("indexing")
     def rewrite_file_index(self, *, partition: AnyOf = None, where: FilterLike | None = None) -> RewrittenIndexes:
         """Makes the indexes of data files anew, as the options ``file-index.*`` ask for by now, in one commit.
 
@@ -253,6 +262,7 @@ class RowOperations:
 
         return TableCommit(self._target()).compact_manifests()
 
+    @watched("analyzing")
     def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:
         """Measures rows, and these columns, of the newest snapshot, and commits the result for planners of queries.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +21,11 @@ from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
-from morrow.engine.telling import did_you_mean, shown, shown_lines
+from morrow.engine.telling import did_you_mean, logger, shown, shown_lines
+from morrow.engine.wording import plural, size_text
 from morrow.rows import Rows
+
+log = logger(__name__)
 
 if TYPE_CHECKING:
     import duckdb
@@ -91,6 +96,17 @@ def checked_rows(batch_rows: int | None) -> int | None:
     return batch_rows
 
 
+def _tell(plan: ScanPlan, where: str, seconds: float) -> None:
+    """Logs what a read opens: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    files = [file for part in plan.parts for file in part.files]
+    known = max((step.of for step in plan.steps if step.name.startswith("files")), default=len(files))
+    state = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}"
+    told = f"{len(files):,} of {plural(max(known, len(files)), 'file')}, {size_text(sum(file.size for file in files))}"
+    log.info("%s: opened %s, planned %s, in %.2f s", where, state, told, seconds)
+
+
 class Scan(Rows):
     """A read of a table: rows as Arrow, Polars, pandas, DuckDB or Spark. The plan is made once, on first use."""
 
@@ -102,7 +118,12 @@ class Scan(Rows):
     @cached_property
     def plan(self) -> ScanPlan:
         """The immutable plan: files, sections, the results of pruning."""
-        return self._given_plan or plan_with_fallback(self._metadata, self._request)
+        if self._given_plan is not None:
+            return self._given_plan
+        began = time.monotonic()
+        plan = plan_with_fallback(self._metadata, self._request)
+        _tell(plan, self._metadata.where, time.monotonic() - began)
+        return plan
 
     def prepare(self) -> None:
         """Makes the plan now, which reads no rows."""

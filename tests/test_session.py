@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import polars as pl
@@ -126,3 +127,24 @@ def test_history_tells_what_was_done(tmp_path: Path) -> None:
     keyed.delete("id = 1")
     newest, *_ = keyed.history().select("rows_added", "rows_written", "deletions_written").rows()
     assert newest == (None, 0, 1)
+
+
+def test_logs_worth_reading(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT", primary_keys=["id"], options={"bucket": 1})
+    with caplog.at_level("INFO", logger="morrow"):
+        made.append([{"id": 1}, {"id": 2}])
+        made.append([{"id": 3}])
+        made.compact(full=True)
+        made.to_polars(filter="id = 9")
+        made.expire_snapshots(retain_max=1, retain_min=1)
+    where = made.path
+    told = [
+        re.sub(r"\d+\.\d\d s$", "S", record.getMessage()) for record in caplog.records if record.levelname == "INFO"
+    ]
+    assert told == [
+        f"{where}: committed snapshot 1 (APPEND), +2 stored rows, in S",
+        f"{where}: committed snapshot 2 (APPEND), +1 stored rows, in S",
+        f"{where}: compacted, in snapshot 3 (COMPACT), +0 stored rows, in S",
+        f"{where}: opened snapshot 3, planned 0 of 1 file, 0 B, in S",
+        f"{where}: expired 2 snapshots",
+    ]

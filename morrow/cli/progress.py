@@ -1,49 +1,31 @@
-"""What is shown on standard error while work goes on: only on a terminal, only for work that takes a moment."""
+"""What is shown on standard error while a command works; see `morrow.engine.progress`."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
+
+from morrow.engine import progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PATIENCE_SECONDS = 0.5
-"""What is done sooner is not announced."""
 
-
-def working(what: str) -> AbstractContextManager[object]:
-    """Shows a spinner around work of unknown length (opening, planning)."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
+def working(what: str) -> AbstractContextManager[None]:
+    """Shows work of unknown length (opening, planning) once it takes longer than a moment."""
+    return progress.working(what)
 
 
 def counted(batches: Iterable[pa.RecordBatch], *, shown: bool = True) -> Iterator[pa.RecordBatch]:
-    """Yields the batches, showing rows and rows per second on standard error as they pass.
+    """Yields the batches, showing their rows and bytes as they pass.
 
     `shown` is False where the rows themselves go to the terminal.
     """
-    if not (shown and sys.stderr.isatty()):
+    if not shown:
         yield from batches
         return
-    from rich.console import Console
-    from rich.status import Status
-
-    rows, began = 0, time.monotonic()
-    status = Status("", console=Console(stderr=True))
-    try:
+    with progress.working("reading"):
         for batch in batches:
-            rows += len(batch)
-            seconds = time.monotonic() - began
-            if seconds > PATIENCE_SECONDS:
-                status.update(f"{rows:,} rows, {rows / seconds:,.0f} rows/s")
-                status.start()
+            progress.advance(rows=len(batch), bytes=batch.nbytes)
             yield batch
-    finally:
-        status.stop()

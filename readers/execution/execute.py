@@ -18,6 +18,8 @@ from morrow.engine.names import cols
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
+from morrow.engine.progress import working
+from morrow.engine.wording import plural
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
 from morrow.readers.execution.joined_sections import section_frames
@@ -149,10 +151,17 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     Raises:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
-    with reading_plan(plan, store):
+    with reading_plan(plan, store), _shown(plan):
         rows = lazy(plan, store, at_once=True).collect(engine=_engine(plan))
     check_complete(plan, store, rows.height)
     return rows
+
+
+def _shown(plan: ScanPlan) -> AbstractContextManager[None]:
+    """Shows a read to memory as work: of one query nobody knows how far it is, only how much there is to read."""
+    files = [file for part in plan.parts for file in part.files]
+    rows, size = sum(file.row_count for file in files), sum(file.size for file in files)
+    return working(f"reading {plural(len(files), 'file')}", rows=rows, bytes=size)
 
 
 def _engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
@@ -183,7 +192,7 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
     if not (_is_complete(plan) and is_arrow_only(plan)):
         return to_arrow_table(to_polars(plan, store), plan.fields)
-    with reading_plan(plan, store):
+    with reading_plan(plan, store), _shown(plan):
         table = arrow_table(plan, [_masks(part, part.sections, store) for part in plan.parts], store)
     check_complete(plan, store, table.num_rows)
     return table

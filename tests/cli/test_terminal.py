@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from morrow.cli import progress
+from morrow.engine import progress as engine_progress
 
 Table = Callable[[str], Path]
 
@@ -45,9 +47,18 @@ def test_progress_counts_rows_and_passes_the_batches_on(
 ) -> None:
     batches = [pa.record_batch({"x": range(1000)}), pa.record_batch({"x": range(500)})]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(engine_progress, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(engine_progress, "REFRESH_SECONDS", 0.01)
+    monkeypatch.delenv(engine_progress.SWITCH, raising=False)
 
-    assert list(progress.counted(batches)) == batches
-    assert "1,500 rows" in capsys.readouterr().err
+    seen, told = [], ""
+    for batch in progress.counted(batches):
+        seen.append(batch)
+        until = time.monotonic() + (0 if len(seen) < 2 else 20)  # the display is imported first
+        while "1,500 rows" not in told and time.monotonic() < until:
+            time.sleep(0.02)
+            told += capsys.readouterr().err
+    assert seen == batches
+    assert "1,500 rows" in told
     assert list(progress.counted(batches, shown=False)) == batches
     assert capsys.readouterr().err == ""

@@ -7,7 +7,8 @@ import time
 from contextlib import suppress
 
 from morrow.engine.errors import CommitConflict, FileMissing, MorrowError, SnapshotExpired, UnclearOutcome
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import COMPACT, Snapshot
+from morrow.engine.telling import logger
 from morrow.writers.commit.base_entries import BaseEntries
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.commit_lock import commit_locked
@@ -20,6 +21,8 @@ from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.target import WriteTarget
 
 RETRY_JITTER = 0.2
+
+log = logger(__name__)
 
 
 class Committer:
@@ -43,7 +46,7 @@ class Committer:
             CommitConflict: it cannot follow the newest snapshot, or others were faster each time; no file stays.
             UnclearOutcome: the store does not tell whether it exists; its manifests stay.
         """
-        tries = _Tries(self, request)
+        tries, began = _Tries(self, request), time.monotonic()
         try:
             created = self._tried(tries)
         except BaseException:
@@ -51,6 +54,7 @@ class Committer:
             raise
         self.found = tries.found
         self.log.hint(created)
+        _tell(self.target.where, created, time.monotonic() - began)
         return created
 
     def _tried(self, tries: _Tries) -> Snapshot:
@@ -75,6 +79,13 @@ class Committer:
         write = self.target.write
         shortest, longest = write.commit_min_wait.total_seconds(), write.commit_max_wait.total_seconds()
         time.sleep(min(shortest * 2**retry, longest) * (1 + RETRY_JITTER * random.random()))
+
+
+def _tell(where: str, snapshot: Snapshot, seconds: float) -> None:
+    rows = snapshot.delta_record_count
+    change = "" if rows is None else f", {rows:+,} stored rows"
+    verb = "compacted, in snapshot" if snapshot.commit_kind == COMPACT else "committed snapshot"
+    log.info("%s: %s %d (%s)%s, in %.2f s", where, verb, snapshot.id, snapshot.commit_kind, change, seconds)
 
 
 class _Tries:

@@ -17,6 +17,7 @@ import polars as pl
 from morrow.engine.errors import StorageError
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.paths import INDEX_SUFFIX
+from morrow.engine.progress import advance
 from morrow.writers.files.blocks import in_threads, pieces
 from morrow.writers.files.kind import Described, FileKind
 from morrow.writers.files.placement import Placement, delete_files, file_path
@@ -97,6 +98,7 @@ def _write_file(
             for block in blocks:
                 stream.write(block.block.body)
                 size += block.block.size
+                advance(rows=block.block.rows, bytes=block.block.size)
                 written.append(block.without_body())
                 if size >= target.write.target_file_size:
                     break

@@ -39,6 +39,7 @@ from morrow.engine.plan.references import (
     read_lists,
 )
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
+from morrow.engine.progress import advance
 from morrow.engine.telling import logger
 
 MOST_TRIES = 5
@@ -226,6 +227,7 @@ def _remove(
     removed = Removed(len(data), len(added), indexes.height)
     store = metadata.store
     store.delete_many([*data, *added])
+    advance(files=len(data) + len(added))
     store.delete_many(_index_paths(metadata, schema, options, indexes))
     if parse_expire_options(schema.options, where=metadata.where).clean_empty_directories:
         _remove_empty_folders(store, metadata.root, [*data, *added])

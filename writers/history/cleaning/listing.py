@@ -12,6 +12,7 @@ from typing import Protocol
 import polars as pl
 
 from morrow.engine.io.store import FileStore
+from morrow.engine.progress import advance
 from morrow.writers.history.cleaning.places import MODIFIED, NAME, PATH, SIZE, Place
 
 FOUND = {PATH: pl.String, NAME: pl.String, SIZE: pl.Int64}
@@ -63,6 +64,7 @@ def listed_in(place: Place, pieces: Iterable[pl.DataFrame], before_millis: int) 
     hashes, strays, folders = [pl.Series(dtype=pl.UInt64)], [pl.DataFrame(schema=FOUND)], []
     parents = pl.Series(dtype=pl.String)
     for piece in pieces:
+        advance(files=piece.height)
         old = piece.filter("old")
         hashes.append(old.filter(place.is_file)[NAME].hash())
         strays.append(old.filter(place.is_stray).select(FOUND.keys()))

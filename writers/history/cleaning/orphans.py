@@ -27,7 +27,8 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.io.confined import is_link
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.telling import one_line
+from morrow.engine.telling import logger, one_line
+from morrow.engine.wording import plural
 from morrow.writers.commit.attempt_log import PREFIX
 from morrow.writers.history.cleaning.listing import FOUND, FolderListing, Listing
 from morrow.writers.history.cleaning.places import NAME, PATH, SIZE, Place, places
@@ -40,6 +41,8 @@ DELETED_AT_ONCE = 1000
 HASH = "hash"
 READING_TRIES = 10
 """How often roots are read anew when some were removed meanwhile."""
+
+log = logger(__name__)
 
 MakeListing: TypeAlias = Callable[[FileStore, Sequence[Place], int], Listing]
 
@@ -137,6 +140,8 @@ class _Cleaning:
             for attempt_log in attempt_logs:
                 self.table.store.remove_empty_folder(attempt_log)
             self._remove_folders(found[PATH].str.replace("/[^/]*$", "").unique().to_list())
+        if found.height and not self.dry_run:
+            log.info("%s: removed %s that nothing named", self.table.where, plural(found.height, "file"))
         return OrphanFiles(
             tuple(map(self.table.store.url, found[PATH])), int(found[SIZE].sum()), removed=not self.dry_run
         )

@@ -27,13 +27,17 @@ from morrow.engine.plan.changelogs import changelog_path, write_changelog_hints
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
+from morrow.engine.telling import logger
 from morrow.engine.units import NANOS_PER_MILLI
+from morrow.engine.wording import plural
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.tombstones import finish_removals, retire
 from morrow.writers.history.unreferenced import MOST_TRIES, remove_expired
 
 AT_ONCE = 200
 """Snapshots whose changes are in memory at once."""
+
+log = logger(__name__)
 
 
 def expire_snapshots(
@@ -74,6 +78,8 @@ def expire_snapshots(
             # Another expiry ran meanwhile, or a tag was deleted: read the current state anew.
             if tries == MOST_TRIES:
                 raise
+    if removed:
+        log.info("%s: expired %s", metadata.where, plural(removed, "snapshot"))
     return removed
 
 

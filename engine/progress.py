@@ -1,0 +1,156 @@
+"""Progress of long work, on standard error of a terminal or in a notebook; elsewhere nothing is shown.
+
+Functions that take long say what they do (`working`) and how far they are (`advance`). Only the outermost work of the
+process is shown, from its second second on. ``MORROW_PROGRESS=off`` turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
+
+from morrow.engine.wording import plural, size_text, span_text
+
+SWITCH = "MORROW_PROGRESS"
+OFF = ("off", "0", "no", "false", "never")
+PATIENCE_SECONDS = 1.0
+"""What is done sooner is not announced."""
+REFRESH_SECONDS = 0.2
+BAR = 24
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Work:
+    """What is done, how much of it there is (0: not known), and how much is done; `files` are found or removed."""
+
+    what: str
+    all_rows: int = 0
+    all_bytes: int = 0
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def share(self) -> float | None:
+        """The part that is done, None where the whole is not known or nothing was counted."""
+        for done, whole in ((self.rows, self.all_rows), (self.bytes, self.all_bytes)):
+            if done and whole:
+                return min(done / whole, 1.0)
+        return None
+
+    def __str__(self) -> str:
+        told = [self.what]
+        share, seconds = self.share, time.monotonic() - self.began
+        if share is not None:
+            told.append(f"{'━' * round(share * BAR):{BAR}} {share:4.0%}")
+        told += [_of(self.rows, self.all_rows, lambda n: f"{n:,}", "rows")] if self.rows or self.all_rows else []
+        told += [_of(self.bytes, self.all_bytes, size_text, "")] if self.bytes or self.all_bytes else []
+        told += [plural(self.files, "file")] if self.files else []
+        told.append(span_text(seconds))
+        if share:
+            told.append(f"{span_text(seconds / share - seconds)} left")
+        return "  ".join(told)
+
+
+def _of(done: int, whole: int, text: Callable[[int], str], unit: str) -> str:
+    told = f"{text(done)} of {text(whole)}" if done and whole else text(done or whole)
+    return f"{told} {unit}".strip()
+
+
+_lock = threading.Lock()
+_running: Work | None = None
+
+
+def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
+    """Counts what was done of the work that is shown; without any, does nothing."""
+    work = _running
+    if work is not None:
+        with _lock:
+            work.rows += rows
+            work.bytes += bytes
+            work.files += files
+
+
+@contextmanager
+def working(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[None]:
+    """Shows work while it goes on; `rows` and `bytes` are all that there is to do, where that is known."""
+    global _running
+    if not is_shown():
+        yield
+        return
+    with _lock:
+        is_inner = _running is not None
+        if not is_inner:
+            _running = Work(what, rows, bytes)
+    if is_inner:
+        yield
+        return
+    ended = threading.Event()
+    shower = threading.Thread(target=_show, args=(_running, ended), name="morrow-progress", daemon=True)
+    shower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        _running = None
+        shower.join()
+
+
+def watched(what: str) -> Callable[[F], F]:
+    """Shows calls of a function as work; the rows of its first argument are all there is, where it tells them."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            given = next(iter(args[1:]), None)
+            count = getattr(given, "num_rows", getattr(given, "height", 0))
+            with working(what, rows=count if isinstance(count, int) else 0):
+                return function(*args, **named)
+
+        return call  # type: ignore[return-value]  # `wraps` keeps the signature
+
+    return decorate
+
+
+def is_shown() -> bool:
+    """Returns whether somebody looks: a terminal or a notebook, and the switch is not off."""
+    if os.environ.get(SWITCH, "").strip().lower() in OFF:
+        return False
+    if _notebook():
+        return True
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # closed, or replaced by what is no file
+        return False
+
+
+def _notebook() -> bool:
+    known = sys.modules.get("IPython")
+    shell = known.get_ipython() if known is not None and hasattr(known, "get_ipython") else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _show(work: Work, ended: threading.Event) -> None:
+    """Shows the work until it has ended; an error here ends the display and nothing else."""
+    if ended.wait(PATIENCE_SECONDS):
+        return
+    from rich.console import Console
+    from rich.errors import LiveError
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console() if _notebook() else Console(stderr=True)
+    shown = Live(Text(str(work)), console=console, transient=True, auto_refresh=False)
+    with suppress(LiveError, OSError, ValueError), shown:  # another display is there, or nobody reads any more
+        while not ended.wait(REFRESH_SECONDS):
+            shown.update(Text(str(work), overflow="ellipsis", no_wrap=True), refresh=True)

@@ -1,0 +1,71 @@
+"""Progress is shown where somebody looks, and says rows, bytes and the time left; work ends well all the same."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from morrow.engine import progress
+from morrow.engine.progress import Work, advance, is_shown, watched, working
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.01)
+    monkeypatch.delenv(progress.SWITCH, raising=False)
+
+
+def test_words() -> None:
+    work = Work("writing", all_rows=4_000, began=time.monotonic() - 30)
+    assert str(work) == "writing  4,000 rows  30 seconds"
+    work.rows, work.bytes = 1_000, 2048
+    assert str(work).startswith(f"writing  {'━' * 6}{' ' * 18}  25%  1,000 of 4,000 rows  2.0 KiB  30 seconds  ")
+    assert str(work).endswith("minute left") or str(work).endswith("minutes left")
+    assert str(Work("expiring", files=1)) == "expiring  1 file  0 ms"
+
+
+@pytest.mark.usefixtures("looked_at")
+def test_shown_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:
+    with working("writing", rows=10), working("inner"):
+        advance(rows=5, bytes=1)
+        told, until = "", time.monotonic() + 20  # the display is imported first
+        while "5 of 10 rows" not in told and time.monotonic() < until:
+            time.sleep(0.02)
+            told += capsys.readouterr().err
+    assert "5 of 10 rows" in told
+    assert "inner" not in told
+    with pytest.raises(KeyboardInterrupt), working("interrupted"):
+        raise KeyboardInterrupt
+    advance(rows=1)
+    assert progress._running is None
+
+
+def test_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not is_shown()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv(progress.SWITCH, raising=False)
+    assert is_shown()
+    monkeypatch.setenv(progress.SWITCH, "off")
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0)
+    with working("writing"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+    assert not is_shown()
+
+
+@pytest.mark.usefixtures("looked_at")
+def test_the_rows_of_what_is_written_are_all_there_is() -> None:
+    class Frame:
+        height = 7
+
+    @watched("writing")
+    def write(_self: object, _data: object) -> int:
+        assert progress._running is not None
+        return progress._running.all_rows
+
+    assert write(None, Frame()) == 7
+    assert write(None, [1, 2]) == 0

@@ -60,5 +60,6 @@ def test_progress_counts_rows_and_passes_the_batches_on(
             told += capsys.readouterr().err
     assert seen == batches
     assert "1,500 rows" in told
+    capsys.readouterr()
     assert list(progress.counted(batches, shown=False)) == batches
     assert capsys.readouterr().err == ""

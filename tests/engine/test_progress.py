@@ -12,7 +12,7 @@ from morrow.engine.progress import Work, advance, is_shown, watched, working
 
 
 @pytest.fixture
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def looked_at(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001  # it replaces stderr first
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.02)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.01)

@@ -73,7 +73,9 @@ CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 
 
 def remember(place: Hashable, section: Section) -> None:
-    """Remembers that masks of this section are in the cache under `place`."""
+    """Remembers that masks of this section are in the cache under `place`; not those of a piece that is cut off."""
+    if section.cut is not None:
+        return
     key = _bucket(place, section)
     others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
     kept = (section, *others)[:REMEMBERED]
@@ -86,7 +88,7 @@ def _bucket(place: Hashable, section: Section) -> Hashable:
 
 def nearest(place: Hashable, section: Section) -> Section | None:
     """Returns the known section from which the fewest rows differ; None where too many do."""
-    known = KNOWN_SECTIONS.get(_bucket(place, section)) or ()
+    known = () if section.cut is not None else KNOWN_SECTIONS.get(_bucket(place, section)) or ()
     by_rows = [(_differing(base, section), number) for number, base in enumerate(known) if base != section]
     if not by_rows:
         return None

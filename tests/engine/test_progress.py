@@ -11,12 +11,11 @@ from morrow.engine import progress
 from morrow.engine.progress import Work, advance, is_shown, watched, working
 
 
-@pytest.fixture
-def looked_at(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001  # it replaces stderr first
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+def look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "is_shown", lambda: True)
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.02)
     monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.01)
-    monkeypatch.delenv(progress.SWITCH, raising=False)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
 
 
 def test_words() -> None:
@@ -28,8 +27,8 @@ def test_words() -> None:
     assert str(Work("expiring", files=1)) == "expiring  1 file  0 ms"
 
 
-@pytest.mark.usefixtures("looked_at")
-def test_shown_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shown_while_it_lasts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    look(monkeypatch)
     with working("writing", rows=10), working("inner"):
         advance(rows=5, bytes=1)
         told, until = "", time.monotonic() + 20  # the display is imported first
@@ -57,8 +56,9 @@ def test_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     assert not is_shown()
 
 
-@pytest.mark.usefixtures("looked_at")
-def test_the_rows_of_what_is_written_are_all_there_is() -> None:
+def test_the_rows_of_what_is_written_are_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    look(monkeypatch)
+
     class Frame:
         height = 7
 

@@ -49,6 +49,8 @@ DOCUMENTS = (
     "docs/concepts.md",
     "docs/ten-tasks.md",
     "docs/guides/s3.md",
+    "docs/catalogs.md",
+    "docs/stores.md",
     SPARK_GUIDE,
     SPARK_SQL,
     "CONTRIBUTING.md",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -27,9 +27,15 @@ from morrow.engine.format.types import (
 from morrow.engine.schema.arrow_types import COMMENT, paimon_type
 from morrow.engine.schema.sql import Column, Columns, parse_columns, parse_type
 
-TypeLike: TypeAlias = "str | DataType | pa.DataType"
+if TYPE_CHECKING:
+    import polars as pl
+
+TypeLike: TypeAlias = "str | DataType | pa.DataType | pl.DataType | type"
 SchemaLike: TypeAlias = object
-"""SQL text, an Arrow schema or an object that exports one, a mapping of names to types, fields, or a `TableSchema`."""
+"""SQL text, an Arrow schema or an object that exports one, fields, a `TableSchema`, or a mapping of names to types.
+
+The types of a mapping are SQL text, or types of Arrow, Polars or Python.
+"""
 
 
 def columns_of(schema: SchemaLike) -> Columns:
@@ -54,16 +60,33 @@ def columns_of(schema: SchemaLike) -> Columns:
 
 
 def type_of(kind: object, column: str) -> DataType:
-    """Reads one type from SQL text, Arrow or itself; `column` goes into errors. Raises as `columns_of`."""
+    """Reads one type from SQL, Arrow, Polars, Python or itself; `column` goes into errors. Raises as `columns_of`."""
     if isinstance(kind, str):
         return parse_type(kind, column)
     if isinstance(kind, DataType):
         return kind
     if isinstance(kind, pa.DataType):
         return paimon_type(kind, column)
+    if (polars := _polars_type(kind)) is not None:
+        return paimon_type(polars, column)
     raise InvalidArgument(
-        f"the column {column!r} has the type {kind!r}; give SQL text such as 'BIGINT NOT NULL' or a pyarrow type"
+        f"the column {column!r} has the type {kind!r}; give SQL text such as 'BIGINT NOT NULL', or a type of pyarrow, "
+        "Polars or Python"
     )
+
+
+def _polars_type(kind: object) -> pa.DataType | None:
+    """Returns the Arrow type of a Polars type, or of a Python type as Polars takes it; None for anything else."""
+    import polars as pl
+
+    if not isinstance(kind, (type, pl.DataType)) or kind in (pl.Object, pl.Unknown, object):
+        return None
+    if isinstance(kind, type) and issubclass(kind, pl.Datetime):
+        kind = kind()  # of the class alone, Polars knows no unit
+    try:
+        return pa.schema(pl.Schema({"": kind})).field(0).type
+    except (TypeError, ValueError, pl.exceptions.PolarsError, pa.ArrowInvalid):
+        return None
 
 
 def numbered(columns: Sequence[Column], next_id: int = 0) -> tuple[tuple[DataField, ...], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import duckdb
@@ -56,9 +57,23 @@ def test_text_in_a_mapping_may_go_on_after_the_type() -> None:
     assert column == Column("a b", t.IntType(False), "pieces", "1")
 
 
+def test_types_in_a_mapping_may_be_those_of_polars_and_python() -> None:
+    kinds = {"a": pl.Int64, "b": pl.Decimal(10, 2), "c": pl.Datetime, "d": pl.List(pl.Int32), "e": str, "f": dt.date}
+
+    columns = columns_of(kinds).columns
+
+    assert [str(column.type) for column in columns] == [
+        *("BIGINT", "DECIMAL(10, 2)", "TIMESTAMP(6)", "ARRAY<INT>", "STRING", "DATE"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
+        ({"a": object}, "the column 'a' has the type <class 'object'>"),
+        ({"a": pl.Object}, "the column 'a' has the type Object"),
+        ({"a": pl.Unknown}, "the column 'a' has the type Unknown"),
+        ({"a": pl.Duration}, "the column 'a' has the type Duration"),
         (5, "int describes no columns"),
         ([5], "int describes no columns"),
         ({"a": 7}, "the column 'a' has the type 7"),

@@ -43,6 +43,8 @@ RUN_LEVEL = own("level")
 BUCKET = own("bucket")
 PARTITION = own("partition")
 HASH = own("hash")
+FINGERPRINT = own("fingerprint")
+"""A number that is equal for equal keys."""
 ORDER = own("order")
 COUNT = own("count")
 OLD_ROW, NEW_ROW = own("old_row"), own("new_row")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from morrow.engine import telling
-from morrow.engine.io import conditional_put, secrets
+from morrow.engine.io import cache_folder, conditional_put, secrets
 from morrow.engine.io.durability import fsync_disabled
 from tests.support import golden
 from tests.support.costs import Costs, recorded
@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ[cache_folder.SWITCH] = "off"  # no test writes to the user's folder; some have one of their own
     if target := config.getoption("--costs"):
         config.pluginmanager.register(Costs(Path(target)))
     if config.getoption("--quick"):

@@ -21,6 +21,7 @@ from morrow.engine.names import cols, unnamed
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
+from morrow.readers.masks.folder import of_files
 from morrow.readers.masks.ordering import sortable
 
 Fingerprints = npt.NDArray[np.integer]
@@ -61,7 +62,7 @@ KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
 
 def fingerprints(keys: pl.DataFrame) -> Fingerprints:
     """Returns a number for each row, equal for equal keys, seldom so for others."""
-    if keys.width == 1 and (column := keys.to_series().to_physical()).dtype in NUMBERS:
+    if keys.width == 1 and (column := unnamed(keys.to_series()).to_physical()).dtype in NUMBERS:
         return column.fill_null(0).to_numpy() if column.null_count() else column.to_numpy()
     if not keys.width:
         return np.empty(0, np.int64)
@@ -88,16 +89,29 @@ def file_keys(
     """
     place = store.url(plan.table), store.checks_pages, plan.schema.id, section.partition_row, tuple(fields)
     found = [KEY_CACHE.get((*place, file)) for file in files]
+    entries = [
+        None if known else of_files(plan, section, [file], store, "keys", fields) for known, file in zip(found, files)
+    ]
+
+    def keep(number: int, frame: pl.DataFrame) -> None:
+        whole = frame.rechunk()
+        made = FileKeys(whole, fingerprints(whole.select(cols(key))))
+        KEY_CACHE.put((*place, files[number]), made, made.size)
+        found[number] = made
+
+    for number, entry in enumerate(entries):
+        kept = None if entry is None else entry.frame()
+        if kept is not None and kept.columns == [field.name for field in fields]:
+            keep(number, kept)
     missing = [number for number, known in enumerate(found) if known is None]
     if missing:
         frames = [file_frame(plan, section, [files[number]], fields, store) for number in missing]
         with reading_files(plan, [section], tuple(fields), store):
             read = pl.collect_all(frames)
         for number, frame in zip(missing, read):
-            whole = frame.rechunk()
-            made = FileKeys(whole, fingerprints(whole.select(cols(key))))
-            KEY_CACHE.put((*place, files[number]), made, made.size)
-            found[number] = made
+            keep(number, frame)
+            if (entry := entries[number]) is not None:
+                entry.keep_frame(frame)
     return [known for known in found if known is not None]
 
 

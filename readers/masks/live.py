@@ -12,11 +12,15 @@ from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.masks.file_keys import KEY_CACHE
+from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.refresh import CHANGES, KNOWN_SECTIONS, changed, nearest, patched, remember
 from morrow.readers.masks.superseded import Live, as_masks, live_rows, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
+
+MERGE = "merge"
+"""What masks of MERGE sections are called in keys of caches."""
 
 MASK_CACHE: ByteCache[tuple[pl.Series | None, ...]] = ByteCache(256 << 20)
 """Masks by the file set of a section, one bit per row; `capacity` may be set, in bytes.
@@ -41,8 +45,19 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 
 def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Returns the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
-    found = MASK_CACHE.get(_merge_key(plan, section, store))
-    return found or _refreshed(plan, section, store)
+    return _cached(plan, section, store) or _refreshed(plan, section, store)
+
+
+def _cached(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+    """Returns the masks of a section from memory, or from the cache folder."""
+    key = _merge_key(plan, section, store)
+    found = MASK_CACHE.get(key)
+    if found is None and (entry := of_files(plan, section, section.files, store, MERGE)) is not None:
+        found = entry.masks([file.row_count for file in section.files])
+        if found is not None:
+            MASK_CACHE.put(key, *_sized(found))
+            remember(_place(plan, store), section, None)
+    return found
 
 
 def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) -> None:
@@ -52,13 +67,15 @@ def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) 
 
 def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
     MASK_CACHE.put(_merge_key(plan, section, store), *_sized(masks))
-    remember(_place(plan, store), section)
+    remember(_place(plan, store), section, of_bucket(plan, section, store, MERGE))
+    if (entry := of_files(plan, section, section.files, store, MERGE)) is not None:
+        entry.keep_masks(masks)
     return masks
 
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
-    base = nearest(_place(plan, store), section)
-    known = None if base is None else MASK_CACHE.get(_merge_key(plan, base, store))
+    base = nearest(_place(plan, store), section, of_bucket(plan, section, store, MERGE))
+    known = None if base is None else _cached(plan, base, store)
     found = None if base is None or known is None else changed(plan, section, base, store)
     if known is None or found is None:
         return None
@@ -69,7 +86,7 @@ def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 def _place(plan: ScanPlan, store: FileStore) -> Hashable:
     assert plan.merge is not None
     # Masks from keys whose checksums were not checked must not serve reads that require the check.
-    return "merge", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id
+    return MERGE, store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id
 
 
 def _merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:

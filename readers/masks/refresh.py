@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -27,6 +28,7 @@ from morrow.readers.masks.file_keys import (
     file_keys,
     positions,
 )
+from morrow.readers.masks.folder import Entry
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 
 WORTHWHILE = 4
@@ -72,23 +74,32 @@ CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 """What has changed between two sections: masks and merged rows of several queries follow from it."""
 
 
-def remember(place: Hashable, section: Section) -> None:
-    """Remembers that masks of this section are in the cache under `place`; not those of a piece that is cut off."""
-    if section.cut is not None:
-        return
+def remember(place: Hashable, section: Section, entry: Entry | None, *, keep: bool = True) -> None:
+    """Remembers that values of this section are in a cache under `place`; in the cache folder, too, as `entry`.
+
+    Without `keep` they are in memory alone.
+    """
     key = _bucket(place, section)
     others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
     kept = (section, *others)[:REMEMBERED]
     KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
+    if entry is not None and keep:
+        entry.keep_sections([each.files for each in kept])
 
 
 def _bucket(place: Hashable, section: Section) -> Hashable:
     return place, section.partition_row, section.bucket
 
 
-def nearest(place: Hashable, section: Section) -> Section | None:
-    """Returns the known section from which the fewest rows differ; None where too many do."""
-    known = () if section.cut is not None else KNOWN_SECTIONS.get(_bucket(place, section)) or ()
+def nearest(place: Hashable, section: Section, entry: Entry | None) -> Section | None:
+    """Returns the known section from which the fewest rows differ; None where too many do.
+
+    What this process does not know of the bucket the cache folder may tell, as `entry`.
+    """
+    known = KNOWN_SECTIONS.get(_bucket(place, section))
+    if known is None:
+        kept = [] if entry is None else entry.sections()
+        known = tuple(msgspec.structs.replace(section, files=files) for files in kept)
     by_rows = [(_differing(base, section), number) for number, base in enumerate(known) if base != section]
     if not by_rows:
         return None

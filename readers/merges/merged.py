@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.io.cache import ByteCache
+from morrow.engine.names import FINGERPRINT
 from morrow.readers.masks.file_keys import Fingerprints, is_among
 
 
@@ -18,6 +19,8 @@ class Merged:
 
     rows: pl.DataFrame
     fingerprints: Fingerprints
+    since: int = 0
+    """Keys that have changed since rows like these were put into the cache folder."""
 
     @property
     def size(self) -> int:
@@ -28,7 +31,23 @@ class Merged:
         """Returns these rows without those of the fingerprints `wanted`, and the new ones."""
         left = ~is_among(self.fingerprints, wanted)
         found = [Merged(self.rows.filter(pl.Series(left)), self.fingerprints[left]), *new]
-        return Merged(pl.concat([each.rows for each in found]), np.concatenate([each.fingerprints for each in found]))
+        return Merged(
+            pl.concat([each.rows for each in found]),
+            np.concatenate([each.fingerprints for each in found]),
+            self.since + len(wanted),
+        )
+
+    @property
+    def framed(self) -> pl.DataFrame:
+        """The rows with their fingerprints beside."""
+        return self.rows.with_columns(pl.Series(FINGERPRINT, self.fingerprints))
+
+    @classmethod
+    def of_frame(cls, frame: pl.DataFrame, schema: pl.Schema) -> Merged | None:
+        """Returns what was `framed`; None where it has other columns than `schema`."""
+        if FINGERPRINT not in frame.columns or frame.drop(FINGERPRINT).schema != schema:
+            return None
+        return cls(frame.drop(FINGERPRINT), frame[FINGERPRINT].to_numpy())
 
 
 MERGED_CACHE: ByteCache[Merged] = ByteCache(256 << 20)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,7 @@ from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.virtual_columns import depend_on_file
 from morrow.readers.masks import Mask, long_mask
 from morrow.readers.masks.file_keys import file_keys, fingerprints
+from morrow.readers.masks.folder import Entry, of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.refresh import Changed, changed, nearest, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -45,6 +46,12 @@ MERGED_RANGE_ROWS = 1 << 19
 
 WORKERS = 2
 """Parts of a section that are merged at once."""
+
+MERGED = "merged"
+"""What merged rows are called in keys of caches."""
+
+OFTEN = 16
+"""Merged rows go into the cache folder again when one in so many has changed."""
 
 VALUE_BYTES = 8
 """Memory of one value, about, where it is only estimated."""
@@ -117,13 +124,40 @@ class _SectionMerge:
         return projected(self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys)))
 
     def cached(self) -> pl.DataFrame:
-        found = MERGED_CACHE.get(self._cache_key)
-        return self._keep(self._refolded() or self._folded()).rows if found is None else found.rows
+        found = self._known(self.section) or self._keep(self._refolded() or self._folded())
+        return found.rows
+
+    def _known(self, section: Section) -> Merged | None:
+        """Returns the merged rows of a section from memory, or from the cache folder."""
+        found = MERGED_CACHE.get((self._place, section))
+        if found is None and (entry := self._entry(section)) is not None:
+            kept = entry.frame()
+            found = None if kept is None else Merged.of_frame(kept, self.schema)
+            if found is not None:
+                MERGED_CACHE.put((self._place, section), found, found.size)
+                remember(self._place, section, None)
+        return found
 
     def _keep(self, merged: Merged) -> Merged:
+        """Caches merged rows; in the folder only where many have changed since it was last given some."""
+        entry = self._entry(self.section)
+        worth = not merged.since or merged.since * OFTEN > merged.rows.height
+        if entry is not None and worth:
+            entry.keep_frame(merged.framed)
+            merged = replace(merged, since=0)
         MERGED_CACHE.put(self._cache_key, merged, merged.size)
-        remember(self._place, self.section)
+        remember(self._place, self.section, self._of_bucket(), keep=worth)
         return merged
+
+    def _entry(self, section: Section) -> Entry | None:
+        if self._key_filter != ALWAYS:
+            return None
+        return of_files(self.plan, section, section.files, self.store, MERGED, self.names)
+
+    def _of_bucket(self) -> Entry | None:
+        if self._key_filter != ALWAYS:
+            return None
+        return of_bucket(self.plan, self.section, self.store, MERGED, self.names)
 
     def _folded(self) -> Merged:
         parts = [self._told(rows) for rows in self.complete()]
@@ -140,7 +174,7 @@ class _SectionMerge:
     @property
     def _place(self) -> Hashable:
         place = self.store.url(self.plan.table), self.plan.schema.id
-        return "merged", *place, self.store.checks_pages, self.spec, self.names, self._key_filter
+        return MERGED, *place, self.store.checks_pages, self.spec, self.names, self._key_filter
 
     @property
     def _cache_key(self) -> Hashable:
@@ -148,8 +182,8 @@ class _SectionMerge:
 
     def _changed(self) -> tuple[Merged, Changed] | None:
         """Returns the merged rows of an earlier state of the section, and what has changed since."""
-        base = nearest(self._place, self.section)
-        known = None if base is None else MERGED_CACHE.get((self._place, base))
+        base = nearest(self._place, self.section, self._of_bucket())
+        known = None if base is None else self._known(base)
         found = None if base is None or known is None else changed(self.plan, self.section, base, self.store)
         return None if known is None or found is None else (known, found)
 
@@ -178,7 +212,7 @@ class _SectionMerge:
 
     def refolded(self, most_bytes: int) -> pl.LazyFrame | None:
         """Returns all rows of the section, merging the keys that have changed; see `refolded_section`."""
-        if MERGED_CACHE.get(self._cache_key) is not None:
+        if self._known(self.section) is not None:
             return None
         change = self._changed()
         if change is None:

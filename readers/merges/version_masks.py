@@ -17,11 +17,15 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
+from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
 from morrow.readers.masks.refresh import changed, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
+
+VERSIONS = "versions"
+"""What these masks are called in keys of caches."""
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 
@@ -66,7 +70,7 @@ def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMa
 
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    base = nearest(_place(plan, store), section)
+    base = nearest(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS))
     known = None if base is None else _cached(plan, base, store)
     found = None if base is None or known is None else changed(plan, section, base, store)
     if known is None or found is None:
@@ -100,11 +104,20 @@ def keep_masks(
 def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMasks) -> None:
     both = (*masks.single, *masks.shared)
     MASK_CACHE.put(_cache_key(plan, section, store), both, mask_bytes(both))
-    remember(_place(plan, store), section)
+    remember(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS))
+    if (entry := of_files(plan, section, section.files, store, VERSIONS)) is not None:
+        entry.keep_masks(both)
 
 
 def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
-    masks = MASK_CACHE.get(_cache_key(plan, section, store))
+    """Returns the masks of a section from memory, or from the cache folder."""
+    key = _cache_key(plan, section, store)
+    masks = MASK_CACHE.get(key)
+    if masks is None and (entry := of_files(plan, section, section.files, store, VERSIONS)) is not None:
+        masks = entry.masks([file.row_count for file in (*section.files, *section.files)])
+        if masks is not None:
+            MASK_CACHE.put(key, masks, mask_bytes(masks))
+            remember(_place(plan, store), section, None)
     files = len(section.files)
     return None if masks is None else VersionMasks(masks[:files], masks[files:])
 
@@ -112,7 +125,7 @@ def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks 
 def _place(plan: ScanPlan, store: FileStore) -> Hashable:
     assert plan.merge is not None
     rules = plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions
-    return "versions", store.url(plan.table), store.checks_pages, *rules, plan.schema.id
+    return VERSIONS, store.url(plan.table), store.checks_pages, *rules, plan.schema.id
 
 
 def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.execution.execute import MASK_WORKERS
 from morrow.readers.masks import MASK_CACHE, Mask
+from morrow.readers.masks.bits import unpacked
 from morrow.readers.masks.live import known_merged, mask_bytes
 from morrow.readers.merges.version_masks import is_folded, known_masks, scan_masks
 from morrow.spark.job.registry import Work
@@ -30,18 +30,6 @@ DRIVER_ROWS = 1 << 23
 MASK_SCHEMA = pa.schema([("file", pa.string()), ("mask", pa.binary())])
 """Path of a file and its mask as bits, the first row in the lowest one; null where every row is live."""
 MASK_COLUMNS = "file STRING, mask BINARY"
-
-
-def packed(mask: Mask) -> bytes | None:
-    """Returns a mask as bits."""
-    return None if mask is None else np.packbits(mask.to_numpy(), bitorder="little").tobytes()
-
-
-def unpacked(bits: bytes | None, rows: int) -> Mask:
-    """Returns the mask of so many rows that was `packed`."""
-    if bits is None:
-        return None
-    return pl.Series(np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(bool))
 
 
 def _joined(one: bytes | None, other: bytes | None) -> bytes | None:

@@ -27,10 +27,10 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.files.file_frames import written_fields
 from morrow.readers.masks import Mask
+from morrow.readers.masks.bits import packed
 from morrow.spark.reading import expressions
 from morrow.spark.reading.choice import read_fields
 from morrow.spark.reading.folders import Folders, base_of
-from morrow.spark.reading.masks import packed
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 from morrow.spark.versions import from_arrow, joins_row_positions
 

@@ -16,11 +16,12 @@ from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.streaming import batches
 from morrow.readers.masks import live_masks
+from morrow.readers.masks.bits import packed
 from morrow.readers.merges.version_masks import scan_masks
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.sections import ScanJob
 from morrow.spark.job.wire import units_in
-from morrow.spark.reading.masks import MASK_SCHEMA, packed
+from morrow.spark.reading.masks import MASK_SCHEMA
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
 
 

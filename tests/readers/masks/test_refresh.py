@@ -14,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import morrow
+from morrow.engine.io import cache_folder
 from morrow.readers.masks import file_keys, refresh
+from morrow.readers.masks import folder as masks_folder
 from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, fingerprints, is_among, positions
+from morrow.readers.merges import sections
 from morrow.readers.merges.version_masks import scan_masks
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.random_merging_tables import random_merging_tables
@@ -33,12 +36,20 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(refresh, "WORTHWHILE", 0)
+            patched.setattr(masks_folder, "WORTH_ROWS", 0)
+            patched.setattr(sections, "OFTEN", data.draw(st.sampled_from((0, 1 << 30)), "often"))
+            patched.setenv(cache_folder.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
+            patched.setenv(cache_folder.FOLDER, str(folder / "cache"))
             patched.setattr(file_keys, "SPARSE", data.draw(st.sampled_from((1, 8)), "sparse"))
             counts = table.write(folder / "t")
             states = [*range(1, len(counts) + 1), *data.draw(st.permutations(range(1, len(counts) + 1)), "again")]
             for snapshot in states:
+                if data.draw(st.booleans(), "new process"):
+                    cache_folder.wait()
+                    morrow.clear_caches()
                 check(table, morrow.open(str(folder / "t")), counts, snapshot, data)
     finally:
+        cache_folder.wait()
         shutil.rmtree(folder)
 
 
@@ -101,6 +112,8 @@ def test_keys_are_found_by_fingerprint_in_any_order() -> None:
 
 
 def test_fingerprints_are_equal_for_equal_keys_alone() -> None:
+    assert fingerprints(pl.DataFrame({"^x$": [7, 1]})).tolist() == [7, 1]
+    assert len(fingerprints(pl.DataFrame({"^x$": [True], "*": ["a"]}))) == 1
     keys = pl.DataFrame({"f": [0.0, -0.0, 1.5, float("nan"), -float("nan")], "s": ["a", "a", "b", "c", "c"]})
     found = fingerprints(keys).tolist()
     assert (found[0], found[3], len(set(found))) == (found[1], found[4], 3)

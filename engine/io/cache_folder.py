@@ -1,0 +1,266 @@
+"""A folder of values made from immutable files, which processes of a machine share.
+
+One file an entry: a head with the digest of its key and a checksum, then the value. Entries are written beside and
+renamed. What is damaged, cut, of another version or not the user's own is as if it were not there, and is removed;
+a folder that cannot be used is no folder. Names are digests: neither paths nor keys nor secrets are in them.
+
+Settings: ``MORROW_CACHE=off`` (no folder), ``MORROW_CACHE_DIR``, ``MORROW_CACHE_SIZE`` (bytes, 1 GiB by default).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+SWITCH, FOLDER, SIZE = "MORROW_CACHE", "MORROW_CACHE_DIR", "MORROW_CACHE_SIZE"
+OFF = frozenset(("off", "0", "false", "no"))
+CAPACITY = 1 << 30
+LARGEST_SHARE = 8
+"""An entry takes at most one in so many of the bytes of the folder."""
+LEFT = 0.8
+"""The share of the capacity that is left when the least recently used entries make room."""
+
+FORMAT = 1
+"""Raised when entries or what they hold are made differently."""
+MAGIC = b"MorrowC\n"
+HEAD = struct.Struct("<8sI32sQI")
+"""Magic bytes, format, digest of the key, length of the value, CRC-32 of the value."""
+ENTRY, UNFINISHED = ".entry", ".new"
+HITS = "hits"
+"""One byte for each entry that was found: its size counts them, for all processes."""
+ABANDONED = 3600.0
+"""Seconds after which an unfinished file is nobody's."""
+MOST_WAITING = 16
+"""Entries that wait to be written; more are not kept."""
+
+
+def digest(*parts: object) -> bytes:
+    """Returns the name of what is made from these parts: values whose `repr` tells them apart."""
+    return hashlib.blake2b(
+        repr((FORMAT, sys.byteorder, *parts)).encode(errors="surrogatepass"), digest_size=32
+    ).digest()
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a folder holds: entries, their bytes, and how often one was found."""
+
+    entries: int
+    size: int
+    hits: int
+
+
+@dataclass
+class CacheFolder:
+    """The folder `path`, of at most `capacity` bytes; safe between threads and processes."""
+
+    path: Path
+    capacity: int
+    _held: int | None = field(default=None, init=False)
+    """Bytes in the folder when it was last gone through, and those written since."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Returns the value that was put under the key; None where there is none, or none to be believed."""
+        place = self._place(key)
+        try:
+            data = self._read(place)
+        except OSError:
+            return None
+        value = _value(data, key)
+        with suppress(OSError):
+            if value is None:
+                place.unlink()
+                return None
+            os.utime(place)
+            self._count()
+        return value
+
+    def _read(self, place: Path) -> bytes:
+        handle = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or not _is_own(status):
+                return b""
+            return file.read()
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keeps the value, least recently used ones making room; does nothing where the folder cannot be written."""
+        size = HEAD.size + len(value)
+        if size * LARGEST_SHARE > self.capacity:
+            return
+        place = self._place(key)
+        unfinished = place.with_name(f"{place.name}.{os.getpid()}-{time.monotonic_ns()}{UNFINISHED}")
+        try:
+            if not self._is_ready(place.parent):
+                return
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(HEAD.pack(MAGIC, FORMAT, key, len(value), zlib.crc32(value)))
+                file.write(value)
+            unfinished.replace(place)
+            self._held = None if self._held is None else self._held + size
+            self._make_room()
+        except OSError:
+            with suppress(OSError):
+                unfinished.unlink()
+
+    def discard(self, key: bytes) -> None:
+        """Removes an entry whose value turned out to be of no use."""
+        with suppress(OSError):
+            self._place(key).unlink()
+
+    def contents(self) -> Contents:
+        """Counts what is in the folder."""
+        sizes = [size for _, size, place in self._files() if place.suffix == ENTRY]
+        hits = 0
+        with suppress(OSError):
+            hits = (self.path / HITS).stat().st_size
+        return Contents(len(sizes), sum(sizes), hits)
+
+    def clear(self) -> None:
+        """Removes all entries and forgets how many were found; leaves what is not the folder's own."""
+        for _, _, place in self._files():
+            with suppress(OSError):
+                place.unlink()
+        with suppress(OSError):
+            (self.path / HITS).unlink()
+        self._held = None
+
+    def _place(self, key: bytes) -> Path:
+        name = key.hex()
+        return self.path / name[:2] / (name[2:] + ENTRY)
+
+    def _is_ready(self, folder: Path) -> bool:
+        """Makes the folder; returns whether it is the user's own, and nobody else's to write."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = self.path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or not _is_own(status) or (status.st_mode & 0o022 and os.name == "posix"):
+            return False
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return not folder.is_symlink()
+
+    def _count(self) -> None:
+        handle = os.open(self.path / HITS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, b".")
+        finally:
+            os.close(handle)
+
+    def _make_room(self) -> None:
+        if self._held is not None and self._held <= self.capacity:
+            return
+        now = time.time()
+        # Times to come are those of another clock: such entries are the first to go.
+        files = sorted((0.0 if used > now + 60 else used, size, place) for used, size, place in self._files())
+        self._held = sum(size for _, size, _ in files)
+        most = self.capacity * LEFT if self._held > self.capacity else self.capacity
+        for used, size, place in files:
+            abandoned = place.suffix == UNFINISHED and now - used > ABANDONED
+            if self._held <= most and not abandoned:
+                continue
+            with suppress(OSError):
+                place.unlink()
+                self._held -= size
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Yields entries and unfinished files: when they were last used, their size and place."""
+        with suppress(OSError):
+            for folder in sorted(self.path.glob("[0-9a-f][0-9a-f]")):
+                with suppress(OSError), os.scandir(folder) as found:
+                    for each in found:
+                        if each.name.endswith((ENTRY, UNFINISHED)):
+                            with suppress(OSError):
+                                status = each.stat(follow_symlinks=False)
+                                yield status.st_mtime, status.st_size, Path(each.path)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return os.name != "posix" or status.st_uid == os.geteuid()
+
+
+def _value(data: bytes, key: bytes) -> bytes | None:
+    """Returns the value of an entry; None where anything about it is not as it was written."""
+    if len(data) < HEAD.size:
+        return None
+    magic, version, found, length, checksum = HEAD.unpack_from(data)
+    value = data[HEAD.size :]
+    if (magic, version, found, length) != (MAGIC, FORMAT, key, len(value)) or zlib.crc32(value) != checksum:
+        return None
+    return value
+
+
+# --- the folder of this process ---
+
+_chosen: Path | bool = True
+"""What `use` was told: a folder, the usual one, or none."""
+
+
+def use(folder: str | os.PathLike[str] | bool) -> None:
+    """Keeps values in this folder from now on; True: in the usual one, False: in none."""
+    global _chosen
+    _chosen = folder if isinstance(folder, bool) else Path(folder)
+
+
+def cache_folder() -> CacheFolder | None:
+    """Returns the folder of this process; None where it is switched off or has no place."""
+    if _chosen is False or os.environ.get(SWITCH, "").strip().lower() in OFF:
+        return None
+    if isinstance(_chosen, Path):
+        return _folder(_chosen, _capacity())
+    named = os.environ.get(FOLDER) or ""
+    if named:
+        return _folder(Path(named), _capacity())
+    home = os.environ.get("XDG_CACHE_HOME") or ""
+    try:
+        # As the specification has it: a path that is not absolute is none.
+        base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return _folder(base / "morrow", _capacity())
+
+
+@cache
+def _folder(path: Path, capacity: int) -> CacheFolder:
+    return CacheFolder(path, capacity)
+
+
+def _capacity() -> int:
+    text = os.environ.get(SIZE, "").strip()
+    return int(text) if text.isdecimal() and text.isascii() else CAPACITY
+
+
+# --- writing in the background ---
+
+_writers: dict[int, ThreadPoolExecutor] = {}
+_waiting: list[Future[None]] = []
+
+
+def keep(folder: CacheFolder, key: bytes, make: Callable[[], bytes]) -> None:
+    """Puts the value that `make` returns, in a thread of its own; the process waits for it when it ends."""
+    _waiting[:] = [future for future in _waiting if not future.done()]
+    if len(_waiting) >= MOST_WAITING:
+        return
+    process = os.getpid()
+    if process not in _writers:  # threads are not there any more in a fork
+        _writers.clear()
+        _waiting.clear()
+        _writers[process] = ThreadPoolExecutor(1, "morrow-cache")
+    with suppress(RuntimeError):  # the interpreter is about to end
+        _waiting.append(_writers[process].submit(lambda: folder.put(key, make())))
+
+
+def wait() -> None:
+    """Waits until all values are written."""
+    for future in _waiting:
+        future.result()

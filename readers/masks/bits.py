@@ -1,0 +1,18 @@
+"""Masks as bits, the first row in the lowest one."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+
+def packed(mask: pl.Series | None) -> bytes | None:
+    """Returns a mask as bits."""
+    return None if mask is None else np.packbits(mask.to_numpy(), bitorder="little").tobytes()
+
+
+def unpacked(bits: bytes | None, rows: int) -> pl.Series | None:
+    """Returns the mask of so many rows that was `packed`."""
+    if bits is None:
+        return None
+    return pl.Series(np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(bool))

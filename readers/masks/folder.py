@@ -93,7 +93,7 @@ def of_files(
     plan: ScanPlan, section: Section, files: Sequence[DataFile], store: FileStore, *parts: object
 ) -> Entry | None:
     """Returns the name of what is made from these files of a section, and of `parts`; None where nothing is kept."""
-    folder = _folder(store, sum(file.row_count for file in files))
+    folder = _folder(section, store, sum(file.row_count for file in files))
     if folder is None:
         return None
     identities = [_identity(file, store) for file in files]
@@ -104,12 +104,12 @@ def of_files(
 
 def of_bucket(plan: ScanPlan, section: Section, store: FileStore, *parts: object) -> Entry | None:
     """Returns the name of what is known of a bucket; None where nothing is kept of sections like this one."""
-    folder = _folder(store, section.row_count)
+    folder = _folder(section, store, section.row_count)
     return None if folder is None else Entry(folder, digest(*_table(plan, section, store), "bucket", *parts))
 
 
-def _folder(store: FileStore, rows: int) -> CacheFolder | None:
-    return None if store.checks_pages or rows < WORTH_ROWS else cache_folder()
+def _folder(section: Section, store: FileStore, rows: int) -> CacheFolder | None:
+    return None if store.checks_pages or section.cut is not None or rows < WORTH_ROWS else cache_folder()
 
 
 def _table(plan: ScanPlan, section: Section, store: FileStore) -> tuple[object, ...]:

@@ -79,6 +79,8 @@ def remember(place: Hashable, section: Section, entry: Entry | None, *, keep: bo
 
     Without `keep` they are in memory alone.
     """
+    if section.cut is not None:
+        return
     key = _bucket(place, section)
     others = tuple(known for known in KNOWN_SECTIONS.get(key) or () if known != section)
     kept = (section, *others)[:REMEMBERED]
@@ -94,8 +96,11 @@ def _bucket(place: Hashable, section: Section) -> Hashable:
 def nearest(place: Hashable, section: Section, entry: Entry | None) -> Section | None:
     """Returns the known section from which the fewest rows differ; None where too many do.
 
-    What this process does not know of the bucket the cache folder may tell, as `entry`.
+    What this process does not know of the bucket the cache folder may tell, as `entry`. Sections that are cut are not
+    known: each read may cut them elsewhere.
     """
+    if section.cut is not None:
+        return None
     known = KNOWN_SECTIONS.get(_bucket(place, section))
     if known is None:
         kept = [] if entry is None else entry.sections()

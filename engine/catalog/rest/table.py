@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from morrow.engine.catalog.rest.client import Client, Refusal
 from morrow.engine.catalog.rest.messages import change_of, object_of
+from morrow.engine.catalog.rest.statistics import partition_statistics
 from morrow.engine.errors import (
     AlreadyExists,
     BranchNotFound,
@@ -87,7 +88,7 @@ class RestTable(TableOwner):
             "tableId": self.id,
             "baseSnapshotUuid": None if base is None else base.extra.get(UUID),
             "snapshot": {name: value for name, value in members.items() if value is not None},
-            "statistics": [],
+            "statistics": partition_statistics(self._metadata(branch), snapshot),
         }
         try:
             answer = self.client.post(*self._path(branch), "commit", body=body)

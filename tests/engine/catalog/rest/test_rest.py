@@ -105,6 +105,22 @@ def test_every_change_of_a_schema_arrives(server: RestServer) -> None:
     assert str(found.schemas()[-1].by_name["d"].type) == "DECIMAL(9, 2)"
 
 
+def test_commits_tell_what_they_change_in_partitions(server: RestServer) -> None:
+    table = opened(server).create_table(
+        "db.t", schema="id INT, d DATE, p STRING", partition_keys=["d", "p"], options={"bucket": -1}
+    )
+    table.append({"id": [1, 2, 3], "d": [dt.date(2024, 1, 2)] * 2 + [None], "p": ["a/ü=", "a/ü=", " "]})
+    table.delete("id = 3")
+    first, second = (body["statistics"] for body in server.bodies if body and "statistics" in body)
+    told = sorted((each["spec"]["d"], each["spec"]["p"], each["recordCount"], each["fileCount"]) for each in first)
+    assert told == [("19724", "a/ü=", 2, 1), ("__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__", 1, 1)]
+    assert [(each["recordCount"], each["fileCount"], each["totalBuckets"]) for each in second] == [(-1, -1, -1)]
+    assert set(first[0]) == {
+        *("spec", "recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime", "totalBuckets")
+    }
+    assert all(isinstance(each["lastFileCreationTime"], int) and each["fileSizeInBytes"] > 0 for each in first)
+
+
 # Pages, faults, races
 
 

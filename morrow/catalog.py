@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.many_tables import CompactedTable
     from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.statements.parameters import Parameters
 
 
 class Catalog:
@@ -39,6 +40,9 @@ class Catalog:
     cat.databases(), cat.tables("db"), cat.table("db.orders")
     cat.create_table("db.items", schema="id BIGINT, name STRING", primary_keys=["id"], options={"bucket": 4})
     """
+
+    _database: str | None = None
+    """The database of the last USE, for unqualified names in SQL."""
 
     def __init__(
         self,
@@ -134,13 +138,19 @@ class Catalog:
     def sql(
         self,
         query: str,
+        parameters: Parameters = None,
         *,
         database: str | None = None,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """Runs a query over the tables of this catalog as a DuckDB relation; its columns and filters reach the files.
+        """Runs SQL statements on this catalog, and returns the result of the last one as a DuckDB relation.
 
         cat.sql("SELECT count(*) FROM db.orders VERSION AS OF 'v1' AS o JOIN db.items USING (item)").fetchall()
+        cat.sql("UPDATE db.orders SET amount = $amount WHERE id = $id", {"id": 1, "amount": 10}).fetchall()
+
+        Columns and filters of queries reach the files. Statements that change tables are done when this returns, each
+        in one commit, by the methods of `Table` and with their guarantees and errors; their rows say what was done.
+        docs/sql.md lists them.
 
         The dialect is DuckDB's; names may stand in backticks too. ``db.orders`` may be followed by
 
@@ -155,16 +165,36 @@ class Catalog:
         ``sys.all_tables``.
 
         Args:
-            database: the database of unqualified names; None: they are tables and views of the connection.
+            query: one or more statements, which semicolons separate.
+            parameters: values of ``$name`` by name, or of ``?`` in order.
+            database: the database of unqualified names; None: the one of the last ``USE``, without one they are tables
+                and views of the connection.
             connection: DuckDB's default connection when None.
 
         Raises:
-            InvalidArgument: not a query, or one that DuckDB does not understand.
+            InvalidArgument: not a statement, or a query that DuckDB does not understand. Those before it are done.
+            Unsupported: a statement, or a part of one, that Morrow does not have.
             DatabaseNotFound, TableNotFound, BranchNotFound, SnapshotNotFound, SnapshotExpired, TagNotFound.
+            Others: as the methods that do the work.
         """
-        from morrow import querying
+        from morrow.readers.execution.duckdb_relation import checked_connection
+        from morrow.statements.context import Context
+        from morrow.statements.parameters import bound
+        from morrow.statements.parsing import parsed
+        from morrow.statements.running import run
+        from morrow.statements.sources import CatalogSources
 
-        return querying.run(query, self._dataset, self.databases(), database=database, connection=connection)
+        text, values = bound(query, parameters)
+        sources = CatalogSources(self, self._dataset)
+        context = Context(self, sources, checked_connection(connection), database or self._database, values)
+        statements = parsed(text)
+        if not statements:
+            raise InvalidArgument("0 statements where one query was expected")
+        for statement in statements:
+            found = run(context, statement)
+        if database is None:
+            self._database = context.database
+        return found
 
     def _dataset(self, name: str, travel: Travel) -> PaimonDataset:
         """Returns the dataset of ``db.orders``, ``db.orders$branch_dev``, ``db.orders$files`` or ``sys.tables``."""
@@ -244,6 +274,24 @@ class Catalog:
             Unsupported: in object stores, where a rename is many steps that others would see.
         """
         return Table(self._catalog.rename_table(name, new_name))
+
+    def check_replaceable(self) -> None:
+        """Raises `Unsupported` where a table cannot be put in the place of another one, as in object stores."""
+        from morrow.many_tables import check_replaceable
+
+        check_replaceable(self._catalog)
+
+    def replace_table(self, name: str, by: str) -> Table:
+        """Puts the table `by` in the place of the table `name`, which is dropped; it need not exist.
+
+        Between the two renames there is no table `name`.
+
+        Raises:
+            DatabaseNotFound, TableNotFound: there is no table `by`. Unsupported: in object stores.
+        """
+        from morrow.many_tables import replace_table
+
+        return Table(replace_table(self._catalog, name, by))
 
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> Table:
         """Copies a table: its newest columns, keys and options, and its rows in one commit. History is not copied.
@@ -349,10 +397,11 @@ class Catalog:
 def sql(
     query: str,
     catalog: Catalog | str | os.PathLike[str],
+    parameters: Parameters = None,
     *,
     database: str | None = None,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Runs a query over the tables of a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
+    """Runs SQL statements on a catalog, given as a `Catalog` or its warehouse folder; see `Catalog.sql`."""
     found = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
-    return found.sql(query, database=database, connection=connection)
+    return found.sql(query, parameters, database=database, connection=connection)

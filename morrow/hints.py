@@ -7,7 +7,7 @@ query is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.reading import TRAVEL_KEYS
@@ -26,24 +26,28 @@ def hints_in(comments: Iterable[str] | None) -> list[str]:
     return [match[1] for match in found if match]
 
 
-def travel_of_hints(hints: Sequence[str], table: str) -> Travel:
-    """Returns the state of a table that the hints after its name ask for.
-
-    Raises:
-        InvalidArgument: a malformed hint, or an invalid value.
-        Unsupported: an option other than those of time travel.
-    """
+def options_of_hints(hints: Sequence[str], table: str) -> dict[str, str]:
+    """Returns the options of the hints after a table's name. Raises `InvalidArgument` for a malformed one."""
     options: dict[str, str] = {}
     for hint in hints:
         match = _PAIRS.fullmatch(hint)
         if match is None:
             raise InvalidArgument(f"{table}: the hint OPTIONS{hint} is not of the form OPTIONS('key' = 'value', ...)")
         options |= {present_key(_unquoted(key)): _unquoted(value) for key, value in re.findall(_PAIR, match[1])}
+    return options
+
+
+def travel_of_hints(options: Mapping[str, str], table: str) -> Travel:
+    """Returns the state of a table that the options of hints ask for.
+
+    Raises:
+        InvalidArgument: an invalid value. Unsupported: an option other than those of time travel.
+    """
     for key in options:
         if key not in TRAVEL_KEYS:
             known = ", ".join(TRAVEL_KEYS)
             raise Unsupported(f"the option {key!r} in a hint", where=table, hint=f"a query takes {known}")
-    return travel_of_options(options)
+    return travel_of_options(dict(options))
 
 
 def _unquoted(text: str) -> str:

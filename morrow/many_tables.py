@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from morrow.engine.arguments import instance
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.catalog.filesystem import FilesystemCatalog
+from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import location_of, resolve
 from morrow.engine.options.declared.table import BUCKET, PATH
 from morrow.engine.plan.filter import FilterLike
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from morrow.engine.catalog.protocol import Catalog
     from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.plan.metadata import TableMetadata
 
 ALL = ".*"
 
@@ -74,6 +77,32 @@ def _compacted(catalog: Catalog, name: str, full: bool) -> CompactedTable:
         return CompactedTable(name, Table(catalog.table(name)).compact(full=full))
     except MorrowError as error:
         return CompactedTable(name, None, error)
+
+
+def check_replaceable(catalog: Catalog) -> None:
+    """Raises `Unsupported` where nothing is renamed."""
+    if not (isinstance(catalog, FilesystemCatalog) and isinstance(catalog.store, LocalStore)):
+        raise Unsupported(
+            "REPLACE TABLE in an object store, where nothing is renamed,",
+            hint="use INSERT OVERWRITE, or drop the table and create it anew",
+        )
+
+
+def replace_table(catalog: Catalog, name: str, by: str) -> TableMetadata:
+    """Puts a table in the place of another one, which is dropped; see `Catalog.replace_table`."""
+    check_replaceable(catalog)
+    old = f"{by}-old"
+    try:
+        catalog.rename_table(name, old)
+    except TableNotFound:
+        return catalog.rename_table(by, name)
+    try:
+        renamed = catalog.rename_table(by, name)
+    except BaseException:
+        catalog.rename_table(old, name)
+        raise
+    catalog.drop_table(old)
+    return renamed
 
 
 def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) -> Table:

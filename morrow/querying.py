@@ -13,39 +13,46 @@ that runs the query, and the relation keeps it. No name or value of the query is
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.engine.plan.filter.deep import with_room
+from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.time_travel import NOW, Travel, to_millis
 from morrow.engine.units import MILLIS_PER_SECOND
-from morrow.hints import hints_in, travel_of_hints
+from morrow.hints import hints_in, options_of_hints, travel_of_hints
+from morrow.incremental import are_of_changes
 from morrow.readers.execution.duckdb_relation import handed
 from morrow.readers.expressions.library import check_duckdb
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from morrow.readers.execution.dataset import PaimonDataset
 
-OpenTable: TypeAlias = Callable[[str, Travel], "PaimonDataset"]
-"""Maps ``database.table``, perhaps with ``$``, and the state to read to the dataset to scan."""
 Node: TypeAlias = Any
 """A node of sqlglot's tree; its base class changed between versions."""
 
+FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
+"""Names of one part that are files, which DuckDB reads."""
 READING = (exp.Query, exp.Values, exp.Summarize, exp.Describe, exp.Pivot)
 """Statements that return rows and change nothing."""
 NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
 
-RUN = compile("morrow_connection.sql(morrow_query)", "<query>", "eval")
+RUN = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")
 """DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
 
 
@@ -62,48 +69,253 @@ class Dialect(DuckDB):
         }
 
 
+class Sources(Protocol):
+    """The tables of a catalog, as queries name them."""
+
+    @property
+    def databases(self) -> Sequence[str]: ...
+
+    def open_table(self, name: str, travel: Travel) -> PaimonDataset:
+        """Returns the dataset of ``database.table``, perhaps with ``$``, in a state."""
+
+    def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
+        """Returns the rows that were added or updated between the states that options name."""
+
+    def of_schema(self, schema: str, name: str) -> pa.Table | None:
+        """Returns a table that the catalog makes, such as ``information_schema.tables``; None for other schemas."""
+
+    def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
+        """Returns the rows of a table function of Paimon's; None for DuckDB's functions."""
+
+    def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
+        """Returns the value of a function of Paimon's in the database ``sys``; None where it has no such function."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query as DuckDB runs it: its text, the tables that it names by variables, and the values of its parameters."""
+
+    text: str
+    variables: Mapping[str, object]
+    parameters: Mapping[str, object]
+
+
 def run(
     query: str,
-    open_table: OpenTable,
-    databases: Sequence[str],
+    sources: Sources,
     *,
     database: str | None,
-    connection: duckdb.DuckDBPyConnection | None,
+    connection: duckdb.DuckDBPyConnection,
+    parameters: Mapping[str, object] | None = None,
 ) -> duckdb.DuckDBPyRelation:
     """Runs `query` as a relation; see `Catalog.sql`."""
-    import duckdb
+    found = prepared(query, sources, database=database, connection=connection, parameters=parameters)
+    return related(found, connection)
 
+
+def prepared(
+    query: str,
+    sources: Sources,
+    *,
+    database: str | None,
+    connection: duckdb.DuckDBPyConnection,
+    parameters: Mapping[str, object] | None = None,
+    literals: bool = False,
+) -> Prepared:
+    """Returns a query with the tables of the catalog as variables; see `Catalog.sql`.
+
+    `literals`: parameters become literals, for statements in which DuckDB has none.
+
+    Raises:
+        InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
+    """
     check_duckdb()
-    connection = connection or duckdb.default_connection()
     tree = _parsed(query)
-    _check_hints(query, tree)
+    _check_hints(_hinted(query), tree)
+    given = parameters or {}
+    bound = literals and tree.find(exp.Placeholder) is not None
+    if bound:
+        _bind(tree, given)
     variables: dict[str, object] = {}
     for table in list(tree.find_all(exp.Table)):
-        name = _name_in_catalog(table, databases, database, connection)
-        if name is None:
+        if isinstance(table.args.get("version"), exp.Expression):
+            _bind(table.args["version"], given)
+        found = _of_catalog(table, sources, database, connection, given)
+        if found is None:
             _check_no_travel(table)
             continue
         variable = f"morrow_{uuid.uuid4().hex}"
-        variables[variable] = handed(open_table(name, _travel(table, name)))
+        variables[variable] = handed(found)
         _replace(table, variable)
-    if not variables:
-        return _result(connection, query, {})
+    changed = _values(tree, sources, database, given)
+    used = _used(tree, given)
+    if not (variables or changed or used or bound):
+        return Prepared(query, {}, {})
     _qualify_less(tree)
-    return _result(connection, with_room(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables)
+    return Prepared(with_room(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables, used)
+
+
+def _of_catalog(
+    table: Node,
+    sources: Sources,
+    database: str | None,
+    connection: duckdb.DuckDBPyConnection,
+    parameters: Mapping[str, object],
+) -> PaimonDataset | pa.Table | None:
+    """Returns the rows that a table of the query stands for; None where it is not the catalog's."""
+    if isinstance(table.this, exp.Anonymous):
+        if table.db or table.args.get("version") is not None:
+            return None
+        return sources.function(table.this.name, list(_constants(table.this, parameters)), database)
+    if isinstance(table.this, exp.Identifier) and table.db and not table.catalog:
+        made = sources.of_schema(table.db, table.name)
+        if made is not None:
+            _check_no_travel(table)
+            return made
+    name = _name_in_catalog(table, sources.databases, database, connection)
+    if name is None:
+        return None
+    options = options_of_hints(hints_in(_comments(table)), name)
+    if are_of_changes(options):
+        if table.args.get("version") is not None:
+            raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
+        return sources.changes(name, options)
+    return sources.open_table(name, _travel(table, name, options))
+
+
+def _values(tree: Node, sources: Sources, database: str | None, parameters: Mapping[str, object]) -> bool:
+    """Replaces calls ``sys.max_pt('t')`` by their values; returns whether there was one."""
+    changed = False
+    for dot in list(tree.find_all(exp.Dot)):
+        call = dot.expression
+        if isinstance(call, exp.Anonymous) and isinstance(dot.this, exp.Identifier) and dot.this.name.lower() == "sys":
+            value = sources.value(call.name, list(_constants(call, parameters)), database)
+            if value is not None:
+                dot.replace(exp.Literal.string(value))
+                changed = True
+    return changed
+
+
+def _constants(call: Node, parameters: Mapping[str, object]) -> Iterator[object]:
+    """Yields the arguments of a function, which are texts or numbers."""
+    _bind(call, parameters)
+    for argument in call.expressions:
+        if not isinstance(argument, exp.Literal):
+            raise InvalidArgument(
+                f"{call.name}: its arguments are texts and numbers, not {argument.sql(dialect=DuckDB)}"
+            )
+        yield argument.name
+
+
+# Parameters
+
+
+def _bind(node: Node, parameters: Mapping[str, object]) -> None:
+    """Puts literals in the place of parameters, where DuckDB does not see them."""
+    for placeholder in list(node.find_all(exp.Placeholder)):
+        placeholder.replace(literal(value_of(placeholder, parameters)))
+
+
+def value_of(placeholder: Node, parameters: Mapping[str, object]) -> object:
+    """Returns the value of a parameter. Raises `InvalidArgument` where it has none."""
+    name = str(placeholder.this)
+    if name not in parameters:
+        raise InvalidArgument(f"the query: the parameter ${name} has no value")
+    return parameters[name]
+
+
+def literal(value: object) -> Node:
+    """Returns a value as a literal of its type in DuckDB's SQL. Raises `InvalidArgument` for a type without one."""
+    for kind, made in _LITERALS:
+        if isinstance(value, kind):
+            return made(value)
+    raise InvalidArgument(f"the query: a {type(value).__name__} cannot stand here; give a number, a text or a time")
+
+
+def _cast_text(kind: str, text: object) -> Node:
+    return exp.cast(exp.Literal.string(str(text)), kind, dialect=DuckDB)
+
+
+def _moment(value: dt.datetime) -> Node:
+    return _cast_text("timestamp" if value.tzinfo is None else "timestamptz", value.isoformat(" "))
+
+
+def _decimal(value: Decimal) -> Node:
+    if not value.is_finite():
+        return _cast_text("double", value)
+    digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
+    scale = max(-exponent, 0)
+    return _cast_text(f"decimal({max(digits + max(exponent, 0), scale, 1)}, {scale})", format(value, "f"))
+
+
+def _bytes(value: bytes) -> Node:
+    return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(value.hex())])
+
+
+def _list(value: Sequence[object]) -> Node:
+    return exp.Array(expressions=[literal(item) for item in value])
+
+
+_LITERALS: Sequence[tuple[type | tuple[type, ...], Any]] = (
+    (type(None), lambda _: exp.null()),
+    (bool, lambda value: exp.Boolean(this=value)),
+    (int, lambda value: exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))),
+    (float, lambda value: _cast_text("double", repr(value))),
+    (Decimal, _decimal),
+    (str, exp.Literal.string),
+    (dt.datetime, _moment),
+    (dt.date, lambda value: _cast_text("date", value.isoformat())),
+    (dt.time, lambda value: _cast_text("time", value.isoformat())),
+    (bytes, _bytes),
+    (uuid.UUID, lambda value: exp.Literal.string(str(value))),
+    ((list, tuple), _list),
+)
+
+
+def _used(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
+    """Returns the values of the parameters that DuckDB sees, under names that are none of its numbers."""
+    used: dict[str, object] = {}
+    for placeholder in tree.find_all(exp.Placeholder):
+        value = value_of(placeholder, parameters)
+        name = f"morrow_{placeholder.this}"
+        placeholder.set("this", name)
+        used[name] = value
+    return used
+
+
+# The text
+
+
+def _hinted(query: str) -> str:
+    """Returns the query with hints for the options that Spark writes as ``FROM t WITH ('key' = 'value')``."""
+    tokens = list(Dialect().tokenize(query))
+    kinds = [token.token_type for token in tokens]
+    parts, end = [], 0
+    for at, kind in enumerate(kinds):
+        if kind is TokenType.WITH and kinds[at + 1 : at + 4] == [TokenType.L_PAREN, TokenType.STRING, TokenType.EQ]:
+            close = kinds.index(TokenType.R_PAREN, at) if TokenType.R_PAREN in kinds[at:] else len(kinds) - 1
+            parts += [query[end : tokens[at].start], "/*+ OPTIONS"]
+            parts += [query[tokens[at + 1].start : tokens[close].end + 1], " */"]
+            end = tokens[close].end + 1
+    return "".join([*parts, query[end:]])
 
 
 def _parsed(query: str) -> Node:
     if not isinstance(query, str):
         raise InvalidArgument(f"a query must be text, not {query!r}")
     try:
-        parsed = with_room(lambda: sqlglot.parse(query, dialect=Dialect), query, "the query")
+        text = _hinted(query)
+        parsed = with_room(lambda: sqlglot.parse(text, dialect=Dialect), text, "the query")
         statements = [statement for statement in parsed if statement is not None]
     except SqlglotError as error:
-        raise InvalidArgument(f"the query does not parse: {str(error).splitlines()[0]}") from error
+        raise InvalidArgument(f"the query does not parse{problem_of(error)}") from error
     if len(statements) != 1:
         raise InvalidArgument(f"{len(statements)} statements where one query was expected")
     if not isinstance(statements[0], READING):
-        raise InvalidArgument("the statement is no query: write a SELECT; tables are written by the methods of Table")
+        raise InvalidArgument("the statement is no query: write a SELECT")
+    for change in statements[0].find_all(exp.DML):
+        if isinstance(change, (exp.Insert, exp.Update, exp.Delete, exp.Merge)):
+            raise InvalidArgument("the query changes rows inside of it: write the change as a statement of its own")
     return statements[0]
 
 
@@ -123,7 +335,7 @@ def _name_in_catalog(
     if table.db:
         is_duckdbs = table.db not in databases and _has_schema(connection, table.db)
         return None if is_duckdbs else f"{table.db}.{table.name}"
-    if database is None or _is_common(table):
+    if database is None or _is_common(table) or FILE.search(table.name):
         return None
     return f"{database}.{table.name}"
 
@@ -153,7 +365,8 @@ def _check_no_travel(table: Node) -> None:
 def _replace(table: Node, variable: str) -> None:
     """Replaces the table by a variable, which keeps its alias or else its name."""
     if not table.alias and not isinstance(table.parent, (exp.Summarize, exp.Describe)):
-        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+        name = table.name or table.this.name  # of a function
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
     table.set("this", exp.to_identifier(variable, quoted=True))
     table.set("db", None)
     table.set("version", None)
@@ -186,10 +399,10 @@ def _comments(table: Node) -> list[str]:
     return [comment for node in nodes for comment in node.comments or ()]
 
 
-def _travel(table: Node, name: str) -> Travel:
+def _travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
     """Returns the state of a table that a clause or a hint after its name asks for."""
     asked = travel_of_clause(table.args.get("version"))
-    hinted = travel_of_hints(hints_in(_comments(table)), name)
+    hinted = travel_of_hints(options, name)
     if NOW not in (asked, hinted):
         raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
     return hinted if asked == NOW else asked
@@ -249,19 +462,37 @@ def _evaluated(value: Node) -> int:
 # The result
 
 
-def _result(
-    connection: duckdb.DuckDBPyConnection, query: str, variables: Mapping[str, object]
-) -> duckdb.DuckDBPyRelation:
+def related(query: Prepared, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    """Returns the rows of a query as a relation."""
     import duckdb
 
-    try:
-        found = eval(RUN, {"morrow_connection": connection, "morrow_query": query, **variables})
-    except duckdb.CatalogException as error:
-        if any(variable in str(error) for variable in variables):
-            hint = "tables are handed over as variables, which this connection does not look for"
-            raise InvalidArgument(f"{hint}: SET python_enable_replacements = true") from error
-        raise TableNotFound(f"the query: {error}; tables of the catalog are written database.table") from error
-    except duckdb.Error as error:
-        raise InvalidArgument(f"the query: {error}") from error
+    arguments = {"params": dict(query.parameters)} if query.parameters else {}
+    found = evaluated(query, connection.sql, arguments)
     assert isinstance(found, duckdb.DuckDBPyRelation)  # statements without rows were refused
     return found
+
+
+def evaluated(query: Prepared, run: object, arguments: Mapping[str, object]) -> object:
+    """Runs a query by a method of DuckDB's connection, which finds its tables.
+
+    Raises:
+        InvalidArgument: DuckDB refuses it. TableNotFound: it names a table that nobody has.
+    """
+    import duckdb
+
+    names = {"morrow_run": run, "morrow_query": query.text, "morrow_arguments": arguments}
+    try:
+        return eval(RUN, {**names, **query.variables})
+    except duckdb.CatalogException as error:
+        if any(variable in str(error) for variable in query.variables):
+            hint = "tables are handed over as variables, which this connection does not look for"
+            raise InvalidArgument(f"{hint}: SET python_enable_replacements = true") from error
+        problem = _problem(error)
+        raise TableNotFound(f"the query: {problem}; tables of the catalog are written database.table") from error
+    except (duckdb.Error, TypeError) as error:
+        raise InvalidArgument(f"the query: {_problem(error)}") from error
+
+
+def _problem(error: Exception) -> str:
+    """Returns DuckDB's message in one line, without the query that it quotes."""
+    return " ".join(str(error).partition("\nLINE ")[0].split())

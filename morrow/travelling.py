@@ -66,3 +66,14 @@ def _span(text: str) -> dt.timedelta | str:
         return DURATION.parse(text)
     except BadValue:
         return text
+
+
+def moment(text: str, argument: str) -> dt.datetime:
+    """Parses a time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
+
+    Raises `InvalidArgument`.
+    """
+    try:
+        return dt.datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{argument} is a time such as '2024-01-01 00:00:00', not {text!r}") from error

@@ -200,12 +200,9 @@ def test_a_relation_lives_on_its_own(catalog: morrow.Catalog, con: duckdb.DuckDB
         ("FROM db.orders VERSION AS OF -1", InvalidArgument, "takes a text or the id"),
         ("FROM db.orders FOR SYSTEM_TIME ALL", InvalidArgument, "time travel by ALL"),
         ("SELECT nope FROM db.orders", InvalidArgument, "nope"),
-        ("SELEC", InvalidArgument, "the statement is no query"),
+        ("SELEC", InvalidArgument, "no statement begins with 'SELEC'"),
         ("SELECT (1", InvalidArgument, "does not parse"),
         ("", InvalidArgument, "0 statements"),
-        ("SELECT 1; SELECT 2", InvalidArgument, "2 statements"),
-        ("DELETE FROM db.orders", InvalidArgument, "no query"),
-        ("COPY db.orders TO 'x.csv'", InvalidArgument, "no query"),
         (5, InvalidArgument, "must be text"),
     ],
 )

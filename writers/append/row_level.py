@@ -51,8 +51,10 @@ Assign = Callable[[pl.DataFrame], pl.DataFrame]
 """Returns new rows for old ones: frames of the table's columns, checked, with the same number of rows."""
 
 
-def delete_where(target: WriteTarget, snapshot: Snapshot | None, filter: Filter) -> list[CommitMessage]:
-    """Deletes the rows for which the filter is true.
+def delete_where(
+    target: WriteTarget, snapshot: Snapshot | None, filter: Filter, tell: Callable[[int], None] = lambda _rows: None
+) -> list[CommitMessage]:
+    """Deletes the rows for which the filter is true, and tells how many there are of each batch.
 
     Returns: messages to commit, none when no row matches. All new files are durable.
 
@@ -63,6 +65,7 @@ def delete_where(target: WriteTarget, snapshot: Snapshot | None, filter: Filter)
     with RowChanges(target, snapshot) as changes:
         for found in changes.matching(filter):
             changes.delete(found)
+            tell(found.rows.height)
         return changes.messages()
 
 

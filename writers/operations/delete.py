@@ -19,6 +19,7 @@ from morrow.writers.append.row_level import delete_where
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations import tally
 from morrow.writers.operations.new_versions import check_deletable, check_deletions
 from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.retrying import retried
@@ -57,7 +58,8 @@ def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | No
 
 
 def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
-    messages = delete_where(target, premise.read, premise.filter)
+    tally.count(deleted=0)
+    messages = delete_where(target, premise.read, premise.filter, lambda rows: tally.count(deleted=rows))
     return commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 
@@ -137,11 +139,13 @@ def bounds_of(column: pl.Series) -> Sequence[Predicate]:
 
 
 def _retract(target: WriteTarget, parts: Iterator[pa.Table], premise: Premise | None = None) -> Snapshot | None:
+    tally.count(deleted=0)
     session = WriteSession(target)
     try:
         for rows in parts:
             check_deletions(target, rows)
             session.write(of_kind(target, rows, "-D"), "-D")
+            tally.count(deleted=rows.num_rows)
         return session.commit(premise=premise)
     finally:
         session.abort()

@@ -22,6 +22,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
+from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.telling import did_you_mean
 from morrow.readers.expressions.duckdb_names import rows_apart
 from morrow.readers.expressions.sql import SESSION
@@ -93,8 +94,7 @@ def _paths_of(what: str, text: str) -> list[tuple[str, ...]]:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect="duckdb")
     except SqlglotError as error:
-        problem = str(error).splitlines()[0]
-        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse: {problem}") from None
+        raise InvalidArgument(f"{what}: the SQL expression {text!r} does not parse{problem_of(error)}") from None
     if type(tree).__name__ in STATEMENTS:
         raise InvalidArgument(f"{what}: one expression is expected, not statements: {text!r}")
     check_calls(tree, what)
@@ -195,10 +195,15 @@ def _assigned(
     casts = []
     for (name, text), given in zip(texts.items(), types):
         kind = fields[name].type
-        fits = any(isinstance(kind, kinds) and given in names for kinds, names in CASTS)
-        is_null = given == "NULL" or text.strip().casefold() == "null"
-        casts.append(f"CAST(({text}\n) AS {type_name(kind)})" if fits or is_null else f"({text}\n)")
+        is_null = text.strip().casefold() == "null"
+        casts.append(f"CAST(({text}\n) AS {type_name(kind)})" if is_null or is_cast(given, kind) else f"({text}\n)")
     return casts
+
+
+def is_cast(given: str, kind: t.DataType) -> bool:
+    """Returns whether an assignment casts values of this type of DuckDB's to the type of a column."""
+    name = given.partition("(")[0]
+    return name in ("NULL", '"NULL"') or any(isinstance(kind, kinds) and name in names for kinds, names in CASTS)
 
 
 def _types(texts: Sequence[str], rows: pa.Table, expressions: Sequence[Expression]) -> list[str]:

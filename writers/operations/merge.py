@@ -21,6 +21,7 @@ from morrow.engine.names import col
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
 from morrow.writers.commit.premise import Premise
+from morrow.writers.operations import tally
 from morrow.writers.operations.delete import bounds_of
 from morrow.writers.operations.expressions import JOIN, Expression, Value, checked, condition, values
 from morrow.writers.operations.joining import matches
@@ -187,6 +188,7 @@ def _run(merge: _Prepared) -> Snapshot | None:
 def _attempt(merge: _Prepared, premise: Premise) -> Snapshot | None:
     target, source = merge.target, merge.source
     matched = np.zeros(source.num_rows, bool)
+    tally.count(inserted=0, updated=0, deleted=0)
     with sink_for(target, premise) as sink:
         for rows, take in sink.read():
             _of_batch(merge, rows, take, matched, sink)
@@ -194,6 +196,7 @@ def _attempt(merge: _Prepared, premise: Premise) -> Snapshot | None:
         for step, chosen in _chosen(merge.of(UNMATCHED), {SOURCE: fresh}):
             new = _new_rows(target, step, {SOURCE: fresh.take(chosen)}, None)
             sink.insert(new)
+            tally.count(inserted=new.num_rows)
         return sink.commit()
 
 
@@ -253,8 +256,10 @@ def _act(
         if step.action == DELETE:
             check_deletions(merge.target, part[TARGET])
             sink.delete(part[TARGET], found)
+            tally.count(deleted=part[TARGET].num_rows)
         else:
             sink.update(_new_rows(merge.target, step, part, part[TARGET]), found)
+            tally.count(updated=part[TARGET].num_rows)
 
 
 def _chosen(steps: Sequence[_Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[_Step, pa.Array]]:

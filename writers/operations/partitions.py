@@ -69,6 +69,25 @@ def _has(name: str, value: Value | None) -> Leaf:
     return Leaf(name, Op.IS_NULL) if value is None else Leaf(name, Op.EQ, (cast(Literal, value),))
 
 
+def listed(target: WriteTarget, filter: Filter = NO_FILTER) -> pl.DataFrame:
+    """Returns the partitions that hold files now: a column for each partition column, a row for each partition."""
+    snapshot = target.metadata.latest_snapshot()
+    stored = pl.Series(matching_partitions(target, snapshot, filter) if snapshot else [], dtype=pl.Binary)
+    values = decode_columns(stored, [field.type for field in target.partition_fields], where=target.where)
+    return pl.DataFrame([value.alias(field.name) for value, field in zip(values, target.partition_fields)])
+
+
+def greatest(target: WriteTarget) -> str:
+    """Returns the greatest value of the first partition column as text: ``max_pt``. Raises `InvalidArgument`."""
+    if not target.partition_fields:
+        raise InvalidArgument(f"{target.where}: it is not partitioned, so that there is no max_pt")
+    values = listed(target).to_series(0)
+    found = values.max()
+    if found is None:
+        raise InvalidArgument(f"{target.where}: no partition has rows, so that there is no max_pt")
+    return str(pl.Series([found], dtype=values.dtype).cast(pl.String)[0])
+
+
 def matching_partitions(target: WriteTarget, snapshot: Snapshot, filter: Filter) -> list[bytes]:
     """Returns the partitions (BinaryRows) that hold files and for which a filter on partition columns is true."""
     stored = live_in_partitions(target.metadata, snapshot, target.schema, None)["_PARTITION"].unique().sort()

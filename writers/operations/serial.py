@@ -18,6 +18,7 @@ from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.files import Placement
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations import tally
 from morrow.writers.operations.recompaction import MOST_TRIES, recompacted_places
 from morrow.writers.operations.retrying import retried
 from morrow.writers.target import WriteTarget
@@ -38,6 +39,7 @@ def serially(target: WriteTarget, filter: Filter, attempt: Callable[[Premise], D
     """
 
     def once() -> Done:
+        tally.begin()
         premise = Premise(readable(target), filter)
         check_alone(target, premise.read, filter)
         return attempt(premise)

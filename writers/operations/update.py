@@ -16,6 +16,7 @@ from morrow.writers.append.row_level import update_where
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained
+from morrow.writers.operations import tally
 from morrow.writers.operations.expressions import Expression, Value, checked, values
 from morrow.writers.operations.new_versions import check_updatable, new_versions
 from morrow.writers.operations.scanning import checked as checked_rows
@@ -48,7 +49,10 @@ def update(target: WriteTarget, assignments: Mapping[str, Value], condition: Fil
 
 
 def _replace(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
+    tally.count(updated=0)
+
     def assign(rows: pl.DataFrame) -> pl.DataFrame:
+        tally.count(updated=rows.height)
         return checked_rows(target, assigned(target, expressions, to_arrow_table(rows, target.schema.fields)))
 
     messages = update_where(target, premise.read, assign, premise.filter)
@@ -56,11 +60,13 @@ def _replace(target: WriteTarget, expressions: Mapping[str, Expression], premise
 
 
 def _upsert(target: WriteTarget, expressions: Mapping[str, Expression], premise: Premise) -> Snapshot | None:
+    tally.count(updated=0)
     session = WriteSession(target)
     try:
         for rows in rows_where(target, premise.read, premise.filter):
             new = new_versions(target, rows, assigned(target, expressions, rows), expressions.keys())
             session.write(of_kind(target, new, "+U"), "+U")
+            tally.count(updated=new.num_rows)
         return session.commit(premise=premise)
     finally:
         session.abort()

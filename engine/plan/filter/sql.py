@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported, in every version
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import BooleanType, DataField
 from morrow.engine.plan.filter.deep import CLOSING, OPENING, check_calls, with_room
 from morrow.engine.plan.filter.literals import STRING_TYPES, comparison, is_null, membership, not_null
+from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.filter.sql_lists import Shelved, constants, shelved
 from morrow.engine.plan.filter.sql_literals import NULL, Constant, Node, constant, typed
 from morrow.engine.plan.filter.terms import Columns, Part, Residual, all_true, any_true, shallow, shortened
@@ -84,18 +85,9 @@ def _residual(rest: Sequence[tuple[str, Node]], lists: Shelved, columns: Columns
 def _parsed(text: str) -> Node:
     try:
         tree = sqlglot.parse_one(text, into=exp.Condition, dialect=_Dialect)
-    except ParseError as error:
-        first = error.errors[0] if error.errors else {}
-        where = f" at line {first['line']}, column {first['col']}" if first.get("line") else ""
-        near = f", near {first['highlight']!r}" if first.get("highlight") else ""
-        reason = str(first.get("description") or error)
-        raise InvalidArgument(
-            f"filter: the SQL does not parse{where}{near}: {reason}; "
-            f"it is the body of a WHERE clause: {shortened(text)!r}"
-        ) from None
     except SqlglotError as error:
         raise InvalidArgument(
-            f"filter: the SQL does not parse: {error}; it is the body of a WHERE clause: {shortened(text)!r}"
+            f"filter: the SQL does not parse{problem_of(error)}; it is the body of a WHERE clause: {shortened(text)!r}"
         ) from None
     if type(tree).__name__ in STATEMENTS:
         raise InvalidArgument(f"filter: one condition is expected, not statements: {shortened(text)!r}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument
+from morrow.procedures.procedure import Kind
+from morrow.procedures.registry import PROCEDURES, procedure_named
 from morrow.spark.catalogs import rewriting, statements
 from morrow.spark.catalogs.filters import value_of
 from morrow.spark.catalogs.place import Place, Question
-from morrow.spark.procedures.calling import PROCEDURES, call, procedure_named
-from morrow.spark.procedures.procedure import Kind
+from morrow.spark.procedures.calling import call
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

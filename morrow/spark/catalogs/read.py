@@ -12,10 +12,11 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound,
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
+from morrow.incremental import are_of_changes, changes
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
-from morrow.spark.catalogs.read_options import are_of_changes, changes, travel
+from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
 from morrow.spark.reading.distributed import with_positions

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.options.declared import scans
+from morrow.incremental import CHANGES_BY
 from morrow.spark.catalogs.place import full_name
 from morrow.spark.catalogs.syntax import Statement, name_of, parsed
 from morrow.spark.jvm.runtime import class_name
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 SETTING = "spark.sql.catalog."
 CLASS = "MorrowCatalog"
-CHANGES_BY = {
-    "paimon_incremental_query": (scans.INCREMENTAL_BETWEEN.key, 2),
-    "paimon_incremental_between_timestamp": (scans.INCREMENTAL_BETWEEN_TIMESTAMP.key, 2),
-    "paimon_incremental_to_auto_tag": (scans.INCREMENTAL_TO_AUTO_TAG.key, 1),
-}
-"""The functions of `ChangedRows.java`: the option of each, and how many arguments it has besides a table."""
 PROCEDURE = "morrow.statement"
 SPARKS_OWN = "spark_catalog"
 

@@ -6,10 +6,8 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
-from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import known_format
-from morrow.engine.io.local import LocalStore
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Place, Question, full_name
@@ -109,12 +107,7 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
     if question["how"] == "create":
         _made(place, question, question["name"])
         return {**load(place, question), "staged": {"how": "create"}}
-    warehouse = place.catalog._catalog
-    if not (isinstance(warehouse, FilesystemCatalog) and isinstance(warehouse.store, LocalStore)):
-        raise Unsupported(
-            "REPLACE TABLE in an object store, where nothing is renamed,",
-            hint="use INSERT OVERWRITE, or drop the table and create it anew",
-        )
+    place.catalog.check_replaceable()
     beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
     _made(place, question, beside)
     staged = {"how": "replace", "name": full_name(question["namespace"], question["name"])}
@@ -126,15 +119,7 @@ def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:
     staged = question["staged"]
     if staged["how"] == "create":
         return
-    name, beside = staged["name"], question["table"]
-    old = f"{beside}-old"
-    try:
-        place.catalog.rename_table(name, old)
-    except TableNotFound:
-        place.catalog.rename_table(beside, name)
-        return
-    place.catalog.rename_table(beside, name)
-    place.catalog.drop_table(old)
+    place.catalog.replace_table(staged["name"], question["table"])
 
 
 def _discard(place: Place, question: Question, _rows: DataFrame | None) -> None:

@@ -6,15 +6,11 @@ done by the driver itself, which costs less than a job.
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.filter import FilterLike
 from morrow.spark.job.packing import TASKS_PER_CORE, dealt
 from morrow.spark.job.registry import Work
 from morrow.spark.job.results import RESULT, collected
@@ -27,7 +23,6 @@ from morrow.spark.maintenance.compaction_units import (
     Held,
     Step,
     Unit,
-    with_options,
 )
 from morrow.spark.maintenance.sorting import Divided, divided, sorted_in_ranges
 from morrow.spark.sessions import cores
@@ -39,8 +34,10 @@ from morrow.writers.commit import TableCommit
 from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.compact import chosen_partitions, compact_partitions
+from morrow.writers.operations.choosing import Chosen, check_buckets, partitions_of
+from morrow.writers.operations.compact import compact_partitions
 from morrow.writers.operations.expired_base import compacting
+from morrow.writers.operations.overriding import with_options
 from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
 
@@ -52,25 +49,6 @@ LEAST_BYTES = 128 << 20
 
 MOST_TASK_BYTES = 4 << 30
 """The most bytes of a task: a failed attempt wastes no more work than this."""
-
-EPOCH = dt.datetime(1970, 1, 1)
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The partitions that are compacted.
-
-    Args:
-        partitions: values of partition columns; a partition matches any of them; none: all.
-        where: a condition on partition columns.
-        idle: only partitions without a new file for this duration.
-        buckets: only buckets with these numbers; None: all.
-    """
-
-    partitions: Sequence[Mapping[str, object]] = ()
-    where: FilterLike = None
-    idle: dt.timedelta | None = None
-    buckets: Sequence[range] | None = None
 
 
 def compact(
@@ -95,8 +73,8 @@ def compact(
     target = with_options(target, how.options)
     sorter = Sorter.of(target, how.order_by, how.strategy) if how.order_by else None
     snapshot = target.metadata.latest_snapshot()
-    _check_buckets(target, chosen.buckets)
-    partitions = _partitions(target, snapshot, chosen)
+    check_buckets(target, chosen.buckets)
+    partitions = partitions_of(target, snapshot, chosen)
     if snapshot is None or partitions == []:
         return None
     if distributed is not False:
@@ -156,34 +134,6 @@ def _in_units(spark: SparkSession, target: WriteTarget, units: Sequence[Unit], h
 
 
 # --- which files ---
-
-
-def _partitions(target: WriteTarget, snapshot: Snapshot | None, chosen: Chosen) -> list[bytes] | None:
-    """Returns the chosen partitions (BinaryRows), None for all."""
-    specs: Sequence[Mapping[str, object] | None] = chosen.partitions or (None,)
-    found = [chosen_partitions(target, snapshot, spec, chosen.where) for spec in specs]
-    named = [one for part in found for one in part or ()]
-    partitions = None if None in found else list(dict.fromkeys(named))
-    if chosen.idle is None:
-        return partitions
-    newest: dict[bytes, int] = {}
-    for place, state in restored_partitions(target, snapshot, partitions).items():
-        times = [file.creation_time for file in state.files]
-        newest[place.partition] = max([newest.get(place.partition, 0), *times])
-    # The local wall clock of the file's writer, as Paimon stores it.
-    until = (dt.datetime.now() - chosen.idle - EPOCH) // dt.timedelta(milliseconds=1)
-    return [partition for partition, time in newest.items() if time <= until]
-
-
-def _check_buckets(target: WriteTarget, buckets: Sequence[range] | None) -> None:
-    """Raises `Unsupported` where buckets have no fixed numbers, `InvalidArgument` for numbers that no bucket has."""
-    if buckets is None:
-        return
-    there = target.options.bucket
-    if there < 1:
-        raise Unsupported(f"compaction of some buckets with 'bucket' = {there}", where=target.where)
-    if any(numbers[-1] >= there for numbers in buckets if numbers):
-        raise InvalidArgument(f"{target.where}: compact: the buckets are 0 to {there - 1}")
 
 
 def _held(

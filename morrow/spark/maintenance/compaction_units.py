@@ -12,20 +12,17 @@ sorted         all files of a partition, whose rows are sorted
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
 
-from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.deletion_vector import INDEX_TYPE
-from morrow.engine.options import parse_write_options
-from morrow.engine.options.registry import OPTIONS, present_key
-from morrow.engine.schema.option_changes import check_set_option
 from morrow.spark.job.table import TableAccess
 from morrow.writers.buckets.restored import BucketState
 from morrow.writers.files import Placement
+from morrow.writers.operations.overriding import with_options
 from morrow.writers.target import WriteTarget
 
 
@@ -121,24 +118,3 @@ class CompactionJob:
     def attempt(self, name: str) -> WriteTarget:
         """Returns as `target`, for what an attempt of a task writes."""
         return with_options(self.table.attempt(name), self.how.options)
-
-
-def with_options(target: WriteTarget, options: Mapping[str, str]) -> WriteTarget:
-    """Returns the table with other options, for this compaction.
-
-    Raises:
-        InvalidArgument: an unknown option, a value that does not parse, or an option that cannot change.
-        Unsupported: as if the table had these options.
-    """
-    if not options:
-        return target
-    changed: dict[str, str] = {}
-    for key, value in options.items():
-        name = present_key(key)
-        if name not in OPTIONS:
-            raise InvalidArgument(f"{target.where}: there is no option {key!r} of tables")
-        check_set_option(target.schema.options, name, value, target.where)
-        changed[name] = value
-    schema = replace(target.schema, options={**target.schema.options, **changed})
-    write = parse_write_options(schema.options, keyed=target.keyed, where=target.where)
-    return replace(target, schema=schema, options=target.metadata.options(schema), write=write)

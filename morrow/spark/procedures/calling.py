@@ -7,39 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots
-from morrow.spark.procedures import databases, files, layout, metadata, references, snapshots
-from morrow.spark.procedures.procedure import Call, Kind, Procedure, Rows, suggestion
+from morrow.procedures.procedure import Kind, Procedure, Rows
+from morrow.procedures.registry import TABLE, procedure_named
+from morrow.spark.procedures import databases, files
+from morrow.spark.procedures.call import Call
 from morrow.spark.procedures.tables import TableArgument, catalog_argument, table_argument
 from morrow.spark.versions import from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAMESPACE = "sys."
-"""The database of Paimon's procedures; optional here."""
-TABLE = "table"
-
-PROCEDURES: Mapping[str, Procedure] = {
-    procedure.name: procedure
-    for module in (references, snapshots, files, layout, metadata, databases)
-    for procedure in module.PROCEDURES
+WITH_JOBS: Mapping[str, Procedure] = {
+    procedure.name: procedure for module in (files, databases) for procedure in module.PROCEDURES
 }
-
-_VIEWS, _FUNCTIONS = "the catalog has no views", "the catalog has no functions"
-_GLOBAL = "Morrow makes no global indexes"
-NOT_HERE: Mapping[str, str] = {
-    **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
-    **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL),
-    "alter_view_dialect": _VIEWS,
-    "compact_chain_table": "Morrow has no chain tables",
-    "materialize_deletion_vectors": "it is for tables with data evolution, whose files Morrow does not rewrite",
-    "migrate_database": "it reads a Hive metastore; migrate_table clones a folder of Parquet files",
-    "reassign_row_id": "Morrow does not rewrite files whose rows have ids",
-    "repair": "the catalog is its folders, so that no metastore can lag behind; Table.repair mends hints",
-}
-"""The procedures of Paimon that Morrow does not have, each with the reason."""
+"""Those of the procedures that Spark may run jobs for."""
 
 
 def call(
@@ -75,6 +58,7 @@ def call(
         Others: as the method of `Table` that does the work.
     """
     found = procedure_named(procedure)
+    found = WITH_JOBS.get(found.name, found)
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")
     tables = {name: value for name, value in arguments.items() if found.of_table and name.lower() == TABLE}
@@ -104,18 +88,3 @@ def _frame(spark: SparkSession, rows: Rows, columns: str) -> DataFrame:
     names = [column.split()[0] for column in columns.split(",")]
     values = map(list, zip(*rows)) if rows else ([] for _ in names)
     return from_arrow(spark, pa.table(dict(zip(names, values))), columns)
-
-
-def procedure_named(name: str) -> Procedure:
-    """Returns a procedure by its name, in any case, with or without ``sys.``.
-
-    Raises:
-        Unsupported: a procedure of Paimon's that Morrow does not have. InvalidArgument: there is none of this name.
-    """
-    plain = name.strip().lower().removeprefix(NAMESPACE) if isinstance(name, str) else ""
-    if plain in PROCEDURES:
-        return PROCEDURES[plain]
-    if plain in NOT_HERE:
-        raise Unsupported(f"the procedure {plain}", hint=NOT_HERE[plain])
-    close = suggestion(plain, PROCEDURES)
-    raise InvalidArgument(f"there is no procedure {name!r}{close}; there are {', '.join(sorted(PROCEDURES))}")

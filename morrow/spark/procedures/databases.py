@@ -1,28 +1,17 @@
-"""Procedures for many tables, and for tables made of others: compaction of databases, copies, migration."""
+"""Procedures for many tables that Spark may run jobs for: compaction of databases."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
+from morrow.engine.errors import MorrowError
 from morrow.engine.telling import logger
 from morrow.many_tables import chosen_tables
+from morrow.procedures.databases import COMPACT_DATABASE, finished
+from morrow.procedures.procedure import Rows, pairs
 from morrow.spark.maintenance import maintain
-from morrow.spark.procedures.procedure import (
-    DONE,
-    RESULT,
-    Call,
-    Kind,
-    Parameter,
-    Procedure,
-    Rows,
-    condition,
-    pairs,
-    required,
-)
-from morrow.spark.procedures.tables import TableArgument, table_of
-
-PARQUET = "parquet"
+from morrow.spark.procedures.call import Call
+from morrow.spark.procedures.tables import TableArgument
 
 log = logger(__name__)
 
@@ -51,54 +40,7 @@ def _compact_database(
         except MorrowError as error:  # as in Paimon, the others are compacted all the same
             failed += 1
             log.warning("compact_database: %s was not compacted: %s", name, error)
-    return [(f"Compact database finished. Success: {done}, Failed: {failed}",)]
+    return finished(done, failed)
 
 
-def _copy(_call: Call, source_table: TableArgument, target_table: TableArgument, where: str | None) -> Rows:
-    if target_table.catalog is None or target_table.branch is not None:
-        raise InvalidArgument("copy: target_table is database.table in a warehouse")
-    target_table.catalog.copy_table(table_of(source_table), target_table.name, where=condition(where))
-    return DONE
-
-
-def _migrate_table(
-    _call: Call,
-    source_type: str,
-    table: str,
-    options: str | None,
-    delete_origin: bool | None,
-    target_table: TableArgument | None,
-    options_map: Mapping[str, str] | None,
-    parallelism: int | None,
-) -> Rows:
-    if source_type.strip().lower() != PARQUET:
-        raise Unsupported(
-            f"migrate_table from {source_type!r}",
-            hint="Morrow has no Hive metastore; source_type => 'parquet' takes a folder of Parquet files as table",
-        )
-    if delete_origin is not False:
-        raise Unsupported("migrate_table that deletes its origin", hint="files are copied: delete_origin => false")
-    if parallelism is not None:
-        raise Unsupported("migrate_table with parallelism", hint="leave it out")
-    if target_table is None or target_table.catalog is None or target_table.branch is not None:
-        raise InvalidArgument("migrate_table: target_table is database.table in a warehouse")
-    given = {**pairs(options, "options"), **(options_map or {})}
-    target_table.catalog.clone_parquet(table, target_table.name, options=given)
-    return DONE
-
-
-_DATABASES = (
-    *(Parameter("including_databases"), Parameter("including_tables"), Parameter("excluding_tables")),
-    Parameter("options"),
-)
-_COPY = (required("source_table", Kind.TABLE), required("target_table", Kind.TABLE), Parameter("where"))
-_MIGRATE = (
-    *(required("source_type"), required("table"), Parameter("options"), Parameter("delete_origin", Kind.BOOLEAN)),
-    *(Parameter("target_table", Kind.TABLE), Parameter("options_map", Kind.MAP), Parameter("parallelism", Kind.INT)),
-)
-
-PROCEDURES = (
-    Procedure("compact_database", _DATABASES, "result STRING", _compact_database, jobs=True, of_table=False),
-    Procedure("copy", _COPY, RESULT, _copy, of_table=False),
-    Procedure("migrate_table", _MIGRATE, RESULT, _migrate_table, of_table=False),
-)
+PROCEDURES = (replace(COMPACT_DATABASE, run=_compact_database),)

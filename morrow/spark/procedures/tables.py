@@ -52,6 +52,11 @@ class TableArgument:
         metadata.latest_schema()  # a folder without a table is an error now
         return metadata if self.branch is None else metadata.on_branch(self.branch)
 
+    @property
+    def table(self) -> Table:
+        """The table as a `Table`. Raises as `metadata`."""
+        return Table(self.metadata())
+
     def path(self) -> str:
         """Returns the folder of the table, for jobs that work on folders.
 
@@ -135,8 +140,3 @@ def _parts(text: str) -> list[str]:
     """Splits a name into its parts, without the branch."""
     parts = [quoted.replace("``", "`") or plain for quoted, plain in PARTS.findall(text)]
     return [*parts[:-1], parts[-1].split(MARK)[0]]
-
-
-def table_of(argument: TableArgument) -> Table:
-    """Returns the table as a `Table`. Raises as `TableArgument.metadata`."""
-    return Table(argument.metadata())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from morrow.engine.errors import InvalidArgument
-from morrow.spark.procedures.files import partitions_of
-from morrow.spark.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, required
+from morrow.procedures.arguments import partitions_of
+from morrow.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, required
 
 
 def _rescale(call: Call, bucket_num: int | None, partitions: str | None, where: str | None) -> Rows:

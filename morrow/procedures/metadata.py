@@ -6,8 +6,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.options.declared import commits
 from morrow.engine.plan.entries import manifests_of
 from morrow.engine.telling import logger
-from morrow.spark.maintenance.compaction_units import with_options
-from morrow.spark.procedures.procedure import (
+from morrow.procedures.procedure import (
     DONE,
     RESULT,
     Call,
@@ -18,9 +17,9 @@ from morrow.spark.procedures.procedure import (
     known_options,
     required,
 )
-from morrow.spark.procedures.tables import table_of
 from morrow.writers.commit import TableCommit
 from morrow.writers.history.cleaning.repair import repair_earliest_snapshot
+from morrow.writers.operations.overriding import with_options
 from morrow.writers.target import WriteTarget
 
 MANIFEST_OPTIONS = (
@@ -66,8 +65,8 @@ def _tell(target: WriteTarget) -> None:
 def _remove_unexisting_files(call: Call, dry_run: bool | None, parallelism: int | None) -> Rows:
     return [
         (path,)
-        for one in call.where.each()
-        for path in table_of(one).remove_unexisting_files(bool(dry_run), parallelism=parallelism)
+        for table in call.tables
+        for path in table.remove_unexisting_files(bool(dry_run), parallelism=parallelism)
     ]
 
 

@@ -1,26 +1,23 @@
-"""The class `Procedure`: a name, parameters in Spark's types, the columns of the result, and a function."""
+"""The class `Procedure`: a name, parameters in SQL's types, the columns of the result, and a function."""
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options
 from morrow.engine.options.declaring import AnyOption
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from morrow.catalog import Catalog
+    from morrow.engine.plan.filter import FilterLike
     from morrow.engine.plan.metadata import TableMetadata
-    from morrow.spark.procedures.tables import TableArgument
+    from morrow.many_tables import CompactedTable
     from morrow.table import Table
 
 Rows: TypeAlias = list[tuple[Any, ...]]
@@ -43,7 +40,7 @@ class Kind(Enum):
     FLAG = "'true' or 'false'"
     """A STRING in Paimon, where Spark casts a BOOLEAN to it."""
     TABLE = "the name of a table"
-    """A STRING; the procedure gets a `TableArgument`."""
+    """A STRING; the procedure gets a `NamedTable`."""
     MAP = "MAP<STRING, STRING>"
 
     def takes(self, value: object) -> bool:
@@ -87,33 +84,60 @@ class Parameter:
         return f"{self.name} ({self.kind.value}{'' if self.required else ', optional'})"
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call of a procedure: the session, and the table that it names; without one, only its catalog."""
+class NamedTable(Protocol):
+    """A table that an argument names: in a catalog, or a folder without one."""
 
-    spark: SparkSession
-    where: TableArgument
-    distributed: bool | None = None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def branch(self) -> str | None: ...
+
+    @property
+    def catalog(self) -> Catalog | None: ...
+
+    @property
+    def table(self) -> Table:
+        """The table, opened. Raises `TableNotFound` and the like."""
+
+
+class Catalog(Protocol):
+    """The methods of a catalog that procedures call."""
+
+    def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> object: ...
+
+    def clone_parquet(
+        self, folder: str | os.PathLike[str], name: str, *, options: Mapping[str, object] | None = None
+    ) -> object: ...
+
+    def compact(
+        self,
+        *,
+        databases: str | None = None,
+        including: str | None = None,
+        excluding: str | None = None,
+        full: bool = False,
+    ) -> Sequence[CompactedTable]: ...
+
+
+class Call(Protocol):
+    """A call of a procedure: the table that it names, and its catalog."""
 
     @property
     def metadata(self) -> TableMetadata:
         """The metadata of the table. Raises `TableNotFound` and the like."""
-        return self.where.metadata()
 
     @property
     def catalog(self) -> Catalog:
         """The catalog of the table. Raises `InvalidArgument` where it is a folder."""
-        found = self.where.catalog
-        if found is None:
-            raise InvalidArgument("in which warehouse? Give warehouse=...")
-        return found
 
     @property
     def table(self) -> Table:
         """The table as a `Table`. Raises as `metadata`."""
-        from morrow.table import Table
 
-        return Table(self.metadata)
+    @property
+    def tables(self) -> Sequence[Table]:
+        """The tables that are meant: this one, or all of a database."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +148,7 @@ class Procedure:
         parameters: in Paimon's order, without the first one, `table`.
         columns: of the result, as DDL.
         run: the function; gets the `Call` and the arguments by the parameters' Python names, None where not given.
-        jobs: whether it may run Spark jobs, and so takes `distributed`.
+        jobs: whether Spark may run jobs for it, and so takes `distributed`.
         of_table: whether it is about one table, which the parameter `table` names. Others have all their parameters in
             `parameters`.
     """
@@ -175,17 +199,6 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     by_lower = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), by_lower, n=1)
     return f", did you mean {by_lower[close[0]]!r}?" if close else ""
-
-
-def moment(text: str, argument: str) -> dt.datetime:
-    """Parses a time such as ``2024-01-01 00:00:00``. Without a zone it is on the clock of this machine, as in Paimon.
-
-    Raises `InvalidArgument`.
-    """
-    try:
-        return dt.datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{argument} is a time such as '2024-01-01 00:00:00', not {text!r}") from error
 
 
 def condition(text: str | None) -> str | None:

@@ -9,7 +9,7 @@ from morrow.engine.errors import InvalidArgument, SnapshotNotFound
 from morrow.engine.options import Declared
 from morrow.engine.options.declared import history
 from morrow.engine.plan.time_travel import Time
-from morrow.spark.procedures.procedure import (
+from morrow.procedures.procedure import (
     DONE,
     RESULT,
     Call,
@@ -18,9 +18,9 @@ from morrow.spark.procedures.procedure import (
     Procedure,
     Rows,
     known_options,
-    moment,
     required,
 )
+from morrow.travelling import moment
 
 ROLLED_BACK = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 NO_EXPIRED_PARTITIONS = "No expired partitions."

@@ -1,0 +1,235 @@
+"""INSERT, UPDATE, DELETE, MERGE, TRUNCATE: text as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot.tokenizer_core import TokenType
+
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.statements.statement import Delete, Insert, MergeInto, Name, Statement, Truncate, Update, Values, When
+from morrow.statements.words import Words
+
+NO_ALIAS = ("SET", "WHERE", "USING", "ON", "WHEN", "FROM", "RETURNING", "VALUES", "SELECT", "PARTITION", "BY")
+QUERIES = ("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+
+
+def _insert(overwrite: bool) -> Callable[[Words], Statement]:
+    def parse(words: Words) -> Statement:
+        words.has("TABLE")
+        table = words.path()
+        replaced = _replaced(words) if not overwrite else None
+        partition = _partition(words) if words.has("PARTITION") else {}
+        columns = by_name = None
+        if words.has("BY", "NAME"):
+            by_name = True
+        elif not words.has("BY", "POSITION") and words.comes("(") and not _is_query(words):
+            columns = tuple(words.enclosed(words.name))
+        if columns is None and words.has("IF", "NOT", "EXISTS"):
+            raise Unsupported("INSERT ... IF NOT EXISTS")
+        if words.comes("DEFAULT", "VALUES"):
+            raise Unsupported("INSERT ... DEFAULT VALUES", hint="write the values")
+        if not words.comes("(") and not any(words.comes(word) for word in QUERIES):
+            raise words.unexpected("VALUES or a query")
+        query = words.rest()
+        if columns is not None and len(set(columns)) != len(columns):
+            raise InvalidArgument(f"{words}: a column is named twice")
+        return Insert(table, query, columns, partition, bool(by_name), overwrite, replaced)
+
+    return parse
+
+
+def _replaced(words: Words) -> str | None:
+    """Takes ``REPLACE WHERE condition``, up to the query behind it."""
+    if not words.has("REPLACE", "WHERE"):
+        return None
+    return words.until("SELECT", "VALUES", "WITH", "TABLE")
+
+
+def _is_query(words: Words) -> bool:
+    """Returns whether the parentheses that come enclose a query, not a list of columns."""
+    deep = 0
+    while words.comes("(", after=deep):
+        deep += 1
+    return any(words.comes(word, after=deep) for word in QUERIES)
+
+
+def _partition(words: Words) -> Values:
+    """Takes ``(day = '2026-05-01', hour)``."""
+    pairs = words.enclosed(lambda: _pair(words))
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"{words}: a partition column is named twice")
+    return dict(pairs)
+
+
+def _pair(words: Words) -> tuple[str, str | None]:
+    name = words.name()
+    return name, words.until(",") if words.takes(TokenType.EQ) else None
+
+
+def static_partition(words: Words) -> Values:
+    """Takes ``(day = '2026-05-01')``, each column with its value."""
+    found = _partition(words)
+    bare = next((name for name, value in found.items() if value is None), None)
+    if bare is not None:
+        raise InvalidArgument(f"{words}: the partition column {bare!r} needs a value")
+    return found
+
+
+def _alias(words: Words) -> str | None:
+    if words.has("AS"):
+        return words.name()
+    if words.is_at_end() or any(words.comes(word) for word in NO_ALIAS) or words.comes("("):
+        return None
+    return words.name()
+
+
+def _delete(words: Words) -> Statement:
+    words.need("FROM")
+    table, alias = words.path(), _alias(words)
+    if words.comes("USING"):
+        raise Unsupported("DELETE ... USING", hint="use MERGE INTO, or IN (SELECT ...)")
+    where = words.until("RETURNING") if words.has("WHERE") else None
+    _no_returning(words)
+    return Delete(table, alias, where)
+
+
+def _update(words: Words) -> Statement:
+    table, alias = words.path(), _alias(words)
+    words.need("SET")
+    assignments = tuple(words.listed(lambda: _assignment(words, ",", "WHERE", "RETURNING", "FROM")))
+    if words.comes("FROM"):
+        raise Unsupported("UPDATE ... FROM", hint="use MERGE INTO")
+    where = words.until("RETURNING") if words.has("WHERE") else None
+    _no_returning(words)
+    return Update(table, assignments, alias, where)
+
+
+def _no_returning(words: Words) -> None:
+    if words.comes("RETURNING"):
+        raise Unsupported("RETURNING")
+
+
+def _assignment(words: Words, *ends: str) -> tuple[Name, str]:
+    path = words.path()
+    words.needs(TokenType.EQ, "=")
+    value = words.until(*ends)
+    if words.comes("FROM") and value.rstrip().upper().endswith("DISTINCT"):  # a IS DISTINCT FROM b
+        words.at += 1
+        value += " FROM " + words.until(*ends)
+    return path, value
+
+
+def _truncate(words: Words) -> Statement:
+    words.has("TABLE")
+    table = words.path()
+    return Truncate(table, static_partition(words) if words.has("PARTITION") else None)
+
+
+# MERGE INTO
+
+
+def _merge(words: Words) -> Statement:
+    if words.comes("WITH", "SCHEMA", "EVOLUTION"):
+        raise Unsupported("MERGE WITH SCHEMA EVOLUTION", hint="add the columns by ALTER TABLE")
+    words.need("INTO")
+    table, alias = words.path(), _alias(words)
+    words.need("USING")
+    start = words.at
+    if words.comes("("):
+        words.at += 1
+        words.until()
+        words.needs(TokenType.R_PAREN, ")")
+    else:
+        _take_source(words)
+    source = words.raw(start, words.at)
+    source_alias = _alias(words)
+    columns = tuple(words.enclosed(words.name)) if source_alias is not None and words.comes("(") else ()
+    words.need("ON")
+    on = words.until("WHEN")
+    clauses = []
+    while words.has("WHEN"):
+        clauses.append(_when(words))
+    if not clauses:
+        raise words.unexpected("WHEN MATCHED or WHEN NOT MATCHED")
+    _no_returning(words)
+    return MergeInto(table, alias, source, source_alias, columns, on, tuple(clauses))
+
+
+def _take_source(words: Words) -> None:
+    """Takes the name of a source or a function, and the state that is read of it."""
+    words.path()
+    _take_brackets(words)
+    words.has("FOR")
+    if words.one_of("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME") is None:
+        return
+    words.need("AS", "OF")
+    words.one_of("TIMESTAMP", "DATE")
+    words.at += 1
+    _take_brackets(words)
+
+
+def _take_brackets(words: Words) -> None:
+    if not words.takes(TokenType.L_PAREN):
+        return
+    if not words.comes(")"):
+        words.until()
+    words.needs(TokenType.R_PAREN, ")")
+
+
+def _when(words: Words) -> When:
+    if words.has("MATCHED"):
+        when = MATCHED
+    else:
+        words.need("NOT", "MATCHED")
+        when = UNMATCHED_BY_SOURCE if words.has("BY", "SOURCE") else UNMATCHED
+        words.has("BY", "TARGET")
+    condition = words.until("THEN") if words.has("AND") else None
+    words.need("THEN")
+    action = words.one_of(*_ACTIONS[when])
+    if action is None:
+        raise words.unexpected(" or ".join(_ACTIONS[when]))
+    if action == "DELETE":
+        return When(when, "delete", condition)
+    if action == "INSERT":
+        return When(when, "insert", condition, _inserted(words))
+    words.need("SET")
+    if words.takes(TokenType.STAR):
+        if when == UNMATCHED_BY_SOURCE:
+            raise InvalidArgument(f"{words}: SET * needs a row of the source")
+        return When(when, "update", condition)
+    return When(when, "update", condition, tuple(words.listed(lambda: _assignment(words, ",", "WHEN", "RETURNING"))))
+
+
+_ACTIONS = {
+    MATCHED: ("UPDATE", "DELETE"),
+    UNMATCHED: ("INSERT",),
+    UNMATCHED_BY_SOURCE: ("UPDATE", "DELETE"),
+}
+
+
+def _inserted(words: Words) -> tuple[tuple[Name, str], ...] | None:
+    if words.takes(TokenType.STAR):
+        return None
+    columns: Sequence[Name] = words.enclosed(words.path) if words.comes("(") else ()
+    words.need("VALUES")
+    values = words.enclosed(lambda: words.until(","))
+    if not columns:
+        return tuple(((), value) for value in values)
+    if len(columns) != len(values):
+        raise InvalidArgument(f"{words}: {len(columns)} columns and {len(values)} values in a WHEN NOT MATCHED clause")
+    if len(set(columns)) != len(columns):
+        raise InvalidArgument(f"{words}: a column is inserted twice")
+    return tuple(zip(columns, values, strict=True))
+
+
+ROWS: Sequence[tuple[tuple[str, ...], Callable[[Words], Statement]]] = (
+    (("INSERT", "INTO"), _insert(overwrite=False)),
+    (("INSERT", "OVERWRITE"), _insert(overwrite=True)),
+    (("DELETE",), _delete),
+    (("UPDATE",), _update),
+    (("TRUNCATE",), _truncate),
+    (("MERGE",), _merge),
+)

@@ -1,0 +1,238 @@
+"""INSERT and the queries that fill tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import DataField
+from morrow.engine.schema.defaults import default_value
+from morrow.engine.telling import did_you_mean
+from morrow.querying import Prepared, evaluated, literal
+from morrow.readers.merges.sql.types import type_name
+from morrow.statements.context import Context
+from morrow.statements.statement import Insert
+from morrow.statements.words import Words, tokens_of
+from morrow.writers.operations.expressions import is_cast
+from morrow.writers.rows.sources import Source
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from morrow.engine.format.snapshot import Snapshot
+    from morrow.table import Table
+
+BATCH_ROWS = 1 << 17
+COUNTS = ("rows_inserted", "rows_updated", "rows_deleted")
+
+
+@dataclass
+class Filling:
+    """The rows of a query as a source of a write, and how many have been read."""
+
+    relation: duckdb.DuckDBPyRelation
+    names: tuple[str, ...]
+    rows: int = 0
+    reader: pa.RecordBatchReader | None = None
+
+    def __enter__(self) -> Filling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.reader is not None:  # the connection runs nothing else before
+            self.reader.close()
+
+    @property
+    def source(self) -> Source:
+        return Source(self.names, self._pieces())
+
+    def _pieces(self) -> Iterator[pa.Table]:
+        import duckdb
+
+        try:
+            self.reader = self.relation.to_arrow_reader(BATCH_ROWS)
+            for batch in self.reader:
+                self.rows += batch.num_rows
+                yield pa.Table.from_batches([batch]).rename_columns(list(self.names))
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise InvalidArgument(f"the query: {str(error).splitlines()[0]}") from error
+
+
+def counted(
+    context: Context, snapshot: Snapshot | None, inserted: int | None, updated: int | None, deleted: int | None
+) -> duckdb.DuckDBPyRelation:
+    """Returns the result of a statement about rows: how many, null where nobody counted, and the snapshot."""
+    values = dict(zip(COUNTS, (inserted, updated, deleted)))
+    columns = {name: pa.array([value], pa.int64()) for name, value in values.items()}
+    made = pa.array([None if snapshot is None else snapshot.id], pa.int64())
+    return context.relation(pa.table({**columns, "snapshot": made}))
+
+
+def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
+    """Writes the rows of a query; columns by position, or by name."""
+    table = context.table(statement.table)
+    schema = table._newest
+    given = _partition(context, statement, schema)
+    names = _columns(statement, schema, given)
+    query = context.prepared(_with_defaults(statement.query, names, schema))
+    with assigned(context, query, names, schema, given, by_name=statement.by_name) as filling:
+        snapshot = _written(context, statement, table, filling, given)
+    return counted(context, snapshot, filling.rows, None if schema.primary_keys else 0, _deleted(statement))
+
+
+def _written(
+    context: Context, statement: Insert, table: Table, filling: Filling, given: Mapping[str, object]
+) -> Snapshot | None:
+    if statement.replace_where is not None:
+        partition = _equalities(context, statement.replace_where)
+        return table.overwrite(filling.source, partition=partition, dynamic=False)
+    if statement.overwrite:
+        is_static = bool(given) and None not in statement.partition.values()
+        return table.overwrite(filling.source, partition=given or None, dynamic=False if is_static else None)
+    return table.append(filling.source)
+
+
+def _deleted(statement: Insert) -> int | None:
+    return None if statement.loss is not None else 0
+
+
+def column_named(name: str, schema: TableSchema) -> DataField:
+    """Returns the column of this name, in any case where only one fits. Raises `ColumnNotFound`."""
+    alike = [each for each in schema.by_name if each.lower() == name.lower()]
+    return schema.column(alike[0] if name not in schema.by_name and len(alike) == 1 else name)
+
+
+def _partition(context: Context, statement: Insert, schema: TableSchema) -> dict[str, object]:
+    for name in statement.partition:
+        if column_named(name, schema).name not in schema.partition_keys:
+            keys = ", ".join(schema.partition_keys) or "none"
+            raise InvalidArgument(f"INSERT: {name!r} is no partition column; they are: {keys}")
+    found = context.partition(statement.partition, "PARTITION")
+    return {column_named(name, schema).name: value for name, value in found.items()}
+
+
+def _columns(statement: Insert, schema: TableSchema, given: Mapping[str, object]) -> list[str]:
+    if statement.columns is None:
+        return [name for name in schema.by_name if name not in given]
+    names = [column_named(name, schema).name for name in statement.columns]
+    both = next((name for name in names if name in given), None)
+    if both is not None:
+        raise InvalidArgument(f"INSERT: {both!r} is in the list of columns and has a value in PARTITION")
+    return names
+
+
+def assigned(
+    context: Context,
+    query: Prepared,
+    names: Sequence[str],
+    schema: TableSchema,
+    constants: Mapping[str, object],
+    *,
+    by_name: bool,
+) -> Filling:
+    """Returns the rows of a query as those of columns, cast as SQL assigns them, with values that are the same in all.
+
+    Raises:
+        InvalidArgument: the query cannot be run, or has another number of columns. ColumnNotFound: by name, a column
+            that the table lacks.
+    """
+    import duckdb
+
+    found = _run(context, query)
+    given = [str(kind) for kind in found.types]
+    if by_name:
+        names = _by_name(found.columns, names, schema)
+    elif len(given) != len(names):
+        raise InvalidArgument(
+            f"INSERT: the query has {len(given)} columns where {len(names)} are expected: {', '.join(names)}"
+        )
+    aliases = [f"c{number}" for number in range(len(given))]
+    values = [_cast(alias, kind, schema.by_name[name]) for alias, name, kind in zip(aliases, names, given)]
+    fixed = [_constant(value, schema.by_name[name]) for name, value in constants.items()]
+    numbered = [f"{value} AS v{number}" for number, value in enumerate([*values, *fixed])]
+    text = f"SELECT {', '.join(numbered)} FROM ({query.text}\n) AS q({', '.join(aliases)})"
+    relation = _run(context, Prepared(text, query.variables, {}))
+    assert isinstance(relation, duckdb.DuckDBPyRelation)  # of a SELECT
+    return Filling(relation, (*names, *constants))
+
+
+def _cast(value: str, given: str, field: DataField) -> str:
+    return f"CAST({value} AS {type_name(field.type)})" if is_cast(given, field.type) else value
+
+
+def _run(context: Context, query: Prepared) -> Any:
+    return evaluated(query, context.connection.sql, {})
+
+
+def _constant(value: object, field: DataField) -> str:
+    text = literal(value).sql(dialect=DuckDB)
+    return f"CAST({text} AS {type_name(field.type)})"
+
+
+def _by_name(columns: Sequence[str], allowed: Sequence[str], schema: TableSchema) -> list[str]:
+    """Returns the table's columns for those of a query; the others get their default values."""
+    names = []
+    for column in columns:
+        alike = [name for name in allowed if name == column] or [n for n in allowed if n.lower() == column.lower()]
+        if len(alike) != 1:
+            hint = did_you_mean(column, allowed)
+            raise ColumnNotFound(f"INSERT BY NAME: there is no column {column!r}; {hint}there are {', '.join(allowed)}")
+        names.append(alike[0])
+    if len(set(names)) != len(names):
+        raise InvalidArgument("INSERT BY NAME: the query has several columns of one name")
+    for field in schema.fields:
+        if field.name in allowed and field.name not in names and not field.type.nullable and not field.default_value:
+            raise InvalidArgument(f"INSERT BY NAME: the column {field.name!r} is NOT NULL, and the query lacks it")
+    return names
+
+
+# DEFAULT in VALUES
+
+
+def _with_defaults(query: str, names: Sequence[str], schema: TableSchema) -> str:
+    """Returns VALUES with the default values of columns in the place of the word DEFAULT."""
+    words = Words(query, tokens_of(query))
+    if not words.comes("VALUES") or not any(token.text.upper() == "DEFAULT" for token in words.tokens):
+        return query
+    words.need("VALUES")
+
+    def row() -> list[str]:
+        return words.enclosed(lambda: words.until(","))
+
+    rows = words.listed(row)
+    words.end()
+    if any(len(each) != len(names) for each in rows):
+        raise InvalidArgument(f"INSERT: every row of VALUES needs {len(names)} values: {', '.join(names)}")
+    made = [
+        [default_of(schema.by_name[name]) if value.upper() == "DEFAULT" else value for name, value in zip(names, each)]
+        for each in rows
+    ]
+    return "VALUES " + ", ".join(f"({', '.join(each)})" for each in made)
+
+
+def default_of(field: DataField) -> str:
+    """Returns the default value of a column as a SQL literal, NULL without one."""
+    if field.default_value is None:
+        return "NULL"
+    value = default_value(field.type, field.default_value, field.name).as_py()
+    return f"CAST({literal(value).sql(dialect=DuckDB)} AS {type_name(field.type)})"
+
+
+def _equalities(context: Context, text: str) -> dict[str, object]:
+    """Returns the values of a condition ``a = 1 AND b = 'x'``. Raises `Unsupported` for another one."""
+    tree: Any = context.expression(text, "REPLACE WHERE")
+    found: dict[str, object] = {}
+    for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+        node = part.unnest()
+        column, value = (node.this, node.expression) if isinstance(node, exp.EQ) else (node, node)
+        if not isinstance(column, exp.Column) or column.table or value.find(exp.Column):
+            raise Unsupported("REPLACE WHERE with another condition", hint="overwrite partitions by equality")
+        found[column.name] = context.constant(value.sql(dialect=DuckDB), "REPLACE WHERE")
+    return found

@@ -1,0 +1,187 @@
+"""The tables that queries name: of the catalog, ``information_schema``, and what Paimon's functions return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from morrow.engine.catalog.names import SYSTEM_DATABASE, object_name
+from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.format.schema import ROWKIND
+from morrow.incremental import CHANGES_BY, changes
+from morrow.statements.words import split
+from morrow.writers.operations.partitions import greatest
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from morrow.engine.plan.time_travel import Travel
+    from morrow.readers.execution.dataset import PaimonDataset
+    from morrow.statements.context import Warehouse
+    from morrow.table import Table
+
+INFORMATION = "information_schema"
+ADDED = pa.array(["+I", "+U"])
+MAX_PT = "max_pt"
+TABLES = {"table_catalog": pa.string(), "table_schema": pa.string(), "table_name": pa.string()}
+YES, NO = "YES", "NO"
+
+
+@dataclass(frozen=True)
+class CatalogSources:
+    """The tables of a catalog; `open_dataset` maps ``database.table``, perhaps with ``$``, to the dataset to scan."""
+
+    catalog: Warehouse
+    open_dataset: Callable[[str, Travel], PaimonDataset]
+
+    @property
+    def databases(self) -> Sequence[str]:
+        return self.catalog.databases()
+
+    def open_table(self, name: str, travel: Travel) -> PaimonDataset:
+        return self.open_dataset(name, travel)
+
+    def changes(self, name: str, options: Mapping[str, str]) -> pa.Table | PaimonDataset:
+        parts = object_name(name)
+        table = self.catalog.table(parts.table, branch=parts.branch)
+        asked = changes(table, options)
+        if parts.system is None:
+            found = table.changes(1, 1) if asked is None else table.changes(**asked)
+            rows = found.to_arrow()
+            return rows.filter(pc.is_in(rows[ROWKIND], ADDED)).drop_columns([ROWKIND])
+        if asked is None or "from_snapshot" not in asked:
+            raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
+        del asked["mode"]
+        return table.system(parts.system, **asked).dataset()
+
+    def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
+        known = CHANGES_BY.get(name.lower())
+        if known is None:
+            return None
+        key, count = known
+        if len(arguments) != count + 1:
+            raise InvalidArgument(f"{name} takes the name of a table and {count} more")
+        table, *others = map(str, arguments)
+        return self.changes(_full_name(table, database), {key: ",".join(others)})
+
+    def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
+        if name.lower() != MAX_PT:
+            return None
+        if len(arguments) != 1:
+            raise InvalidArgument(f"{MAX_PT} takes the name of a table")
+        full = _full_name(str(arguments[0]), database)
+        return greatest(WriteTarget.of(self.catalog.table(full)._metadata))
+
+    def of_schema(self, schema: str, name: str) -> pa.Table | None:
+        if schema.lower() != INFORMATION:
+            return None
+        made = VIEWS.get(name.lower())
+        if made is None:
+            known = ", ".join(f"{INFORMATION}.{each}" for each in VIEWS)
+            raise TableNotFound(f"{INFORMATION}.{name}: there is no such table; there are {known}")
+        return made(self.catalog)
+
+
+def _full_name(text: str, database: str | None) -> str:
+    """Returns ``database.table``, perhaps with ``$``, of a name in SQL: its parts may be quoted."""
+    statements = split(text)
+    parts = statements[0].path() if len(statements) == 1 else ()
+    if len(statements) != 1 or not statements[0].is_at_end():
+        raise InvalidArgument(f"{text!r} is no name of a table; write database.table")
+    if len(parts) == 1 and database is None:
+        raise InvalidArgument(f"{text!r}: in which database? Write database.table")
+    if len(parts) > 2:
+        raise InvalidArgument(f"{text!r} is no name of a table here; write database.table")
+    return ".".join(parts if len(parts) > 1 else (str(database), *parts))
+
+
+def full_name(text: str, database: str | None) -> tuple[str, str | None]:
+    """Returns ``database.table`` and the branch of a name in SQL. Raises `InvalidArgument` for a system table."""
+    found = object_name(_full_name(text, database))
+    if found.system is not None:
+        raise InvalidArgument(f"{text!r} is a system table; name the table itself")
+    return found.table, found.branch
+
+
+# information_schema
+
+
+def _all(catalog: Warehouse) -> Iterator[tuple[str, str, Table]]:
+    for database in catalog.databases():
+        for name in catalog.tables(database):
+            try:
+                yield database, name, catalog.table(f"{database}.{name}")
+            except TableNotFound:  # dropped meanwhile
+                continue
+
+
+def _schemata(catalog: Warehouse) -> pa.Table:
+    names = [*catalog.databases(), SYSTEM_DATABASE, INFORMATION]
+    columns = {"catalog_name": [catalog.warehouse] * len(names), "schema_name": names}
+    return pa.table(columns, pa.schema({"catalog_name": pa.string(), "schema_name": pa.string()}))
+
+
+def _tables(catalog: Warehouse) -> pa.Table:
+    schema = pa.schema({**TABLES, "table_type": pa.string(), "table_comment": pa.string(), "row_count": pa.int64()})
+    rows = []
+    for database, name, table in _all(catalog):
+        at = {"table_catalog": catalog.warehouse, "table_schema": database, "table_name": name}
+        try:
+            count: int | None = table.count()
+        except MorrowError:  # a table that cannot be read is listed all the same
+            count = None
+        rows.append({**at, "table_type": "BASE TABLE", "table_comment": table.comment, "row_count": count})
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _columns(catalog: Warehouse) -> pa.Table:
+    numbers = {"ordinal_position": pa.int32()}
+    texts = dict.fromkeys(("column_default", "is_nullable", "data_type", "column_comment"), pa.string())
+    schema = pa.schema({**TABLES, "column_name": pa.string(), **numbers, **texts})
+    rows = [
+        {
+            "table_catalog": catalog.warehouse,
+            "table_schema": database,
+            "table_name": name,
+            "column_name": field.name,
+            "ordinal_position": number,
+            "column_default": field.default_value,
+            "is_nullable": YES if field.type.nullable else NO,
+            "column_comment": field.description,
+            "data_type": field.type.with_nullable(True).text(),
+        }
+        for database, name, table in _all(catalog)
+        for number, field in enumerate(table._newest.fields, 1)
+    ]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _key_columns(catalog: Warehouse) -> pa.Table:
+    schema = pa.schema(
+        {"constraint_name": pa.string(), **TABLES, "column_name": pa.string(), "ordinal_position": pa.int32()}
+    )
+    rows = [
+        {
+            "constraint_name": "PRIMARY KEY",
+            "table_catalog": catalog.warehouse,
+            "table_schema": database,
+            "table_name": name,
+            "column_name": column,
+            "ordinal_position": number,
+        }
+        for database, name, table in _all(catalog)
+        for number, column in enumerate(table.primary_keys, 1)
+    ]
+    return pa.Table.from_pylist(rows, schema)
+
+
+VIEWS: Mapping[str, Callable[[Warehouse], pa.Table]] = {
+    "schemata": _schemata,
+    "tables": _tables,
+    "columns": _columns,
+    "key_column_usage": _key_columns,
+}
+"""The tables of ``information_schema``."""

@@ -1,0 +1,339 @@
+"""Statements as values. Names of tables are their parts; queries and expressions are the text that was written."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from morrow.engine.schema.sql import Columns
+
+Name: TypeAlias = "tuple[str, ...]"
+"""``db.orders`` as its parts, without quotes."""
+Values: TypeAlias = "Mapping[str, str | None]"
+"""Values of partition columns, as SQL expressions; None: a column named without a value."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement; `kind` is its name in messages."""
+
+    kind: ClassVar[str] = "the statement"
+
+    @property
+    def loss(self) -> str | None:
+        """What the statement deletes, such as ``drop db.t``; None where it deletes nothing."""
+        return None
+
+
+def shown_name(name: Name) -> str:
+    return ".".join(name)
+
+
+@dataclass(frozen=True)
+class Query(Statement):
+    """Whatever returns rows and changes nothing."""
+
+    kind: ClassVar[str] = "SELECT"
+    text: str
+
+
+@dataclass(frozen=True)
+class Explain(Statement):
+    kind: ClassVar[str] = "EXPLAIN"
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Use(Statement):
+    kind: ClassVar[str] = "USE"
+    database: str
+
+
+# Databases and tables
+
+
+@dataclass(frozen=True)
+class CreateDatabase(Statement):
+    kind: ClassVar[str] = "CREATE DATABASE"
+    database: str
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropDatabase(Statement):
+    kind: ClassVar[str] = "DROP DATABASE"
+    database: str
+    if_exists: bool = False
+    cascade: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"drop the database {self.database}{' with its tables' if self.cascade else ''}"
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """CREATE TABLE, with columns or with the rows of `query`; `replace` None: CREATE, else whether it has to exist."""
+
+    kind: ClassVar[str] = "CREATE TABLE"
+    table: Name
+    columns: Columns | None = None
+    query: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    if_not_exists: bool = False
+    replace: bool = False
+    must_exist: bool = False
+
+    @property
+    def loss(self) -> str | None:
+        return f"replace the table {shown_name(self.table)}" if self.replace else None
+
+
+@dataclass(frozen=True)
+class CreateTableLike(Statement):
+    kind: ClassVar[str] = "CREATE TABLE LIKE"
+    table: Name
+    source: Name
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropTable(Statement):
+    kind: ClassVar[str] = "DROP TABLE"
+    table: Name
+    if_exists: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"drop the table {shown_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class RenameTable(Statement):
+    kind: ClassVar[str] = "ALTER TABLE RENAME"
+    table: Name
+    to: Name
+
+
+@dataclass(frozen=True)
+class NewColumn:
+    """A column, or a member at a path; `after`: its neighbour, empty for the first place."""
+
+    path: Name
+    definition: str
+    """Its type, comment and default as SQL."""
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class AlterTable(Statement):
+    """ALTER TABLE: changes of one version of the schema."""
+
+    kind: ClassVar[str] = "ALTER TABLE"
+    table: Name
+    changes: tuple[AlterChange, ...]
+
+
+@dataclass(frozen=True)
+class AlterChange:
+    """A change: its verb, the path of its column or its key, and what is new.
+
+    The verbs are those of `morrow.statements.altering`.
+    """
+
+    verb: str
+    path: Name = ()
+    value: str | None = None
+    new: NewColumn | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropPartitions(Statement):
+    kind: ClassVar[str] = "ALTER TABLE DROP PARTITION"
+    table: Name
+    partitions: tuple[Values, ...]
+
+    @property
+    def loss(self) -> str:
+        return f"drop {len(self.partitions)} partitions of {shown_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class Truncate(Statement):
+    kind: ClassVar[str] = "TRUNCATE TABLE"
+    table: Name
+    partition: Values | None = None
+
+    @property
+    def loss(self) -> str:
+        return f"delete {'all' if self.partition is None else 'some'} rows of {shown_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class CreateTag(Statement):
+    kind: ClassVar[str] = "ALTER TABLE CREATE TAG"
+    table: Name
+    tag: str
+    snapshot: int | None = None
+    retained: dt.timedelta | None = None
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DeleteTags(Statement):
+    kind: ClassVar[str] = "ALTER TABLE DELETE TAG"
+    table: Name
+    tags: str
+    """Names that commas separate."""
+    if_exists: bool = False
+
+    @property
+    def loss(self) -> str:
+        return f"delete the tag {self.tags} of {shown_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class RenameTag(Statement):
+    kind: ClassVar[str] = "ALTER TABLE RENAME TAG"
+    table: Name
+    tag: str
+    to: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Analyze(Statement):
+    """ANALYZE TABLE; `columns` None: all."""
+
+    kind: ClassVar[str] = "ANALYZE TABLE"
+    table: Name
+    columns: tuple[str, ...] | None = ()
+
+
+# Rows
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """INSERT INTO or OVERWRITE; `columns` None: all in order."""
+
+    kind: ClassVar[str] = "INSERT"
+    table: Name
+    query: str
+    columns: tuple[str, ...] | None = None
+    partition: Values = field(default_factory=dict)
+    by_name: bool = False
+    overwrite: bool = False
+    replace_where: str | None = None
+
+    @property
+    def loss(self) -> str | None:
+        replaces = self.overwrite or self.replace_where is not None
+        return f"overwrite rows of {shown_name(self.table)}" if replaces else None
+
+
+@dataclass(frozen=True)
+class Delete(Statement):
+    kind: ClassVar[str] = "DELETE"
+    table: Name
+    alias: str | None = None
+    where: str | None = None
+
+    @property
+    def loss(self) -> str:
+        return f"delete {'all' if self.where is None else 'some'} rows of {shown_name(self.table)}"
+
+
+@dataclass(frozen=True)
+class Update(Statement):
+    kind: ClassVar[str] = "UPDATE"
+    table: Name
+    set: tuple[tuple[Name, str], ...]
+    alias: str | None = None
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class When:
+    """A clause of MERGE INTO: `when` and `action` are those of `Merge`; `set` None: all columns (``*``)."""
+
+    when: str
+    action: str
+    condition: str | None = None
+    set: tuple[tuple[Name, str], ...] | None = None
+
+
+@dataclass(frozen=True)
+class MergeInto(Statement):
+    kind: ClassVar[str] = "MERGE"
+    table: Name
+    alias: str | None
+    source: str
+    """What stands behind FROM: a name or a query in parentheses, without its alias."""
+    source_alias: str | None
+    source_columns: tuple[str, ...]
+    on: str
+    clauses: tuple[When, ...]
+
+    @property
+    def loss(self) -> str | None:
+        deletes = any(clause.action == "delete" for clause in self.clauses)
+        return f"delete rows of {shown_name(self.table)}" if deletes else None
+
+
+# Others
+
+
+@dataclass(frozen=True)
+class Show(Statement):
+    """SHOW: of a table, a database or the catalog, by `what`."""
+
+    kind: ClassVar[str] = "SHOW"
+    what: str
+    name: Name = ()
+    like: str | None = None
+    partition: Values | None = None
+
+
+@dataclass(frozen=True)
+class Describe(Statement):
+    kind: ClassVar[str] = "DESCRIBE"
+    table: Name
+    extended: bool = False
+
+
+@dataclass(frozen=True)
+class DescribeDatabase(Statement):
+    kind: ClassVar[str] = "DESCRIBE DATABASE"
+    database: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of CALL; `name` None: by its position."""
+
+    name: str | None
+    value: str
+    """A SQL expression of constants."""
+
+
+@dataclass(frozen=True)
+class CallProcedure(Statement):
+    kind: ClassVar[str] = "CALL"
+    procedure: Name
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class CopyTo(Statement):
+    kind: ClassVar[str] = "COPY"
+    query: str
+    target: str
+    """The file and the options, as DuckDB reads them."""

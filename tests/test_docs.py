@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
+from morrow.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 README = "README.md"
@@ -39,6 +43,9 @@ LAKE_GUIDES = (
 SPARK_GUIDE = "docs/spark.md"
 SPARK_SQL = "docs/spark-sql.md"
 """Run by `tests/spark`, beside the other tests of Spark."""
+
+OF_THE_SHELL = frozenset("|<>&;$*?~`()\n")
+"""Characters of which a shell makes something."""
 
 DECISIONS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "decisions").glob("*.md"))
 
@@ -115,6 +122,11 @@ def run_python(block: Block, namespace: dict[str, Any]) -> None:
 
 
 def run_command(block: Block, command: str) -> None:
+    """A command that needs no shell runs in this process: most that one of its own does is to import."""
+    if OF_THE_SHELL.isdisjoint(command):
+        done_here = CliRunner().invoke(app, shlex.split(command, comments=True)[1:], prog_name="morrow", catch_exceptions=False)
+        assert done_here.exit_code == 0, f"{block.document}:{block.line}: {command}\n{done_here.output}"
+        return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, shell=True, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False

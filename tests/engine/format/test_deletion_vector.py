@@ -230,7 +230,7 @@ def test_an_unknown_version_is_not_guessed_at() -> None:
 
 
 @given(st.binary(max_size=80))
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 2)
 def test_any_bytes_decode_or_are_corrupt(bitmap: bytes) -> None:
     for magic in ("5e43f2d0", "d1d33964", ""):
         with suppress(CorruptFile):
@@ -238,7 +238,7 @@ def test_any_bytes_decode_or_are_corrupt(bitmap: bytes) -> None:
 
 
 @given(positions.filter(bool), st.data())
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 2)
 def test_a_changed_byte_decodes_to_valid_positions_or_is_corrupt(dead: list[int], data: st.DataObject) -> None:
     payload = bytearray(encode(DeletionVector.from_positions(np.array(dead, np.int64))))
     at = data.draw(st.integers(4, len(payload) - 1))

@@ -106,7 +106,7 @@ def zigzag(number: int) -> bytes:
     return bytes([number << 1 & 0x7F | 0x80, number >> 6])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(
     updates=st.lists(st.sets(st.integers(0, 79), min_size=1), max_size=5),
     low=st.integers(-1, 500),

@@ -46,7 +46,7 @@ def assert_agree(connection: duckdb.DuckDBPyConnection, predicate: Predicate, da
 
 
 @given(predicate=predicates(), data=rows())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=settings().max_examples)
 def test_random_trees(duck: duckdb.DuckDBPyConnection, predicate: Predicate, data: list[dict[str, Any]]) -> None:
     assert_agree(duck, predicate, data)
 
@@ -66,7 +66,7 @@ def test_every_operator_with_every_hard_value(duck: duckdb.DuckDBPyConnection, n
 
 
 @given(prefix=st.text(max_size=3), values=st.lists(st.text(max_size=5), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_prefixes_of_any_text(duck: duckdb.DuckDBPyConnection, prefix: str, values: list[str]) -> None:
     data = [{"s": value} for value in [*values, prefix, prefix + "x", None]]
     for op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.EQ, Op.LT):
@@ -74,7 +74,7 @@ def test_prefixes_of_any_text(duck: duckdb.DuckDBPyConnection, prefix: str, valu
 
 
 @given(predicate=predicates(), data=rows())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_negation_is_true_exactly_where_the_predicate_is_false(
     predicate: Predicate, data: list[dict[str, Any]]
 ) -> None:

@@ -205,7 +205,7 @@ def conditions(draw: st.DrawFn) -> str:
 
 
 @given(text=conditions())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_connectives_nest_as_in_duckdb(text: str) -> None:
     assert kept(text) == kept_by_duckdb(text)
 

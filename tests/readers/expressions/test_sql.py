@@ -102,13 +102,13 @@ def test_literals_carry_the_type_of_their_column(value: Any, kind: DataType, sql
 
 
 @given(text=st.text(max_size=20) | st.lists(st.sampled_from(NASTY), max_size=4).map("".join))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples)
 def test_any_text_comes_back_as_it_was(text: str) -> None:
     assert answer(quote_text(text)) == text
 
 
 @given(value=st.binary(max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_any_bytes_come_back_as_they_were(value: bytes) -> None:
     assert answer(quote_literal(value, BinaryType(length=20))) == value
 
@@ -117,7 +117,7 @@ names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 
 @given(name=names | st.lists(st.sampled_from(NASTY), min_size=1, max_size=4).map("".join), value=st.integers(-5, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples)
 def test_any_name_stays_a_name(name: str, value: int) -> None:
     field = DataField(0, name, IntType())
     data = pa.table({name: pa.array([value, value + 1, None], pa.int32())})

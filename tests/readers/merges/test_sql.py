@@ -369,7 +369,7 @@ def tables_and_versions(draw: st.DrawFn) -> tuple[MergedTable, list[Version]]:
     return MergedTable(fields, dict(draft.all_options)), draw(st.lists(versions, min_size=1, max_size=7))
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(tables_and_versions())
 def test_sql_merges_as_the_oracle_does(case: tuple[MergedTable, list[Version]]) -> None:
     table, versions = case

@@ -20,7 +20,7 @@ from tests.support.random_tables import RandomTable, random_tables
 LIVING = "rowkind IN ('+I', '+U')"
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 4)
 @given(table=st.one_of(random_tables(), random_merging_tables()))
 def test_rows_and_deletions(table: RandomTable) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -163,7 +163,7 @@ def test_after_a_change_of_buckets_rows_can_be_deleted_but_not_added(tmp_path: P
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings().max_examples // 5, deadline=None)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_history(kind: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -67,7 +67,7 @@ def test_buckets_fill_up_and_give_room_back(tmp_path: Path) -> None:
 step = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=6)
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 3)
 @given(steps=st.lists(step, min_size=1, max_size=4), room=st.integers(1, 3), one_writer=st.booleans())
 def test_a_key_is_in_one_partition(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[int, str, int]]], room: int, one_writer: bool

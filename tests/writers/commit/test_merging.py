@@ -146,7 +146,7 @@ def test_a_threshold_of_zero_is_refused(tmp_path: Path) -> None:
     assert names(f"{metadata.root}/manifest") == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8),
     merge_count=st.integers(1, 4),

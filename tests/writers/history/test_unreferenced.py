@@ -92,7 +92,7 @@ MOVES: Mapping[str, Callable[[Player, str, int], None]] = {
 }
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 3)
 @given(
     kind=st.sampled_from(KINDS),
     moves=st.lists(st.tuples(st.sampled_from(sorted(MOVES)), st.integers(0, 100)), min_size=5, max_size=25),

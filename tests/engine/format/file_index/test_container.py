@@ -176,7 +176,7 @@ def test_an_index_of_another_file() -> None:
 
 
 @given(st.sampled_from(["bloom-filter", "bitmap", "bsi", "range-bitmap"]), st.binary(max_size=60), st.integers(0, 3))
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 2)
 def test_any_bytes_answer_or_are_corrupt(kind: str, tail: bytes, version: int) -> None:
     data_type: DataType = INT
     index = read_file_index(container({"c": {kind: bytes([version]) + tail}}), where="data-0.index")

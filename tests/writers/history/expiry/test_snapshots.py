@@ -53,7 +53,7 @@ def as_java(retention: Retention, young: int, limit: int, times: Sequence[int], 
     return max(end, earliest)
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 2)
 @given(
     times=st.lists(st.integers(0, 30), min_size=1, max_size=12).map(sorted),
     least=st.integers(1, 14),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +26,14 @@ SETTINGS = {
 }
 """The zone is none of the tables': whoever mixes up instants and wall clocks is found out."""
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark compiles no query: for three rows that is a sixth of all its work."""
+
+OF_FEW_ROWS = ("maintenance", "procedures", "source", "writing")
+"""Folders whose queries are interpreted, besides `catalogs`; `make test-long` compiles them, as reads are anyway."""
+
+IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -32,3 +42,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Sets what may be set while a session runs, for a time."""
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    yield
+    for name in values:
+        spark.conf.unset(name)
+
+
+@pytest.fixture(autouse=True)
+def interpreted(request: pytest.FixtureRequest) -> Iterator[None]:
+    if IS_LONG or request.path.parent.name not in OF_FEW_ROWS or "spark" not in request.fixturenames:
+        yield
+        return
+    with settings(request.getfixturevalue("spark"), INTERPRETED):
+        yield

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import morrow
+from tests.spark.conftest import INTERPRETED, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 SETTINGS = {
     # Queries of three rows are neither worth planning anew at their stages nor compiling.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **INTERPRETED,
 }
 
 Sql: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
@@ -25,11 +25,8 @@ Sql: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 
 @pytest.fixture(autouse=True)
 def small_queries(spark: SparkSession) -> Iterator[None]:
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    yield
-    for name in SETTINGS:
-        spark.conf.unset(name)
+    with settings(spark, SETTINGS):
+        yield
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ import morrow
 from morrow.spark.reading.choice import choices
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.table_scan import Scan
+from tests.spark.conftest import INTERPRETED, settings
 from tests.support.golden import Read, reads
 from tests.support.spark_rows import assert_same_lines, handed_over, lines_of
 
@@ -56,7 +56,6 @@ PLANNED_ONCE = {
     # Queries of some rows are not worth planning anew at each of their stages.
     "spark.sql.adaptive.enabled": "false",
 }
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 COMPILED_IN = 4
 """One batch in so many is compiled by Spark, as all are outside of tests: compiling costs a third of all its work here.
 `make test-long` compiles all.
@@ -67,15 +66,6 @@ COMPILED_IN = 4
 def planned_once(spark: SparkSession) -> Iterator[SparkSession]:
     with settings(spark, PLANNED_ONCE):
         yield spark
-
-
-@contextmanager
-def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    for name, value in values.items():
-        spark.conf.set(name, value)
-    yield
-    for name in values:
-        spark.conf.unset(name)
 
 
 def scan_of(read: Read, root: Path) -> Scan:

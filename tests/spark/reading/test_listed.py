@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +17,7 @@ import morrow
 from morrow.spark.jvm import scanning
 from morrow.spark.reading import listed
 from morrow.spark.reading.read import explain, read
+from tests.spark.conftest import INTERPRETED, settings
 from tests.support.written import new_table
 
 if TYPE_CHECKING:
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 KEYS = 3000
 SMALL_SPLITS = {"spark.sql.files.maxPartitionBytes": "4000", "spark.sql.files.openCostInBytes": "1"}
 BY_ROWS = {"spark.sql.parquet.enableVectorizedReader": "false"}
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
-@contextmanager
-def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    for name, value in values.items():
-        spark.conf.set(name, value)
-    yield
-    for name in values:
-        spark.conf.unset(name)
 
 
 @pytest.fixture(scope="module")

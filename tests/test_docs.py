@@ -124,7 +124,9 @@ def run_python(block: Block, namespace: dict[str, Any]) -> None:
 def run_command(block: Block, command: str) -> None:
     """A command that needs no shell runs in this process: most that one of its own does is to import."""
     if OF_THE_SHELL.isdisjoint(command):
-        done_here = CliRunner().invoke(app, shlex.split(command, comments=True)[1:], prog_name="morrow", catch_exceptions=False)
+        done_here = CliRunner().invoke(
+            app, shlex.split(command, comments=True)[1:], prog_name="morrow", catch_exceptions=False
+        )
         assert done_here.exit_code == 0, f"{block.document}:{block.line}: {command}\n{done_here.output}"
         return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

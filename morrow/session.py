@@ -134,8 +134,10 @@ def clear_caches() -> None:
     from morrow.readers.files.page_checks import PAGE_CACHE
     from morrow.readers.masks import clear_mask_cache
     from morrow.readers.merges.merged import MERGED_CACHE
+    from morrow.readers.merges.version_masks import SHARED_KEYS
 
     METADATA_CACHE.clear()
     clear_mask_cache()
     MERGED_CACHE.clear()
+    SHARED_KEYS.clear()
     PAGE_CACHE.clear()

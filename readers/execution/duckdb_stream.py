@@ -40,7 +40,6 @@ from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.files.file_errors import reading_files
-from morrow.readers.files.streaming import batches
 
 VIEWS: dict[type[DataType], pa.DataType] = {
     CharType: pa.string_view(),
@@ -103,7 +102,7 @@ def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
             group = replace(part, sections=tuple(sections), fallback=None)
             with reading_files(group, sections, read, store):
                 count = 0
-                for frame in batches(execute.lazy(group, store), rows):
+                for frame in execute.frames(group, store, rows):
                     count += frame.height
                     yield frame
                 execute.check_complete(group, store, count)

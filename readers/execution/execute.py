@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -22,8 +23,9 @@ from morrow.engine.progress import working
 from morrow.engine.wording import plural
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
+from morrow.readers.execution.joined_reads import join_masks
 from morrow.readers.execution.joined_sections import section_frames
-from morrow.readers.execution.one_pass import whole_section
+from morrow.readers.execution.one_pass import read_at_once
 from morrow.readers.execution.section_frames import empty_frame, filtered, section_frame
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_errors import reading_files
@@ -34,9 +36,6 @@ from morrow.readers.merges.version_masks import is_folded, scan_masks
 MASK_WORKERS = 2
 """Sections whose masks are computed, or that are read whole, at once."""
 
-HELD_BYTES = 1 << 26
-"""What a lazy frame may hold of a section, so that columns are read once where a commit has changed merged rows."""
-
 BATCH_ROWS = 131_072
 """Rows of a batch at most, unless the caller says otherwise."""
 
@@ -45,15 +44,20 @@ MOST_GROUPED = 64
 """Sections that a stream reads as one query: up to so many stored rows and so many sections."""
 
 
-def lazy(plan: ScanPlan, store: FileStore, *, at_once: bool = False) -> pl.LazyFrame:
+STREAM_HELD = 160 << 20
+"""About how many bytes of sections that merge a stream reads at once, in one pass: the columns that are asked for."""
+
+
+def lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
     """Returns the plan as a Polars LazyFrame; masks are computed now, data is read on collect.
 
-    With `at_once`, for a frame that is collected whole, sections that merge may be read immediately in one pass.
+    Sections that merge may be read immediately, in one pass, up to about `held` bytes together: infinite where the
+    frame is collected whole, 0 where its users go on with it.
     """
     if not plan.columns:
         return pl.LazyFrame(height=count(plan, store))
     with in_flight(plan, store):
-        parts = [_frame(part, part.sections, store, at_once) for part in plan.parts]
+        parts = [_frame(part, part.sections, store, held) for part in plan.parts]
     frame = parts[0] if len(parts) == 1 else pl.concat(parts)
     return frame if plan.limit is None else frame.head(plan.limit)
 
@@ -68,15 +72,45 @@ def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[Non
     return _reading(plan, plan.sections, store)
 
 
-def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, at_once: bool = False) -> pl.LazyFrame:
+def frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
+    """Yields all rows of the plan, in bounded memory: what was read at once as it is, the rest in batches."""
+    if not plan.columns:
+        yield pl.DataFrame(height=count(plan, store))
+        return
+    if plan.limit is not None:
+        yield from batches(lazy(plan, store), batch_rows)
+        return
+    for part in plan.parts:
+        with in_flight(part, store):
+            read, scanned = _apart(part, part.sections, store, STREAM_HELD)
+        yield from read
+        del read
+        if scanned is not None:
+            yield from batches(scanned, batch_rows)
+
+
+def _frame(plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float = STREAM_HELD) -> pl.LazyFrame:
     """Returns these sections of a plan as one frame: masked scans, merged rows, residual filters, output columns."""
+    read, scanned = _apart(plan, sections, store, held)
+    frames = [*(frame.lazy() for frame in read), *([] if scanned is None else [scanned])]
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+
+def _apart(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
+) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
+    """Returns rows that were read at once, see `lazy`, and a frame of the others; None where there are no others."""
     sections = enough(plan, sections)
-    most_bytes = None if at_once else HELD_BYTES
-    frames, scanned = _in_one_pass(plan, sections, store, most_bytes) if _is_complete(plan) else ([], sections)
-    masks = _masks(plan, scanned, store)
-    frames += section_frames(plan, zip(scanned, masks), store)
+    read, left = read_at_once(plan, sections, store, held) if _is_complete(plan) else ([], sections)
+    rows = [frame.select(cols(plan.columns)) for frame in read]
+    return rows, None if read and not left else _scanned(plan, left, store)
+
+
+def _scanned(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> pl.LazyFrame:
+    masks = _masks(plan, sections, store)
+    frames = section_frames(plan, zip(sections, masks), store)
     # Keys of several versions are merged first and filtered after.
-    frames += [filtered(plan, merged) for s in scanned for merged in _merged(plan, s, store)]
+    frames += [filtered(plan, merged) for s in sections for merged in _merged(plan, s, store)]
     read = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     frame = empty_frame(read) if not frames else frames[0] if len(frames) == 1 else pl.concat(frames)
     frame = expressions.having(plan.filter.residuals, read, frame)
@@ -106,21 +140,6 @@ def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyF
     return [merged_frame(plan, section, plan.read_columns, store)]
 
 
-def _in_one_pass(
-    plan: ScanPlan, sections: Sequence[Section], store: FileStore, most_bytes: int | None
-) -> tuple[list[pl.LazyFrame], list[Section]]:
-    """Returns frames of the sections that are best read whole, and the other sections; see `whole_section`."""
-    merged = [section for section in sections if section.kind is SectionKind.MERGE]
-    if most_bytes is not None:
-        merged = [section for section in merged if is_folded(plan, section)][:1]
-    if not merged:
-        return [], list(sections)
-    with ThreadPoolExecutor(MASK_WORKERS) as pool:
-        frames = list(pool.map(lambda section: whole_section(plan, section, store, most_bytes), merged))
-    read = {id(section) for section, frame in zip(merged, frames) if frame is not None}
-    return [frame for frame in frames if frame is not None], [s for s in sections if id(s) not in read]
-
-
 def _is_complete(plan: ScanPlan) -> bool:
     """Returns whether every row is wanted."""
     return plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals
@@ -134,6 +153,7 @@ def _masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> lis
     def masks(section: Section) -> tuple[Mask, ...]:
         return scan_masks(plan, section, store)
 
+    join_masks(plan, sections, store)
     # Tables of thousands of partitions have as many sections, few of them with masks.
     masked = [section for section in sections if section.kind is not SectionKind.RAW or _has_vectors(section)]
     with ThreadPoolExecutor(MASK_WORKERS) as pool:
@@ -152,7 +172,7 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
     with reading_plan(plan, store), _shown(plan):
-        rows = lazy(plan, store, at_once=True).collect(engine=_engine(plan))
+        rows = lazy(plan, store, held=math.inf).collect(engine=_engine(plan))
     check_complete(plan, store, rows.height)
     return rows
 
@@ -252,6 +272,8 @@ def count(plan: ScanPlan, store: FileStore) -> int:
     plan = plan if plan.columns else _of_some_column(plan)
     if plan.filter.predicate == ALWAYS and not plan.filter.residuals:
         with in_flight(plan, store):
+            for part in plan.parts:
+                join_masks(part, part.sections, store)
             rows = sum(_checked_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
     with reading_plan(plan, store):

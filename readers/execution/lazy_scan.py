@@ -55,12 +55,8 @@ def lazy_scan(fields: Sequence[DataField], make_plan: MakePlan, store: FileStore
 
 
 def _read(plan: ScanPlan, store: FileStore, batch_size: int | None) -> Iterator[pl.DataFrame]:
-    rows = execute.lazy(plan, store)
-    if not plan.columns:
-        yield rows.collect()
-        return
     with execute.reading_plan(plan, store):
-        yield from batches(rows, batch_size)
+        yield from execute.frames(plan, store, batch_size)
 
 
 def _filtered(plan: ScanPlan, store: FileStore, condition: pl.Expr, batch_size: int | None) -> Iterator[pl.DataFrame]:

@@ -7,9 +7,9 @@ read is a masked scan.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,8 @@ import polars as pl
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.execution.joined_reads import joinable, joined_rows
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.masks.superseded import Live, live_rows
@@ -29,13 +31,53 @@ MOST_ROWS = 1 << 22
 """Stored rows of a section up to which it is read at once: all of them are in memory together."""
 
 
-def whole_section(
-    plan: ScanPlan, section: Section, store: FileStore, most_bytes: int | None = None
-) -> pl.LazyFrame | None:
-    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper.
+SECTION_WORKERS = 2
+"""Sections that are read at once."""
 
-    With `most_bytes`, only where these columns take no more, and most of the merged rows are known from before.
+WIDTHS = {
+    **dict.fromkeys((pl.Boolean, pl.Int8), 1),
+    pl.Int16: 2,
+    **dict.fromkeys((pl.Int32, pl.Float32, pl.Date), 4),
+    **dict.fromkeys((pl.Int64, pl.Float64, pl.Datetime, pl.Time), 8),
+    pl.Decimal: 16,
+}
+"""Bytes of a value by its dtype."""
+
+VARIABLE_BYTES = 40
+"""About how many bytes a value of a type of no fixed width takes."""
+
+
+def read_at_once(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
+) -> tuple[list[pl.DataFrame], list[Section]]:
+    """Returns the rows of the sections that are best read whole, up to about `held` bytes, and the other sections.
+
+    Every row of the plan must be wanted. Small sections are read together, all others one by one.
     """
+    joined = joinable(plan, sections, store) if plan.read_columns else []
+    together = {id(section) for section in joined}
+    merging = [s for s in sections if s.kind is SectionKind.MERGE and id(s) not in together]
+    candidates = [*joined, *merging]
+    reached = accumulate(bytes_of(plan, section) for section in candidates)
+    chosen = {id(section) for section, end in zip(candidates, reached) if end <= held}
+    frames = joined_rows(plan, [section for section in joined if id(section) in chosen], store)
+    merged = [section for section in merging if id(section) in chosen]
+    with ThreadPoolExecutor(SECTION_WORKERS) as pool:
+        found = list(pool.map(lambda section: whole_section(plan, section, store), merged))
+    chosen -= {id(section) for section, frame in zip(merged, found) if frame is None}
+    frames += [frame for frame in found if frame is not None]
+    return frames, [section for section in sections if id(section) not in chosen]
+
+
+def bytes_of(plan: ScanPlan, section: Section) -> int:
+    """Returns about how many bytes `whole_section` reads: columns of the plan and of the key."""
+    key = () if plan.merge is None else plan.merge.key
+    dtypes = (polars_dtype(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key})
+    return section.row_count * sum(WIDTHS.get(type(dtype), VARIABLE_BYTES) for dtype in dtypes)
+
+
+def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame | None:
+    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper."""
     if section.kind is not SectionKind.MERGE or section.row_count > MOST_ROWS or not plan.read_columns:
         return None
     if section.cut is not None:
@@ -44,18 +86,14 @@ def whole_section(
         # Imported here: the functions of merge engines bring libraries along that other tables do not need.
         from morrow.readers.merges.sections import folded_section, refolded_section
 
-        refolded = refolded_section(plan, section, store, sys.maxsize if most_bytes is None else most_bytes)
-        if refolded is not None or most_bytes is not None:
+        refolded = refolded_section(plan, section, store)
+        if refolded is not None:
             return refolded
         return None if known_masks(plan, section, store) is not None else folded_section(plan, section, store)
-    return (
-        None
-        if most_bytes is not None or known_merged(plan, section, store) is not None
-        else _newest(plan, section, store)
-    )
+    return None if known_merged(plan, section, store) is not None else _newest(plan, section, store)
 
 
-def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
+def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     """Returns the newest version of every key."""
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(plan.read_columns)
@@ -68,4 +106,4 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
         parts = list(pool.map(newest, keys.parts(read)))
     by_file = dict(zip(oldest_first(section), map(np.concatenate, zip(*(live for live, _ in parts)))))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
-    return pl.concat([frame for _, frames in parts for frame in frames]).lazy()
+    return pl.concat([frame for _, frames in parts for frame in frames])

@@ -19,6 +19,7 @@ from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.casts.evolution import file_columns, project
 from morrow.readers.files import FileSource, check_place, scan, verify
 from morrow.readers.files.page_checks import check_pages
+from morrow.readers.files.registry import file_reader
 from morrow.readers.files.virtual_columns import TRACKED, made_from, make, need_positions, virtual_columns
 
 _POSITION_FIELD = DataField(-1, POSITION, BigIntType(nullable=False))
@@ -77,6 +78,30 @@ def _stored_frame(
     literals = [constant_of(constants[field.name], field) for field in fields if field.name in constants]
     names = [*(field.name for field in fields), *([POSITION] if position else [])]
     return frame.with_columns(literals).select(cols(names)) if literals or counted else frame
+
+
+def files_at_once(
+    plan: ScanPlan, files: Sequence[DataFile], fields: Sequence[DataField], store: FileStore
+) -> tuple[pl.DataFrame, Sequence[int]]:
+    """Reads `files` (of one schema, format and set of written columns) of any sections, with exactly `fields`.
+
+    The format must have a `read_each`; `fields` are no columns of partitions and none of `virtual_columns`.
+
+    Returns: the rows of one file after another, and how many each has.
+    """
+    written = written_fields(plan, files[0])
+    read = file_columns(written, fields)
+    sources = [source_of(file, plan, store) for file in files]
+    if store.checks_pages:
+        check_pages(sources, {field.name for field in read})
+    read_each = file_reader(files[0].format, files[0].path).read_each
+    assert read_each is not None
+    rows, heights = read_each(sources, read)
+    if not read:
+        rows = pl.DataFrame(height=sum(heights))
+        absent = [pl.lit(None, dtype=polars_dtype(field.type)).alias(field.name) for field in fields]
+        return rows.with_columns(absent), heights
+    return project(rows.lazy(), read, fields, where=files[0].path).collect(), heights
 
 
 def constant_of(value: Value | None, field: DataField) -> pl.Expr:

@@ -65,6 +65,8 @@ class FileReader:
     """Returns the names of the top-level columns."""
     stripes: Callable[[FileSource, Sequence[DataField]], Iterator[Stripe]] | None = None
     """Decodes to Arrow arrays: full reads without filters take them as they are."""
+    read_each: Callable[[Sequence[FileSource], Sequence[DataField]], tuple[pl.DataFrame, Sequence[int]]] | None = None
+    """Reads several files at once: the rows of one after another, and how many each has, held against its metadata."""
     key_bounds: Callable[[FileSource, str], Sequence[KeyBounds] | None] | None = None
     """Returns bounds of a column by ranges of rows, in their order; None where the file does not hold them."""
 

@@ -45,10 +45,10 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 
 def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Returns the masks of a MERGE section where they are cached, or follow from cached ones of most of its files."""
-    return _cached(plan, section, store) or _refreshed(plan, section, store)
+    return cached_merged(plan, section, store) or _refreshed(plan, section, store)
 
 
-def _cached(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
+def cached_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     """Returns the masks of a section from memory, or from the cache folder."""
     key = _merge_key(plan, section, store)
     found = MASK_CACHE.get(key)
@@ -75,7 +75,7 @@ def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask,
 
 def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:
     base = nearest(_place(plan, store), section, of_bucket(plan, section, store, MERGE))
-    known = None if base is None else _cached(plan, base, store)
+    known = None if base is None else cached_merged(plan, base, store)
     found = None if base is None or known is None else changed(plan, section, base, store)
     if known is None or found is None:
         return None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.names import col, unnamed
+from morrow.readers.masks.hashed_keys import SharedKeys, shared_keys
 from morrow.readers.masks.sorted_runs import long_run
 
 BITS: Mapping[type[pl.DataType], tuple[npt.DTypeLike, int]] = {pl.Float64: (np.int64, 63), pl.Float32: (np.int32, 31)}
@@ -58,31 +59,77 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
     return found
 
 
-def last_of_each_key(
-    keys: pl.DataFrame, order: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
-) -> npt.NDArray[np.integer]:
-    """Returns row numbers of the newest version of every key.
+def newest_of_each_key(
+    keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool], runs: Sequence[int] | None = None
+) -> npt.NDArray[np.bool_]:
+    """Returns for each row whether it is the newest version of its key.
 
     Args:
         keys: key columns, rows of older files first.
-        order: columns that order versions before the position does (may be empty).
-        descending: sort order of each column of `order`.
+        age: columns that order versions before the position does (may be empty).
+        descending: sort order of each column of `age`.
         runs: heights of the files that the rows come from, one after another, if no file holds a key twice.
     """
-    if runs is not None and not order.width and keys.width == 1 and keys.dtypes[0].is_integer():
-        known = long_run(keys.to_series().to_numpy(), runs)
+    keys = comparable(keys)
+    by_position = not age.width
+    if by_position and is_number(keys):
+        known = None if runs is None else long_run(keys.to_series().to_numpy(), runs)
         if known is not None:
             return known.newest
-    rows, starts = key_order(keys, order, descending)
-    newest: npt.NDArray[np.integer] = rows[np.append(starts[1:], len(rows)) - 1] if len(rows) else rows
+    elif (shared := shared_keys(keys, runs)) is not None:
+        if by_position:
+            return shared.last
+        newest = ~shared.shared
+        order, starts = order_of_shared(shared, age, descending)
+        newest[_last(order, starts)] = True
+        return newest
+    newest = np.zeros(keys.height, bool)
+    newest[_last(*key_order(keys, age, descending))] = True
     return newest
+
+
+def _last(order: npt.NDArray[np.integer], starts: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    """Returns the last row of each key."""
+    return order[np.append(starts[1:], len(order)) - 1] if len(order) else order
+
+
+def comparable(keys: pl.DataFrame) -> pl.DataFrame:
+    """Returns key columns in which values are equal where keys are; a time as the number that it is."""
+    # Under names of their own: columns of users may be named ``^x$``.
+    columns = (unnamed(column) for column in keys.iter_columns())
+    return pl.DataFrame(
+        (column.to_physical() if column.dtype.is_temporal() else sortable(column)).alias(f"k{number}")
+        for number, column in enumerate(columns)
+    )
+
+
+def is_number(keys: pl.DataFrame) -> bool:
+    """Returns whether keys are integers of up to 64 bits, none of them null."""
+    one = keys.width == 1 and keys.dtypes[0].is_integer() and keys.dtypes[0] != pl.Int128
+    return one and not keys.to_series().null_count()
+
+
+def order_of_shared(
+    shared: SharedKeys, age: pl.DataFrame, descending: Sequence[bool]
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """Returns the rows that share a key, by key and age, the oldest first, and each key's start among them."""
+    rows = shared.rows
+    ages = [sortable(column)[rows].alias(f"s{i}") for i, column in enumerate(age.iter_columns())]
+    frame = pl.DataFrame([pl.Series("id", shared.ids), *ages])
+    order = frame.select(
+        pl.arg_sort_by(*frame.columns, descending=[False, *descending], nulls_last=False, maintain_order=True)
+    ).to_series()
+    ids = shared.ids[order.to_numpy()]
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])) if len(ids) else np.empty(0, np.int64)
+    return rows[order.to_numpy()], starts
 
 
 def key_order(
     keys: pl.DataFrame, age: pl.DataFrame, descending: Sequence[bool]
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """Returns row numbers by key and age, oldest first, and each key's start among them; see `last_of_each_key`."""
-    if not age.width and keys.width == 1 and keys.dtypes[0].is_integer():
+    """Returns row numbers by key and age, oldest first, and each key's start among them; see
+    `newest_of_each_key`."""
+    if not age.width and is_number(keys):
         return _order_of_integers(keys.to_series().to_numpy())
     keys = keys.select(sortable(column) for column in keys.iter_columns())
     age = age.select(sortable(column) for column in age.iter_columns())

@@ -37,12 +37,13 @@ class LongRun:
         return np.diff(np.append(self.starts, len(self.order)))
 
     @property
-    def newest(self) -> Numbers:
-        """The newest row of every key, those of the long run first."""
-        alive = np.ones(self.length, bool)
+    def newest(self) -> npt.NDArray[np.bool_]:
+        """Whether a row is the newest of its key."""
+        alive = np.zeros(self.length + len(self.order), bool)
+        alive[: self.length] = True
         alive[self.found[self.found >= 0]] = False
-        ends = np.append(self.starts[1:], len(self.order)) - 1 if len(self.order) else self.starts
-        return np.concatenate([np.flatnonzero(alive), self.order[ends]])
+        alive[self.order[np.append(self.starts[1:], len(self.order)) - 1]] = True
+        return alive
 
 
 def long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:

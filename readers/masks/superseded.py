@@ -16,7 +16,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks.key_ranges import KeyRange
-from morrow.readers.masks.ordering import key_order, last_of_each_key, unseen
+from morrow.readers.masks.ordering import comparable, is_number, key_order, newest_of_each_key, unseen
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
 
 Live = list[npt.NDArray[np.bool_]]
@@ -77,28 +77,27 @@ def live_rows(
     alive = _unseen(keys, frames)
     if alive is None:
         bounds = np.cumsum([0, *(frame.height for frame in frames)])
-        winners = np.zeros(bounds[-1], bool)
-        winners[_winners(keys, *keys.keyed(frames, unpacked), [frame.height for frame in frames])] = True
-        alive = [winners[start:end] for start, end in pairwise(bounds)]
+        live = winners(keys, *keys.keyed(frames, unpacked), [frame.height for frame in frames])
+        alive = [live[start:end] for start, end in pairwise(bounds)]
     return alive
 
 
 def _unseen(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | None:
     """Returns the live rows when the order of the files alone decides and keys are close integers; else None."""
-    name = keys.spec.key[0]
-    # Packed keys are numbers too, but only `SectionKeys.keyed` checks that they distinguish the keys.
-    single = keys.packing is None and len(keys.spec.key) == 1
-    single = single and all(frame.schema[name].is_integer() for frame in frames)
-    if not single or keys.age or keys.with_kind:
+    if keys.packing is not None or keys.age or keys.with_kind:
+        # Packed keys are numbers too, but only `SectionKeys.keyed` checks that they distinguish the keys.
         return None
-    newest_first = unseen([frame[name].to_numpy() for frame in reversed(frames)])
+    by_key = [comparable(frame.select(cols(keys.spec.key))) for frame in reversed(frames)]
+    if not all(map(is_number, by_key)):
+        return None
+    newest_first = unseen([frame.to_series().to_numpy() for frame in by_key])
     return None if newest_first is None else newest_first[::-1]
 
 
-def _winners(
+def winners(
     keys: SectionKeys, versions: pl.DataFrame, by_key: pl.DataFrame, runs: Sequence[int]
-) -> npt.NDArray[np.integer]:
-    """Returns the numbers of the versions that are live."""
+) -> npt.NDArray[np.bool_]:
+    """Returns for each version whether it is live."""
     candidates: npt.NDArray[np.integer] | None = None
     if keys.with_kind and keys.spec.ignore_delete:
         counted = (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
@@ -107,10 +106,14 @@ def _winners(
         candidates = np.flatnonzero(counted)
         versions, by_key = versions[candidates], by_key[candidates]
     heights = runs if candidates is None else None
-    newest = last_of_each_key(by_key, versions.select(cols(keys.age)), keys.descending, heights)
+    newest = newest_of_each_key(by_key, versions.select(cols(keys.age)), keys.descending, heights)
     if keys.with_kind and not keys.spec.keeps_retractions:
-        newest = newest[(versions[VALUE_KIND].to_numpy()[newest] & RETRACT_BIT) == 0]
-    return newest if candidates is None else candidates[newest]
+        newest &= (versions[VALUE_KIND].to_numpy() & RETRACT_BIT) == 0
+    if candidates is None:
+        return newest
+    live = np.zeros(sum(runs), bool)
+    live[candidates[newest]] = True
+    return live
 
 
 def _alone(by_key: pl.DataFrame) -> npt.NDArray[np.bool_]:

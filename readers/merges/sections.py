@@ -38,7 +38,7 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.engines import fold
 from morrow.readers.merges.merged import MERGED_CACHE, Merged
 from morrow.readers.merges.partial_update import groups_in_play
-from morrow.readers.merges.version_masks import Rows, keep_masks, told_apart, version_masks
+from morrow.readers.merges.version_masks import Rows, keep_masks, shared_keys, told_apart, version_masks
 from morrow.readers.merges.versions import Versions, versions_of
 
 MERGED_RANGE_ROWS = 1 << 19
@@ -52,9 +52,6 @@ MERGED = "merged"
 
 OFTEN = 16
 """Merged rows go into the cache folder again when one in so many has changed."""
-
-VALUE_BYTES = 8
-"""Memory of one value, about, where it is only estimated."""
 
 CACHED_ROWS = 1 << 22
 """Sections of more stored rows are merged range by range at each read and not cached."""
@@ -72,34 +69,42 @@ def merged_frame(plan: ScanPlan, section: Section, names: Sequence[str], store: 
     return pl.io.plugins.register_io_source(merge.streamed, schema=merge.schema, is_pure=True)
 
 
-def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.LazyFrame:
+def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     """Returns all rows of a section that folds, read and merged in one pass, columns `plan.read_columns`."""
     return _SectionMerge(plan, section, plan.read_columns, store).in_one_pass()
 
 
-def refolded_section(plan: ScanPlan, section: Section, store: FileStore, most_bytes: int) -> pl.LazyFrame | None:
+def refolded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame | None:
     """Returns the rows of `folded_section` where most of the merged rows are known from an earlier state.
 
     The columns are then read once, and keys that have changed are merged from what was read. None where merged rows are
-    cached already, where too much has changed, or where about so many bytes do not hold the columns.
+    cached already, or where too much has changed.
     """
-    return _SectionMerge(plan, section, plan.read_columns, store).refolded(most_bytes)
+    return _SectionMerge(plan, section, plan.read_columns, store).refolded()
 
 
 def merged_count(plan: ScanPlan, section: Section, store: FileStore) -> int:
     """Counts the rows of `merged_frame`; reads keys, ages and kinds only, and the columns that kinds depend on."""
+    counted = section.cut is None and plan.filter.predicate == ALWAYS
+    if counted and not SectionKeys.of(plan, section, store).with_kind:
+        version_masks(plan, section, store)
+        keys = shared_keys(plan, section, store)
+        if keys is not None:
+            return keys  # without retractions every key has a row
     merge = _SectionMerge(plan, section, (), store)
     return sum(rows.height for rows in merge.complete())
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Results for some rows of each file: how their keys are distinguished (see `VersionMasks`), and the live rows."""
+    """Results for some rows of each file: how their keys are distinguished (see `VersionMasks`), the live rows, and
+    the number of keys of several versions."""
 
     single: list[Rows]
     shared: list[Rows]
     unmerged: pl.DataFrame
     merged: Merged
+    keys: int
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ class _SectionMerge:
         frames = self._read(found.keys, found.keys.everything, masks, self._fields(found.keys))
         return known.changed(found.wanted, [self._told(rows) for rows in self._merged_once(found.keys, frames)])
 
-    def refolded(self, most_bytes: int) -> pl.LazyFrame | None:
+    def refolded(self) -> pl.DataFrame | None:
         """Returns all rows of the section, merging the keys that have changed; see `refolded_section`."""
         if self._known(self.section) is not None:
             return None
@@ -220,8 +225,6 @@ class _SectionMerge:
         known, found = change
         wanted = [self.plan.schema.by_name[name] for name in self.names]
         inputs = [field for field in self._values(found.keys) if field not in wanted]
-        if self.section.row_count * len(wanted) * VALUE_BYTES > most_bytes:
-            return None
         rows = self._read_whole(found.keys, wanted)
         starts = np.cumsum([0, *(file.row_count for file in found.keys.files)])
         shared = self._shared(found)
@@ -236,8 +239,7 @@ class _SectionMerge:
         merged = self._keep(known.changed(found.wanted, new)).rows
         masks = version_masks(self.plan, self.section, self.store).single
         mask = long_mask(found.keys.files, [masks[i] for i in oldest_first(self.section)])
-        unmerged = rows.lazy() if mask is None else rows.lazy().filter(pl.lit(mask))
-        return pl.concat([unmerged, merged.lazy()])
+        return pl.concat([rows if mask is None else rows.filter(mask), merged])
 
     def _with(self, found: Changed, fields: Sequence[DataField]) -> list[pl.DataFrame]:
         """Returns the deciding columns of the rows that have changed, with `fields`, which are kept like those."""
@@ -272,7 +274,7 @@ class _SectionMerge:
         versions = versions_of(rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights)
         yield self._merged(keys, rows, versions)
 
-    def in_one_pass(self) -> pl.LazyFrame:
+    def in_one_pass(self) -> pl.DataFrame:
         """Reads single versions and merged rows; the masks computed from the keys are cached for the next read."""
         keys = SectionKeys.of(self.plan, self.section, self.store)
         frames = keys.read_whole([field.name for field in self._values(keys)])
@@ -280,10 +282,10 @@ class _SectionMerge:
             parts = list(pool.map(lambda part: self._part(keys, part), keys.parts(frames)))
         single = [np.concatenate(rows) for rows in zip(*(part.single for part in parts))]
         shared = [np.concatenate(rows) for rows in zip(*(part.shared for part in parts))]
-        keep_masks(self.plan, self.section, self.store, single, shared)
+        keep_masks(self.plan, self.section, self.store, single, shared, sum(part.keys for part in parts))
         empty, *others = [part.merged for part in parts]
         merged = self._keep(empty.changed(np.empty(0, np.int64), others) if others else empty).rows
-        return pl.concat([*(part.unmerged for part in parts), merged]).lazy()
+        return pl.concat([*(part.unmerged for part in parts), merged])
 
     def _part(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
         heights = [frame.height for frame in frames]
@@ -296,7 +298,7 @@ class _SectionMerge:
         ends = np.cumsum(heights)[:-1]
         merged = self._told(self._merged(keys, rows, versions))
         unmerged = rows.select(cols(self.names)).filter(pl.Series(single))
-        return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged)
+        return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged, versions.rounds.keys)
 
     def streamed(
         self,

@@ -13,6 +13,7 @@ import polars as pl
 
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
+from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
@@ -26,6 +27,10 @@ from morrow.readers.merges.versions import Versions, versions_of
 
 VERSIONS = "versions"
 """What these masks are called in keys of caches."""
+
+SHARED_KEYS: ByteCache[int] = ByteCache(1 << 20)
+"""How many keys have several versions, by the file set of a section."""
+NUMBER_BYTES = 64
 
 Rows: TypeAlias = npt.NDArray[np.bool_]
 
@@ -64,6 +69,11 @@ def version_masks(plan: ScanPlan, section: Section, store: FileStore) -> Version
     return found or keep_masks(plan, section, store, *_masks_of(SectionKeys.of(plan, section, store)))
 
 
+def shared_keys(plan: ScanPlan, section: Section, store: FileStore) -> int | None:
+    """Counts the keys of several versions; None where that was not found out when the masks were made."""
+    return SHARED_KEYS.get(_cache_key(plan, section, store))
+
+
 def known_masks(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks | None:
     """Returns the masks where they are cached, or follow from cached ones of most of the section's files."""
     return _cached(plan, section, store) or _refreshed(plan, section, store)
@@ -88,9 +98,9 @@ def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMas
 
 
 def keep_masks(
-    plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Rows], shared: Sequence[Rows]
+    plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Rows], shared: Sequence[Rows], keys: int
 ) -> VersionMasks:
-    """Caches masks, given for the files oldest first."""
+    """Caches masks, given for the files oldest first, and the number of keys of several versions."""
     by_file = {file: number for number, file in enumerate(oldest_first(section))}
     places = [by_file[i] for i in range(len(section.files))]
     masks = VersionMasks(
@@ -98,6 +108,7 @@ def keep_masks(
         tuple(pl.Series(shared[i]) if shared[i].any() else None for i in places),
     )
     _keep(plan, section, store, masks)
+    SHARED_KEYS.put(_cache_key(plan, section, store), keys, NUMBER_BYTES)
     return masks
 
 
@@ -132,15 +143,18 @@ def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     return _place(plan, store), section
 
 
-def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
+def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows], int]:
     single = [np.full(file.row_count, keys.section.cut is None) for file in keys.files]
     shared = [np.zeros(file.row_count, bool) for file in keys.files]
+
+    found = []
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)
         rows, by_key = keys.keyed(frames, lambda: keys.read(part, None))
         heights = [frame.height for frame in frames]
         versions = versions_of(by_key, pl.DataFrame(), (), heights, keys.levels(part.files, heights))
+        found.append(versions.rounds.keys)
         alone, others = told_apart(keys, rows, versions)
         for number, frame, (start, end) in zip(part.files, frames, pairwise(np.cumsum([0, *heights]))):
             places = slice(None) if part.whole else frame[POSITION].to_numpy()
@@ -148,7 +162,7 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows]]:
             shared[number][places] = others[start:end]
 
     keys.each_range(mark)
-    return single, shared
+    return single, shared, sum(found)
 
 
 def told_apart(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:

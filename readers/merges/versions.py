@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.readers.masks.ordering import DENSE, key_order
+from morrow.readers.masks.hashed_keys import SharedKeys, shared_keys
+from morrow.readers.masks.ordering import DENSE, comparable, is_number, key_order, order_of_shared
 from morrow.readers.masks.sorted_runs import LongRun, long_run
 from morrow.readers.merges.rounds import Rounds, by_falling, heights_of
 
@@ -46,17 +47,47 @@ def versions_of(
         levels: the level of each row, where of a key's rows above level 0 only that in the lowest level counts. Rows
             that do not count are neither `single` nor in the rounds.
     """
-    if levels is None and runs is not None and keys.width == 1 and not age.width and keys.dtypes[0].is_integer():
+    keys = comparable(keys)
+    if not is_number(keys) or age.width:
+        shared = shared_keys(keys, runs)
+        if shared is not None:
+            return _of_shared(shared, age, descending, runs, levels)
+    elif levels is None and runs is not None:
         known = long_run(keys.to_series().to_numpy(), runs)
-        found = _counted(keys.to_series(), runs) if known is None else _of_long_run(known)
+        found = _counted(keys.to_series().to_numpy(), runs) if known is None else _of_long_run(known)
         if found is not None:
             return found
     order, starts = key_order(keys, age, descending)
+    return _of_ordered(np.zeros(keys.height, bool), order, starts, levels)
+
+
+def _of_shared(
+    shared: SharedKeys,
+    age: pl.DataFrame,
+    descending: Sequence[bool],
+    runs: Sequence[int] | None,
+    levels: npt.NDArray[np.integer] | None,
+) -> Versions:
+    """Returns the versions where the rows that share keys are known."""
+    single = ~shared.shared
+    if levels is None and runs is not None and not age.width:
+        found = _counted(shared.ids, shared.heights(runs))
+        if found is not None:
+            return Versions(single, Rounds(shared.rows[found.rounds.rows].astype(np.uint32), found.rounds.heights))
+    return _of_ordered(single, *order_of_shared(shared, age, descending), levels)
+
+
+def _of_ordered(
+    single: npt.NDArray[np.bool_],
+    order: npt.NDArray[np.integer],
+    starts: npt.NDArray[np.integer],
+    levels: npt.NDArray[np.integer] | None,
+) -> Versions:
+    """Returns the versions from rows in the order of key and age, besides those that are `single` anyway."""
     if levels is not None:
         order, starts = _without_superseded(order, starts, levels)
     counts = np.diff(np.append(starts, len(order)))
     alone = counts == 1
-    single = np.zeros(keys.height, bool)
     single[order[starts[alone]]] = True
     return Versions(single, Rounds.of_sorted(order[np.repeat(~alone, counts)], counts[~alone]))
 
@@ -99,15 +130,14 @@ def _of_long_run(known: LongRun) -> Versions:
     return Versions(single, Rounds(rows, heights))
 
 
-def _counted(keys: pl.Series, runs: Sequence[int]) -> Versions | None:
+def _counted(values: npt.NDArray[np.integer], runs: Sequence[int]) -> Versions | None:
     """Returns the versions of integer keys that lie close, in the order of their runs; else None.
 
     Nothing is sorted: a table of one byte per possible key counts the runs that hold it, a second table holds the index
     of the key among those with several versions, and the runs are added to their rounds one after another.
     """
-    if not len(keys) or len(runs) > MOST_COUNTED:
+    if not len(values) or len(runs) > MOST_COUNTED:
         return None
-    values = keys.to_numpy()
     least, greatest = int(values.min()), int(values.max())
     if greatest - least >= DENSE * len(values):
         return None

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow.parquet as pq
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
 from morrow.engine.io.confined import ConfinedStore
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import has_urls
-from morrow.engine.names import col, cols, unnamed
+from morrow.engine.names import col, cols, exactly, own, unnamed
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.registry import FileReader, KeyBounds
 from morrow.readers.files.source import FileSource, check_rows, member_types, reading
@@ -30,6 +30,7 @@ CONVERSIONS = pl.ScanCastOptions(
     integer_cast="upcast", float_cast="upcast", datetime_cast=["upcast", "convert-timezone"]
 )
 MICROS_PRECISION = 6
+FILE = own("file")
 PINNED_NANOS = 2**63 - 1
 """Polars' result for an INT96 timestamp that 64 bits of nanoseconds cannot hold."""
 
@@ -38,8 +39,13 @@ def scan_parquet(
     sources: Sequence[FileSource],
     fields: Sequence[DataField],
     position: str | None = None,
+    *,
+    file: str | None = None,
 ) -> pl.LazyFrame:
-    """Scans Parquet files of one schema in one scan; see `morrow.readers.files.scan`."""
+    """Scans Parquet files of one schema in one scan; see `morrow.readers.files.scan`.
+
+    With `file` a last column of that name holds the URL of the row's file.
+    """
     store = sources[0].store
     if position is not None and len(sources) > 1:
         # Polars counts rows by the footers: a wrong one would move the positions of all files after it.
@@ -51,6 +57,7 @@ def scan_parquet(
         cast_options=CONVERSIONS,
         extra_columns="ignore",
         row_index_name=position,
+        include_file_paths=file,
         hive_partitioning=False,
         glob=False,
         storage_options=(dict(store.storage_options) or None) if has_urls(store) else None,
@@ -68,6 +75,18 @@ def _places(sources: Sequence[FileSource]) -> list[str] | list[bytes]:
     if has_urls(sources[0].store):
         return [source.store.url(source.path) for source in sources]
     return [source.store.read(source.path) for source in sources]
+
+
+def _read_each(sources: Sequence[FileSource], fields: Sequence[DataField]) -> tuple[pl.DataFrame, list[int]]:
+    rows = scan_parquet(sources, fields, file=FILE).collect()
+    # Files without rows are not among them, and neighbours have different names.
+    lengths = iter(rows[FILE].rle().struct.field("len"))
+    heights = [next(lengths, 0) if source.row_count else 0 for source in sources]
+    if heights != [source.row_count for source in sources] or sum(heights) != rows.height:
+        for source in sources:
+            check_rows(source, row_count(source))
+        raise CorruptFile(sources[0].path, f"it and {len(sources) - 1} more files gave rows that none of them has")
+    return rows.drop(exactly(FILE)), heights
 
 
 def row_count(source: FileSource) -> int:
@@ -142,4 +161,10 @@ def _holds_pinned(column: pl.Series) -> bool:
     return isinstance(dtype, pl.Datetime) and bool((column.to_physical() == PINNED_NANOS).any())
 
 
-READER = FileReader(scan=scan_parquet, row_count=row_count, stored_names=_stored_names, key_bounds=_key_bounds)
+READER = FileReader(
+    scan=scan_parquet,
+    row_count=row_count,
+    stored_names=_stored_names,
+    read_each=_read_each,
+    key_bounds=_key_bounds,
+)

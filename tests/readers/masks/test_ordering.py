@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.readers.masks.ordering import last_of_each_key, sortable, unseen
+from morrow.readers.masks.ordering import newest_of_each_key, sortable, unseen
 
 NAN, INF = math.nan, math.inf
 FLOATS = (-INF, -1.5, -5e-324, 0.0, 5e-324, 1.5, INF, NAN)
@@ -45,12 +46,12 @@ def test_what_is_not_a_float_is_left_alone(values: list[Any]) -> None:
 
 def test_the_last_row_of_a_key_is_its_newest() -> None:
     keys = pl.DataFrame({"id": [1, 2, 3, 2, 3, 3]})
-    assert sorted(last_of_each_key(keys, pl.DataFrame(), [])) == [0, 3, 5]
+    assert rows_of(newest_of_each_key(keys, pl.DataFrame(), [])) == [0, 3, 5]
 
 
 def test_text_keys_compare_by_bytes_and_several_columns_make_one_key() -> None:
     keys = pl.DataFrame({"a": ["x", "x", "é", "x"], "b": [1, 2, 1, 1]})
-    assert sorted(last_of_each_key(keys, pl.DataFrame(), [])) == [1, 2, 3]
+    assert rows_of(newest_of_each_key(keys, pl.DataFrame(), [])) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_text_keys_compare_by_bytes_and_several_columns_make_one_key() -> None:
 )
 def test_a_sequence_column_decides_before_the_position_does(values: list[Any], descending: bool, newest: int) -> None:
     keys, order = pl.DataFrame({"id": [7, 7, 7]}), pl.DataFrame({"ts": values})
-    assert last_of_each_key(keys, order, [descending]).tolist() == [newest]
+    assert rows_of(newest_of_each_key(keys, order, [descending])) == [newest]
 
 
 @pytest.mark.parametrize(
@@ -82,12 +83,12 @@ def test_a_sequence_column_decides_before_the_position_does(values: list[Any], d
 )
 def test_keys_at_the_ends_of_their_type(dtype: type[pl.DataType], least: int, greatest: int) -> None:
     keys = pl.DataFrame({"id": pl.Series([least, greatest, least, greatest - 1], dtype=dtype)})
-    assert sorted(last_of_each_key(keys, pl.DataFrame(), [])) == [1, 2, 3]
+    assert rows_of(newest_of_each_key(keys, pl.DataFrame(), [])) == [1, 2, 3]
 
 
 def test_no_rows() -> None:
-    assert last_of_each_key(pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)}), pl.DataFrame(), []).tolist() == []
-    assert last_of_each_key(pl.DataFrame({"id": pl.Series([], dtype=pl.String)}), pl.DataFrame(), []).tolist() == []
+    assert rows_of(newest_of_each_key(pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)}), pl.DataFrame(), [])) == []
+    assert rows_of(newest_of_each_key(pl.DataFrame({"id": pl.Series([], dtype=pl.String)}), pl.DataFrame(), [])) == []
 
 
 def compare(a: Sequence[Any], b: Sequence[Any], descending: Sequence[bool]) -> int:
@@ -102,6 +103,10 @@ def compare(a: Sequence[Any], b: Sequence[Any], descending: Sequence[bool]) -> i
         if x != y:
             return (-1 if x < y else 1) * (-1 if down else 1)
     return 0
+
+
+def rows_of(newest: npt.NDArray[np.bool_]) -> list[int]:
+    return [int(row) for row in np.flatnonzero(newest)]
 
 
 def rank(value: float) -> int:
@@ -128,9 +133,9 @@ def test_as_the_slow_way_finds_it(
             newest[k, t] = number
 
     frame = pl.DataFrame(rows, schema=["k", "t", "x", "n"], orient="row", schema_overrides={"x": pl.Float64})
-    found = last_of_each_key(frame.select("k", "t"), frame.select("x", "n"), descending)
+    found = newest_of_each_key(frame.select("k", "t"), frame.select("x", "n"), descending)
 
-    assert sorted(found) == sorted(newest.values())
+    assert rows_of(found) == sorted(newest.values())
 
 
 # --- runs of distinct integer keys, without sorting ---

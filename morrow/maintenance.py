@@ -40,6 +40,7 @@ class Maintenance:
         retain_min: int | None = None,
         older_than: Age | None = None,
         max_deletes: int | None = None,
+        dry_run: bool = False,
     ) -> int:
         """Expires old snapshots, and removes the files that only they need. Tags, branches and consumers keep theirs.
 
@@ -49,10 +50,11 @@ class Maintenance:
             older_than: snapshots before this moment, or of this age, go (``snapshot.time-retained``): a time, a
                 timedelta, or text such as ``7 days``.
             max_deletes: snapshots to remove at most in this call (``snapshot.expire.limit``).
+            dry_run: remove nothing.
 
             Arguments not given default to the table's options; Paimon's defaults are 10 at least, and one hour.
 
-        Returns: the number of snapshots removed.
+        Returns: the number of snapshots removed; with `dry_run`, of those that would be.
 
         Raises:
             InvalidArgument: contradictory numbers.
@@ -60,6 +62,8 @@ class Maintenance:
         """
         from morrow.writers.history.expiry.snapshots import expire_snapshots
 
+        if not isinstance(dry_run, bool):
+            raise InvalidArgument(f"dry_run is True or False, not {dry_run!r}; nothing was removed")
         _check_counts(retain_max=retain_max, retain_min=retain_min, max_deletes=max_deletes)
         return expire_snapshots(
             self._metadata,
@@ -67,6 +71,7 @@ class Maintenance:
             retain_min=retain_min,
             older_than_millis=epoch_millis(older_than),
             max_deletes=max_deletes,
+            dry_run=dry_run,
         )
 
     @watched("expiring")

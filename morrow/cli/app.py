@@ -209,11 +209,17 @@ def append(path: arg.TablePath, file: arg.RowsFile, kinds: arg.Kinds = None) -> 
 
 
 @command()
-def overwrite(path: arg.TablePath, file: arg.RowsFile, whole: arg.Whole = False) -> None:
+def overwrite(
+    path: arg.TablePath,
+    file: arg.RowsFile,
+    whole: arg.Whole = False,
+    yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
+) -> None:
     """Replace the partitions that a file has rows of by those rows; a table without partitions as a whole."""
     from morrow.cli import writing
 
-    writing.overwrite(path, file, whole)
+    writing.overwrite(path, file, whole, yes=yes, dry_run=dry_run)
 
 
 @command()

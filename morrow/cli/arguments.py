@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
+from morrow.cli import completing
 from morrow.engine.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -75,19 +76,33 @@ Profile = Annotated[
     ),
 ]
 TablePath = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Folder or URL of the table, or db.table.", show_default=False)
+    str,
+    typer.Argument(
+        autocompletion=completing.tables,
+        metavar="TABLE",
+        help="Folder or URL of the table, or db.table.",
+        show_default=False,
+    ),
 ]
 Readable = Annotated[
     str,
     typer.Argument(
-        metavar="TABLE", help="Folder or URL of the table, or db.table; TABLE$NAME: a system table.", show_default=False
+        autocompletion=completing.tables,
+        metavar="TABLE",
+        help="Folder or URL of the table, or db.table; TABLE$NAME: a system table.",
+        show_default=False,
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 SystemName = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="Of the system table; without it, all are named.", show_default=False),
+    typer.Argument(
+        autocompletion=completing.system_tables,
+        metavar="[NAME]",
+        help="Of the system table; without it, all are named.",
+        show_default=False,
+    ),
 ]
 Query = Annotated[
     list[str] | None,
@@ -102,6 +117,7 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         "-c",
+        autocompletion=completing.columns,
         metavar="A,B",
         help='Columns, in this order; "a,b",c where a name has a comma.',
         rich_help_panel=WHAT,
@@ -115,10 +131,25 @@ Limit = Annotated[
     int | None, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.", rich_help_panel=WHAT)
 ]
 AsOf = Annotated[
-    str | None, typer.Option("--as-of", metavar="V", help="Snapshot id, tag name or time.", rich_help_panel=WHEN)
+    str | None,
+    typer.Option(
+        "--as-of",
+        autocompletion=completing.states,
+        metavar="V",
+        help="Snapshot id, tag name or time.",
+        rich_help_panel=WHEN,
+    ),
 ]
-Snapshot = Annotated[int | None, typer.Option("--snapshot", metavar="ID", help="Snapshot id.", rich_help_panel=WHEN)]
-Tag = Annotated[str | None, typer.Option("--tag", metavar="NAME", help="Tag name.", rich_help_panel=WHEN)]
+Snapshot = Annotated[
+    int | None,
+    typer.Option(
+        "--snapshot", autocompletion=completing.snapshots, metavar="ID", help="Snapshot id.", rich_help_panel=WHEN
+    ),
+]
+Tag = Annotated[
+    str | None,
+    typer.Option("--tag", autocompletion=completing.tags, metavar="NAME", help="Tag name.", rich_help_panel=WHEN),
+]
 Timestamp = Annotated[
     str | None,
     typer.Option(
@@ -129,7 +160,14 @@ Timestamp = Annotated[
     ),
 ]
 Branch = Annotated[
-    str | None, typer.Option("--branch", metavar="NAME", help="Another branch than main.", rich_help_panel=WHEN)
+    str | None,
+    typer.Option(
+        "--branch",
+        autocompletion=completing.branches,
+        metavar="NAME",
+        help="Another branch than main.",
+        rich_help_panel=WHEN,
+    ),
 ]
 Watermark = Annotated[
     int | None,
@@ -269,12 +307,22 @@ Partitions = Annotated[
     str | None, typer.Option("--filter", "-w", metavar="SQL", help="Only partitions for which this is true.")
 ]
 OrderBy = Annotated[
-    str | None, typer.Option("--order-by", metavar="A,B", help="Sort the rows of append tables by these columns.")
+    str | None,
+    typer.Option(
+        "--order-by",
+        autocompletion=completing.columns,
+        metavar="A,B",
+        help="Sort the rows of append tables by these columns.",
+    ),
 ]
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How to sort: order, zorder or hilbert.")]
 
-TagName = Annotated[str, typer.Argument(metavar="NAME", help="Of the tag.", show_default=False)]
-BranchName = Annotated[str, typer.Argument(metavar="NAME", help="Of the branch.", show_default=False)]
+TagName = Annotated[
+    str, typer.Argument(autocompletion=completing.tags, metavar="NAME", help="Of the tag.", show_default=False)
+]
+BranchName = Annotated[
+    str, typer.Argument(autocompletion=completing.branches, metavar="NAME", help="Of the branch.", show_default=False)
+]
 Retained = Annotated[
     str | None, typer.Option("--time-retained", metavar="AGE", help="How long the tag stays: '7 d', '12 h'.")
 ]

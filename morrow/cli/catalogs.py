@@ -82,11 +82,16 @@ def alter(
     options: Mapping[str, str],
     unset: Sequence[str],
     comment: str | None,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
     """Change columns and options, in one schema. Raises `InvalidArgument` where no change is asked for."""
     if not (add or drop or rename or types or options or unset or comment is not None):
         raise InvalidArgument("no change was asked for: --add, --drop, --rename, --type, --set, --unset or --comment")
     table = open_table(path, branch)
+    gone = f"drop {plural(len(drop), 'column')} of {table.name}: {', '.join(drop)}"
+    if (drop or dry_run) and not may(gone if drop else f"alter {table.name}", yes=yes, dry_run=dry_run):
+        return
     with table.alter() as batch:
         for name, new in rename.items():
             batch.rename_column(name, new)

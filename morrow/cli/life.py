@@ -27,11 +27,12 @@ def tag(
     rename: arg.Rename = None,
     delete: arg.Delete = False,
     yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
 ) -> None:
     """Name a snapshot, the newest if none is given, so that it stays when others expire; or rename or delete a tag."""
     from morrow.cli import names
 
-    names.tag(path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes)
+    names.tag(path, name, snapshot, timestamp, branch, time_retained, rename, delete, yes=yes, dry_run=dry_run)
 
 
 def branches(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:
@@ -51,11 +52,12 @@ def branch(
     merge: arg.Merge = False,
     delete: arg.Delete = False,
     yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
 ) -> None:
     """Make a branch of main, empty or of a snapshot or tag; rename, delete, merge one, or fast-forward main to it."""
     from morrow.cli import names
 
-    names.branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes)
+    names.branch(path, name, snapshot, tag, rename, fast_forward, merge, delete, yes=yes, dry_run=dry_run)
 
 
 def rollback(
@@ -81,11 +83,12 @@ def expire(
     max_deletes: arg.MaxDeletes = None,
     branch: arg.Branch = None,
     yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
 ) -> None:
     """Remove old snapshots, with the files that only they need. What is not given is as the table's options say."""
     from morrow.cli import maintenance
 
-    maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes)
+    maintenance.expire(path, retain_max, retain_min, older_than, max_deletes, branch, yes=yes, dry_run=dry_run)
 
 
 def orphans(
@@ -93,13 +96,14 @@ def orphans(
     older_than: arg.OlderThan = None,
     delete: arg.Remove = False,
     yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
 ) -> None:
     """List the files that no snapshot, changelog, tag or branch names, older than a day if not said otherwise."""
     from morrow.cli import maintenance
 
-    maintenance.orphans(path, older_than, delete, yes, form, output)
+    maintenance.orphans(path, older_than, delete, yes, dry_run, form, output)
 
 
 def repair(path: arg.TablePath, form: arg.ResultFormat = Format.TABLE, output: arg.Output = None) -> None:

@@ -9,12 +9,19 @@ from typing import Annotated
 import typer
 
 from morrow.cli import arguments as arg
+from morrow.cli import completing
 from morrow.cli.arguments import Format
 
 HEAD_ROWS = 10
 Few = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.")]
 State = Annotated[
-    str, typer.Argument(metavar="STATE", help="A snapshot id, tag or branch (main, too).", show_default=False)
+    str,
+    typer.Argument(
+        autocompletion=completing.states,
+        metavar="STATE",
+        help="A snapshot id, tag or branch (main, too).",
+        show_default=False,
+    ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for later changes, until Ctrl-C.")]
 TailFormat = Annotated[
@@ -107,6 +114,19 @@ def tail(
     differences.tail(path, branch, arg.column_names(columns), where, limit, follow, form)
 
 
+def history(
+    path: arg.TablePath,
+    limit: arg.Limit = None,
+    branch: arg.Branch = None,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Tell what was done: each commit with its time (UTC), rows, files and user, newest first."""
+    from morrow.cli import metadata
+
+    metadata.history(path, branch, limit, form, output)
+
+
 def doctor(
     path: arg.TablePath,
     data: Annotated[bool, typer.Option("--data", help="Read every data file, too.")] = False,
@@ -139,4 +159,4 @@ def inspect(
     work.inspect(path, branch, where, output)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, doctor, inspect)
+COMMANDS: tuple[Callable[..., None], ...] = (schema, partitions, head, count, diff, tail, history, doctor, inspect)

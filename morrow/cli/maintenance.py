@@ -72,21 +72,26 @@ def expire(
     branch: str | None,
     *,
     yes: bool,
+    dry_run: bool,
 ) -> None:
     """Remove old snapshots."""
-    age = _age(older_than)
-    may("remove old snapshots, with the files that only they need", yes=yes, dry_run=False)
+    limits, table = (retain_max, retain_min, _age(older_than), max_deletes), open_table(path, branch)
+    due = table.expire_snapshots(*limits, dry_run=True) if dry_run or not yes else 0
+    if not may(f"remove {plural(due, 'snapshot')}, with the files that only they need", yes=yes, dry_run=dry_run):
+        return
     with working("expiring"):
-        count = open_table(path, branch).expire_snapshots(retain_max, retain_min, age, max_deletes)
-    removed = "1 snapshot" if count == 1 else f"{count} snapshots"
-    typer.echo(shown(f"{removed} removed" if count else "nothing to do"))
+        count = table.expire_snapshots(*limits)
+    typer.echo(shown(f"{plural(count, 'snapshot')} removed" if count else "nothing to do"))
 
 
-def orphans(path: str, older_than: str | None, delete: bool, yes: bool, form: Format, output: Path | None) -> None:
+def orphans(
+    path: str, older_than: str | None, delete: bool, yes: bool, dry_run: bool, form: Format, output: Path | None
+) -> None:
     """Write the paths of orphan files, and how large they are together to standard error; remove them on demand."""
     age = _age(older_than)
-    if delete:
+    if delete and not dry_run:  # without it they are listed only
         may("remove the files that nothing names", yes=yes, dry_run=False)
+    delete = delete and not dry_run
     with working("looking for orphan files"):
         found = open_table(path).remove_orphan_files(age, dry_run=not delete)
     write_rows(ORPHAN, pa.table({"path": found.paths}, ORPHAN).to_batches(), form, output)

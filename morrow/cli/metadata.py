@@ -11,7 +11,7 @@ import pyarrow as pa
 import morrow
 from morrow.cli.arguments import Format
 from morrow.cli.opening import open_table
-from morrow.cli.output import sink, write_rows
+from morrow.cli.output import TABLES, sink, write_rows
 from morrow.cli.paging import emit
 from morrow.cli.progress import working
 from morrow.cli.scans import metadata_of
@@ -91,6 +91,15 @@ def snapshots(path: str, branch: str | None, limit: int | None, form: Format, ou
         newest_first = open_table(path, branch).snapshots()[::-1][:limit]
     table = pa.Table.from_pylist([_snapshot(snapshot) for snapshot in newest_first], SNAPSHOT)
     write_rows(SNAPSHOT, table.to_batches(), form, output)
+
+
+def history(path: str, branch: str | None, limit: int | None, form: Format, output: Path | None) -> None:
+    """Write the frame of `Table.history`; to a terminal without columns in which nothing is known."""
+    frame = open_table(path, branch).history(limit)
+    if form in TABLES:
+        frame = frame.select(column for column in frame if column.null_count() < max(frame.height, 1))
+    rows = frame.to_arrow()
+    write_rows(rows.schema, rows.to_batches(), form, output)
 
 
 def _record(table: morrow.Table) -> dict[str, Any]:

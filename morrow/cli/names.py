@@ -60,13 +60,19 @@ def tag(
     delete: bool,
     *,
     yes: bool,
+    dry_run: bool,
 ) -> None:
     """Make a tag, or rename or delete it."""
     made_of = {"--snapshot": snapshot, "--timestamp": timestamp, "--time-retained": time_retained}
     _check_single(made_of, {"--rename": rename, "--delete": delete})
     tags = open_table(path, branch).tags
+    deed = f"rename the tag {name} to {rename}" if rename is not None else f"make the tag {name}"
     if delete:
-        may(f"delete the tag {name}", yes=yes, dry_run=False)
+        tags.get(name)
+        deed = f"delete the tag {name}"
+    if (delete or dry_run) and not may(deed, yes=yes, dry_run=dry_run):
+        return
+    if delete:
         tags.delete(name)
         typer.echo(shown(f"tag {name} deleted"))
     elif rename is not None:
@@ -97,13 +103,23 @@ def branch(
     delete: bool,
     *,
     yes: bool,
+    dry_run: bool,
 ) -> None:
     """Make a branch of main, or rename, merge or delete one, or fast-forward main to it."""
     made_of = {"--snapshot": snapshot, "--tag": tag}
     _check_single(made_of, {"--rename": rename, "--fast-forward": fast_forward, "--merge": merge, "--delete": delete})
     branches = open_table(path).branches
+    deeds = {
+        f"delete the branch {name}": delete,
+        f"make main what the branch {name} is, without what was committed to main since": fast_forward,
+        f"append the rows of the branch {name} to main": merge,
+        f"rename the branch {name} to {rename}": rename is not None,
+        f"make the branch {name}": True,
+    }
+    deed = next(deed for deed, is_asked in deeds.items() if is_asked)
+    if (delete or fast_forward or dry_run) and not may(deed, yes=yes, dry_run=dry_run):
+        return
     if delete:
-        may(f"delete the branch {name}", yes=yes, dry_run=False)
         branches.delete(name)
         typer.echo(shown(f"branch {name} deleted"))
     elif rename is not None:

@@ -78,6 +78,8 @@ def alter(
     unset: Unset = None,
     comment: Comment = None,
     branch: arg.Branch = None,
+    yes: arg.Yes = False,
+    dry_run: arg.DryRun = False,
 ) -> None:
     """Change columns and options of a table, all in one new schema."""
     from morrow.cli import catalogs
@@ -92,6 +94,8 @@ def alter(
         options=arg.pairs("--set", options),
         unset=unset or [],
         comment=comment,
+        yes=yes,
+        dry_run=dry_run,
     )
 
 

@@ -128,10 +128,12 @@ FORMATS: Mapping[str, str] = {
 """Endings of files that a table can be made of, and Arrow's names of the formats."""
 
 
-def overwrite(path: str, file: Path, whole: bool) -> None:
+def overwrite(path: str, file: Path, whole: bool, *, yes: bool, dry_run: bool) -> None:
     """Replace the partitions that the file has rows of, or the whole table, by the rows of the file."""
     table = open_table(path)
-    tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
+    what = "the whole table" if whole or not table.partition_keys else "the partitions that it has rows of"
+    if may(f"put the rows of {file} in place of {what}, {table.name}", yes=yes, dry_run=dry_run):
+        tell(table.overwrite(_rows(file, table.schema), dynamic=False if whole else None))
 
 
 def delete(path: str, where: str, *, yes: bool, dry_run: bool) -> None:

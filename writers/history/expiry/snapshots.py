@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
 from morrow.engine.format.paths import EARLIEST
@@ -47,6 +48,7 @@ def expire_snapshots(
     retain_min: int | None = None,
     older_than_millis: int | None = None,
     max_deletes: int | None = None,
+    dry_run: bool = False,
 ) -> int:
     """Removes old snapshots of a branch. Arguments that are not given are taken from the options of the table.
 
@@ -55,19 +57,25 @@ def expire_snapshots(
         retain_min: how many stay at least; not more than `retain_max` unless both are given.
         older_than_millis: snapshots committed before this moment are removed (epoch milliseconds).
         max_deletes: how many are removed at most.
+        dry_run: remove nothing.
 
-    Returns: how many snapshots were removed, including those that an interrupted expiry had left.
+    Returns: how many snapshots were removed (with `dry_run`: would be), including those that an interrupted expiry had
+        left.
 
     Raises:
         InvalidArgument: numbers that contradict each other.
         CorruptFile, FileMissing: metadata of roots that stay cannot be read. StorageError: a file could not be removed.
             In each case snapshots that were not completed are left for the next call.
     """
-    finish_removals(metadata)
+    if not dry_run:
+        finish_removals(metadata)
     options = parse_expire_options(metadata.latest_schema().options, where=metadata.where)
     retention = retained(options.snapshots, retain_max, retain_min, metadata.where)
     young = older_than_millis if older_than_millis is not None else now_millis() - retention.millis
     limit = at_most(max_deletes, options.limit, metadata.where)
+    if dry_run:
+        due = _due(metadata, options, retention, young, limit)
+        return 0 if due is None else len(due.gone)
     removed = 0
     for tries in range(1, MOST_TRIES + 1):
         try:
@@ -110,17 +118,33 @@ def now_millis() -> int:
     return time.time_ns() // NANOS_PER_MILLI
 
 
+class _Due(NamedTuple):
+    """Snapshots that are due: those of `gone`, all before `end`; `earliest` is where the table began."""
+
+    earliest: int
+    end: int
+    gone: list[int]
+
+
+def _due(metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int) -> _Due | None:
+    """Returns what is due, None for a table without snapshots."""
+    ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
+    if not ids or earliest is None:
+        return None
+    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
+    due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
+    end = next(snapshot_id for snapshot_id in ids if snapshot_id >= due)
+    return _Due(earliest, end, [snapshot_id for snapshot_id in ids if snapshot_id < end])
+
+
 def _expire(
     metadata: TableMetadata, options: ExpireOptions, retention: Retention, young: int, limit: int
 ) -> Iterator[int]:
     """Removes the snapshots that are due; yields how many were removed at a time."""
-    ids, earliest = metadata.snapshot_ids(), metadata.earliest_snapshot_id()
-    if not ids or earliest is None:
+    due = _due(metadata, options, retention, young, limit)
+    if due is None:
         return
-    pinned = None if options.consumers_keep_changelogs_only else Consumers(metadata).least()
-    due = due_until(metadata.each_snapshot, retention, young, limit, earliest, ids[-1], pinned)
-    end = next(snapshot_id for snapshot_id in ids if snapshot_id >= due)
-    gone = [snapshot_id for snapshot_id in ids if snapshot_id < end]
+    earliest, end, gone = due
     try:
         _announce(metadata, earliest, end)
     except StorageError as error:

@@ -1,0 +1,75 @@
+"""Whatever deletes: told by --dry-run, asked about on a terminal, done by --yes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import morrow
+from morrow.cli import asking
+from morrow.engine.io.durability import fsync_disabled
+from tests.cli.conftest import Run
+from tests.support.written import data_files, new_table
+
+DELETING = {
+    ("delete", "-w", "id = 1"): "delete 1 row of t",
+    ("overwrite", "rows.csv"): "put the rows of rows.csv in place of the whole table, t",
+    ("alter", "--drop", "v"): "drop 1 column of t: v",
+    ("tag", "one", "--delete"): "delete the tag one",
+    ("branch", "dev", "--delete"): "delete the branch dev",
+    ("branch", "dev", "--fast-forward"): "make main what the branch dev is, without what was committed to main since",
+    ("rollback", "--snapshot", "1"): "",
+    ("expire", "--retain-max", "1", "--retain-min", "1"): "remove 2 snapshots, with the files that only they need",
+    ("purge",): "empty t for good, with 3 snapshots",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> morrow.Table:
+    with fsync_disabled():
+        made = new_table(tmp_path, "id INT, v STRING")
+        for number in (1, 2, 3):
+            made.append([{"id": number}])
+        made.branches.create("dev", snapshot=2)
+        made.tags.create("one", 1)
+    (tmp_path / "rows.csv").write_text("id,v\n7,x\n")
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def state(table: morrow.Table) -> object:
+    return data_files(Path(table.path)), table.schemas(), table.tags.names, table.branches.list()
+
+
+def test_dry_runs_and_refusals_change_nothing(run: Run, table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(table)
+    for (command, *given), told in DELETING.items():
+        done = run(command, table.path, *given, "--dry-run")
+        assert done.code == 0
+        assert done.out.startswith(f"would {told}"), done.out
+        assert state(table) == before, command
+    for command, *given in (("tag", "new"), ("tag", "one", "--rename", "two"), ("branch", "dev", "--rename", "x")):
+        assert run(command, table.path, *given, "--dry-run").out.startswith("would ")
+        assert state(table) == before
+
+    class Terminal:
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
+    asked: list[str] = []
+    monkeypatch.setattr(asking.typer, "confirm", lambda text, **_: asked.append(text) or False)
+    monkeypatch.setattr(asking.sys, "stdin", Terminal())
+    assert [asking.may("drop it", yes=True, dry_run=False), asked] == [True, []]
+    for deed in DELETING.values():
+        with pytest.raises(asking.typer.Exit):
+            asking.may(deed, yes=False, dry_run=False)
+    assert asked == [f"{deed}?" for deed in DELETING.values()]
+
+
+def test_done_where_nobody_can_be_asked(run: Run, table: morrow.Table) -> None:
+    assert run("tag", table.path, "one", "--delete", "--yes").out == "tag one deleted\n"
+    assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
+    assert run("alter", table.path, "--drop", "v").out == "schema 1\n"
+    assert run("history", table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
     from morrow.opening import open_catalog
-    from morrow.session import clear_caches, open, read, scan  # morrow.open is the name users look for
+    from morrow.session import (  # morrow.open is the name users look for
+        clear_caches,
+        open,
+        read,
+        scan,
+        use_cache_folder,
+    )
     from morrow.table import Table
     from morrow.table_scan import Scan
 
@@ -35,6 +41,7 @@ __all__ = [
     "read",
     "scan",
     "sql",
+    "use_cache_folder",
 ]
 
 _HOMES = {
@@ -48,6 +55,7 @@ _HOMES = {
     "read": "morrow.session",
     "scan": "morrow.session",
     "sql": "morrow.catalog",
+    "use_cache_folder": "morrow.session",
 }
 _MODULES = {
     "duckdb": "morrow.duckdb",

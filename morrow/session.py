@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 from morrow.engine.catalog.names import object_name
+from morrow.engine.io import cache_folder
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
@@ -129,8 +130,11 @@ def scan_at(
     return table.system(name.system, columns, filter, limit, **at)
 
 
-def clear_caches() -> None:
-    """Drops cached metadata, masks, merged rows and results of page checks; the next read starts cold."""
+def clear_caches(*, folder: bool = False) -> None:
+    """Drops what this process has cached: metadata, masks, merged rows, results of page checks.
+
+    The next read starts cold but for the cache folder, which with `folder` is emptied, too: for all processes.
+    """
     from morrow.readers.files.page_checks import PAGE_CACHE
     from morrow.readers.masks import clear_mask_cache
     from morrow.readers.merges.merged import MERGED_CACHE
@@ -141,3 +145,16 @@ def clear_caches() -> None:
     MERGED_CACHE.clear()
     SHARED_KEYS.clear()
     PAGE_CACHE.clear()
+    if folder and (kept := cache_folder.cache_folder()) is not None:
+        cache_folder.wait()
+        kept.clear()
+
+
+def use_cache_folder(folder: str | os.PathLike[str] | bool = True) -> None:
+    """Chooses the folder in which masks, merged rows and keys outlive this process, for its reads from now on.
+
+    Args:
+        folder: a folder; True for the usual one (``MORROW_CACHE_DIR``, else ``morrow`` in the user's folder for
+            caches), False for none. ``MORROW_CACHE=off`` goes before it.
+    """
+    cache_folder.use(folder)

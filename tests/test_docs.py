@@ -34,6 +34,7 @@ GUIDES = (
     "docs/maintenance.md",
     "docs/sql.md",
     "docs/implementing.md",
+    "docs/caches.md",
 )
 LAKE_GUIDES = (
     "docs/tutorial.md",

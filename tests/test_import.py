@@ -46,7 +46,7 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
 
 
 def test_public_names() -> None:
-    functions = {"clear_caches", "open", "open_catalog", "read", "scan", "sql"}
+    functions = {"clear_caches", "open", "open_catalog", "read", "scan", "sql", "use_cache_folder"}
     assert set(morrow.__all__) == {"Catalog", "MorrowError", "Scan", "Table", "errors"} | functions
     assert all(getattr(morrow, name) is not None for name in morrow.__all__)
     assert morrow.errors is errors

@@ -102,8 +102,9 @@ class CacheFolder:
         place = self._place(key)
         unfinished = place.with_name(f"{place.name}.{os.getpid()}-{time.monotonic_ns()}{UNFINISHED}")
         try:
-            if not self._is_ready(place.parent):
+            if not self.is_usable():
                 return
+            place.parent.mkdir(mode=0o700, exist_ok=True)
             handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(HEAD.pack(MAGIC, FORMAT, key, len(value), zlib.crc32(value)))
@@ -141,14 +142,15 @@ class CacheFolder:
         name = key.hex()
         return self.path / name[:2] / (name[2:] + ENTRY)
 
-    def _is_ready(self, folder: Path) -> bool:
-        """Makes the folder; returns whether it is the user's own, and nobody else's to write."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = self.path.lstat()
-        if not stat.S_ISDIR(status.st_mode) or not _is_own(status) or (status.st_mode & 0o022 and os.name == "posix"):
+    def is_usable(self) -> bool:
+        """Makes the folder where it is missing; returns whether it is the user's own, and nobody else's to write."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.path.lstat()
+        except OSError:
             return False
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return not folder.is_symlink()
+        shared = os.name == "posix" and status.st_mode & 0o022 != 0
+        return stat.S_ISDIR(status.st_mode) and _is_own(status) and not shared and os.access(self.path, os.W_OK)
 
     def _count(self) -> None:
         handle = os.open(self.path / HITS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

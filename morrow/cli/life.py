@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
+
+import typer
 
 from morrow.cli import arguments as arg
 from morrow.cli.arguments import Format
@@ -122,4 +125,18 @@ def purge(
     maintenance.purge(path, older_than, yes=yes, dry_run=dry_run)
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (tags, tag, branches, branch, rollback, expire, orphans, repair, purge)
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all that it holds.")] = False,
+    form: arg.ResultFormat = Format.TABLE,
+    output: arg.Output = None,
+) -> None:
+    """Show what the cache folder of this machine's reads holds, or empty it."""
+    from morrow.cli import caching
+
+    caching.cache(clear, form, output)
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(tags, tag, branches, branch, rollback, expire, orphans, repair, purge),
+    cache,
+)

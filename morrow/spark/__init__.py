@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from morrow.spark.sessions import session
     from morrow.spark.source import register
     from morrow.spark.source.foreach import sink
+    from morrow.spark.statements.running import sql
     from morrow.spark.views import attach, detach
     from morrow.spark.writing.delete import delete
     from morrow.spark.writing.evolving import Evolution
@@ -45,6 +46,7 @@ __all__ = [
     "remove_orphan_files",
     "session",
     "sink",
+    "sql",
     "update",
     "upsert",
     "write",
@@ -67,6 +69,7 @@ _HOMES = {
     "remove_orphan_files": "morrow.spark.maintenance.maintain",
     "session": "morrow.spark.sessions",
     "sink": "morrow.spark.source.foreach",
+    "sql": "morrow.spark.statements.running",
     "update": "morrow.spark.writing.update",
     "upsert": "morrow.spark.writing.write",
     "write": "morrow.spark.writing.write",

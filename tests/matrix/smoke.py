@@ -219,6 +219,15 @@ def merge(at: Place) -> None:
     assert at.sql("SELECT * FROM pm.db.t") == [(2, "d"), (3, "e")]
 
 
+def statements(at: Place) -> None:
+    """Statements without a catalog in the JVM, as on 3.5."""
+    from tests.spark.statements.test_running import check
+
+    folder = at.folder / "statements"
+    folder.mkdir()
+    check(at.spark, folder)
+
+
 def call(at: Place) -> None:
     at.sql("CALL pm.sys.create_tag(table => 'db.t', tag => 'done')")
     assert at.sql("SELECT count(*) FROM pm.db.t VERSION AS OF 'done'") == [(2,)]
@@ -255,6 +264,7 @@ STEPS: tuple[Step, ...] = (
     catalog,
     sql,
     merge,
+    statements,
     call,
     secrets,
 )

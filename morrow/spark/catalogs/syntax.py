@@ -33,18 +33,18 @@ class Statement:
     parts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Words(Spark.Tokenizer):
+class Words(Spark.Tokenizer):
     """Spark's tokens, also of statements that sqlglot takes as one text."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-class _Text:
+class Tokens:
     """The tokens of a statement, read from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = _Words(dialect="spark").tokenize(text)
+        self._tokens = Words(dialect="spark").tokenize(text)
         self._at = 0
 
     def has(self, *words: str) -> bool:
@@ -166,7 +166,7 @@ def parsed(text: str) -> Statement | None:
         InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
     """
     try:
-        words = _Text(text)
+        words = Tokens(text)
     except TokenError:
         return None
     if words.has("SHOW", "TAGS"):
@@ -186,7 +186,7 @@ def parsed(text: str) -> Statement | None:
     return None
 
 
-def _like(words: _Text) -> Statement | None:
+def _like(words: Tokens) -> Statement | None:
     """Parses CREATE TABLE ... LIKE; None for every other CREATE TABLE."""
     ignores = words.has("IF", "NOT", "EXISTS")
     try:
@@ -206,7 +206,7 @@ def _like(words: _Text) -> Statement | None:
     return _ended(words, Statement("create like", table, parts))
 
 
-def _analyzed(words: _Text) -> Statement | None:
+def _analyzed(words: Tokens) -> Statement | None:
     """Parses ANALYZE TABLE; None where no name follows."""
     try:
         table = words.path()
@@ -228,7 +228,7 @@ def _analyzed(words: _Text) -> Statement | None:
 def name_of(text: str) -> tuple[str, ...]:
     """Returns the parts of a name. Raises `InvalidArgument` for other text."""
     try:
-        words = _Text(text)
+        words = Tokens(text)
     except TokenError as error:
         raise InvalidArgument(f"{text!r} is no name of a table") from error
     found = words.path()
@@ -236,13 +236,13 @@ def name_of(text: str) -> tuple[str, ...]:
     return found
 
 
-def _ended(words: _Text, statement: Statement) -> Statement:
+def _ended(words: Tokens, statement: Statement) -> Statement:
     words.end()
     return statement
 
 
-def _created(*, replace: bool) -> Callable[[_Text, tuple[str, ...]], Statement]:
-    def parse(words: _Text, table: tuple[str, ...]) -> Statement:
+def _created(*, replace: bool) -> Callable[[Tokens, tuple[str, ...]], Statement]:
+    def parse(words: Tokens, table: tuple[str, ...]) -> Statement:
         ignores = not replace and words.has("IF", "NOT", "EXISTS")
         parts: dict[str, Any] = {"tag": words.name(), "replace": replace, "if not exists": ignores}
         if words.has("AS", "OF", "VERSION"):
@@ -258,12 +258,12 @@ def _created(*, replace: bool) -> Callable[[_Text, tuple[str, ...]], Statement]:
     return parse
 
 
-def _deleted(words: _Text, table: tuple[str, ...]) -> Statement:
+def _deleted(words: Tokens, table: tuple[str, ...]) -> Statement:
     ignores = words.has("IF", "EXISTS")
     return Statement("delete tag", table, {"tags": words.name(), "if exists": ignores})
 
 
-def _renamed(words: _Text, table: tuple[str, ...]) -> Statement:
+def _renamed(words: Tokens, table: tuple[str, ...]) -> Statement:
     ignores = words.has("IF", "EXISTS")
     tag = words.name()
     if not words.has("TO"):
@@ -275,7 +275,7 @@ def _either(words: Iterable[str]) -> str:
     return " or ".join(words)
 
 
-_OF_TAGS: tuple[tuple[tuple[str, ...], Callable[[_Text, tuple[str, ...]], Statement]], ...] = (
+_OF_TAGS: tuple[tuple[tuple[str, ...], Callable[[Tokens, tuple[str, ...]], Statement]], ...] = (
     (("CREATE", "TAG"), _created(replace=False)),
     (("CREATE", "OR", "REPLACE", "TAG"), _created(replace=True)),
     (("REPLACE", "TAG"), _created(replace=True)),

@@ -1,0 +1,164 @@
+"""Queries over tables by their full names: each table is a DataFrame that Spark's SQL is given by a placeholder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
+from morrow.spark.catalogs.place import Place, full_name, parsed
+from morrow.spark.catalogs.read_options import are_of_changes, changes, travel
+from morrow.spark.catalogs.rewriting import CHANGES_BY
+from morrow.spark.catalogs.syntax import name_of
+from morrow.spark.reading.read import to_dataframe
+from morrow.spark.source.changed import to_dataframe as changed_rows
+from morrow.spark.statements.text import Statement, quoted, replaced
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from morrow.engine.plan.time_travel import TravelArguments
+    from morrow.table import Table
+
+QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "EXPLAIN")
+"""How statements begin that return rows and change nothing."""
+CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
+PLACEHOLDER = "morrow_table_"
+
+
+@dataclass
+class Session:
+    """A session, and the warehouses that names begin with, by the names."""
+
+    spark: SparkSession
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def place(self, path: tuple[str, ...]) -> Place | None:
+        """Returns the warehouse that a name is of."""
+        return self.places.get(path[0]) if len(path) > 1 else None
+
+    def named(self, path: tuple[str, ...]) -> tuple[Place, str]:
+        """Returns the warehouse and ``database.table``. Raises `TableNotFound` for the name of no such table."""
+        place = self.place(path)
+        if place is None or len(path) != 3:
+            known = ", ".join(self.places)
+            raise TableNotFound(
+                f"there is no table {'.'.join(path)}; tables are named catalog.database.table ({known})"
+            )
+        return place, full_name(path[1:2], path[2])
+
+    def table(self, path: tuple[str, ...]) -> Table:
+        """Opens the table or branch that a statement changes. Raises `TableNotFound`."""
+        place, name = self.named(path)
+        return place.table(name)
+
+
+def query(session: Session, text: str) -> DataFrame:
+    """Returns the rows of a query as a DataFrame; the same table is read at one state wherever it stands.
+
+    Raises:
+        TableNotFound, and what reads of a state raise. Unsupported: a statement in a WITH that changes rows.
+    """
+    words = Statement(text)
+    parts: dict[tuple[int, int], str] = {}
+    frames: dict[str, DataFrame] = {}
+    known: dict[tuple[object, ...], str] = {}
+    for first, path in words.paths():
+        start = words.start(first)
+        if len(path) == 1 and path[0].lower() in CHANGES_BY and words.word() == "(":
+            key: tuple[object, ...] = (path[0].lower(), *_constants(words.listed(), path[0]))
+        elif session.place(path) is None or len(path) < 3:
+            if len(path) == 1 and path[0].upper() in CHANGING and words.word() in ("INTO", "OVERWRITE", "FROM"):
+                raise Unsupported(f"{path[0].upper()} after WITH", hint="put the WITH into its query")
+            continue
+        elif len(path) > 3:  # a column
+            parts[start, words.start(first + 5)] = quoted(path[2])
+            continue
+        else:
+            key = (path, *_state(words))
+        stop = words.taken
+        if key not in known:
+            known[key] = f"{PLACEHOLDER}{len(known)}"
+            frames[known[key]] = _frame(session, key)
+        alias = f" AS {quoted(path[2])}" if len(path) == 3 and words.alias() is None else ""
+        parts[start, stop] = f"{{{known[key]}}}{alias}"
+    if not frames:
+        return session.spark.sql(text)
+    named: dict[str, Any] = {**frames}
+    return session.spark.sql(_with_placeholders(text, parts), None, **named)
+
+
+def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
+    """Returns the text for `str.format`."""
+    doubled, moved, shift = [], {}, 0
+    for number, character in enumerate(text):
+        doubled.append(character * 2 if character in "{}" else character)
+        moved[number] = number + shift
+        shift += character in "{}"
+    moved[len(text)] = len(text) + shift
+    return replaced("".join(doubled), {(moved[a], moved[b]): new for (a, b), new in parts.items()})
+
+
+def _state(words: Statement) -> tuple[tuple[str, str], ...]:
+    """Takes the state of a table that is asked for after its name, as options of a read."""
+    for kind, option in (("VERSION", "scan.version"), ("TIMESTAMP", "scan.timestamp")):
+        begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
+        for begin in begins:
+            if begin and words.has(*begin, "AS", "OF"):
+                if words.word() in ("TIMESTAMP", "DATE"):
+                    words.takes(words.word())
+                value = words.string()
+                return ((option, str(words.number()) if value is None else value),)
+    if words.word() == "WITH" and words.word(1) == "(":
+        words.takes("WITH")
+        return tuple(sorted(words.properties().items()))
+    return ()
+
+
+def _frame(session: Session, key: tuple[Any, ...]) -> DataFrame:
+    if isinstance(key[0], str):
+        return _changes(session, key[0], key[1:])
+    path, *options = key
+    place, name = session.named(path)
+    given: dict[str, str] = dict(options)
+    parts = parsed(name)
+    if are_of_changes(given):
+        return _between(session, place.catalog.table(parts.table, branch=parts.branch), given)
+    at: TravelArguments = _at(given)
+    if parts.system is not None or name.startswith("sys."):
+        return to_dataframe(place.catalog.system(name, **at), session.spark)
+    return to_dataframe(place.table(name).scan(**at), session.spark)
+
+
+def _at(given: Mapping[str, str]) -> TravelArguments:
+    if set(given) == {"scan.version"}:
+        return {"version": given["scan.version"]}
+    if set(given) == {"scan.timestamp"}:
+        return {"timestamp": given["scan.timestamp"]}
+    return travel(given) if given else {}
+
+
+def _between(session: Session, table: Table, given: Mapping[str, str]) -> DataFrame:
+    asked = changes(table, given)
+    found = table.changes(1, 1) if asked is None else table.changes(**asked)
+    return changed_rows(found, session.spark, with_kinds=False)
+
+
+def _changes(session: Session, function: str, arguments: tuple[str, ...]) -> DataFrame:
+    option, count = CHANGES_BY[function]
+    if len(arguments) != count + 1:
+        raise InvalidArgument(f"{function} takes the name of a table and {count} more")
+    place, name = session.named(name_of(arguments[0]))
+    return _between(session, place.table(name), {option: ",".join(arguments[1:])})
+
+
+def _constants(texts: list[str], function: str) -> list[str]:
+    found = []
+    for text in texts:
+        words = Statement(text)
+        value = words.string()
+        found.append(str(words.number()) if value is None else value)
+        if not words.is_at_end():
+            raise Unsupported(f"{function} of anything but constants")
+    return found

@@ -1,0 +1,141 @@
+"""Statements over ``pm.db.t`` without a catalog in the JVM: what they do, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import morrow
+import morrow.spark
+from morrow.engine.errors import MorrowError
+from morrow.spark.catalogs.place import Place
+from morrow.spark.statements.queries import Session
+from morrow.spark.statements.running import run
+from morrow.spark.views import Access
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DONE = (
+    "CREATE DATABASE pm.db",
+    "CREATE DATABASE IF NOT EXISTS pm.db",
+    "CREATE TABLE pm.db.t (id BIGINT NOT NULL COMMENT 'the, key', `a.b` STRING, v DECIMAL(9, 2), at TIMESTAMP, "
+    's STRUCT<x: INT, y: ARRAY<STRING>>, day STRING NOT NULL) USING paimon PARTITIONED BY (day) COMMENT "it\'s" '
+    "TBLPROPERTIES ('primary-key' = 'id,day', 'bucket' = '1')",
+    "CREATE TABLE IF NOT EXISTS pm.db.t (id INT)",
+    "INSERT INTO pm.db.t VALUES (1, 'x{}', 1.5, TIMESTAMP'2026-01-02 03:04:05', NULL, 'p'), (2, NULL, 2, NULL, "
+    "named_struct('x', 1, 'y', array('q')), 'p'), (3, 'z', 3, NULL, NULL, 'q');",
+    "INSERT INTO pm.db.t (day, id) VALUES ('q', 4)",
+    "INSERT INTO pm.db.t PARTITION (day = 'r') SELECT 5, 'five', 5, NULL, NULL",
+    "INSERT INTO pm.db.t BY NAME SELECT 'r' AS day, 6L AS id",
+    "WITH c AS (SELECT max(id) + 1 AS id FROM pm.db.t) SELECT * FROM c",
+    "CREATE TABLE pm.db.c PARTITIONED BY (day) TBLPROPERTIES ('bucket' = '-1') AS SELECT id, day FROM pm.db.t AS t",
+    "UPDATE pm.db.t AS x SET `a.b` = concat(x.`a.b`, '!'), v = x.v * 2 WHERE x.id = 1 "
+    "AND CASE WHEN v > 0 THEN true END",
+    "UPDATE pm.db.t SET pm.db.t.v = DEFAULT WHERE pm.db.t.id = 2",
+    "DELETE FROM pm.db.t AS d WHERE d.id = 3 AND d.v + 0 > 1",
+    "DELETE FROM pm.db.t WHERE day = 'nowhere'",
+    "MERGE INTO pm.db.t AS a USING (SELECT id, day, 'm' AS m FROM pm.db.t WHERE id > 4 UNION ALL SELECT 9L, 'r', 'n') "
+    "b ON a.id = b.id AND a.day = b.day WHEN MATCHED AND b.id = 6 THEN DELETE WHEN MATCHED THEN UPDATE SET `a.b` = b.m "
+    "WHEN NOT MATCHED THEN INSERT (id, day, v) VALUES (b.id, b.day, CASE WHEN b.id > 1 THEN 7 ELSE 8 END) "
+    "WHEN NOT MATCHED BY SOURCE AND a.id = 4 THEN UPDATE SET v = 44",
+    "INSERT OVERWRITE pm.db.c PARTITION (day = 'q') SELECT 33",
+    "INSERT INTO pm.db.c REPLACE WHERE day = 'r' SELECT 55L, 'r'",
+    "ALTER TABLE pm.db.c ADD COLUMNS (n INT COMMENT 'new', m STRING)",
+    "ALTER TABLE pm.db.c ADD COLUMN first STRING AFTER id",
+    "ALTER TABLE pm.db.c RENAME COLUMN n TO `n n`",
+    "ALTER TABLE pm.db.c ALTER COLUMN `n n` TYPE BIGINT",
+    "ALTER TABLE pm.db.c DROP COLUMN m",
+    "ALTER TABLE pm.db.c SET TBLPROPERTIES ('snapshot.num-retained.max' = '20')",
+    "ALTER TABLE pm.db.c DROP PARTITION (day = 'p')",
+    "ALTER TABLE pm.db.t CREATE TAG one AS OF VERSION 1",
+    "CALL pm.sys.create_tag(table => 'db.t', tag => 'two', snapshot => 2)",
+    "CALL pm.sys.create_tag('pm.db.t', 'three')",
+    "CREATE TABLE pm.db.like_c LIKE pm.db.c",
+    "ALTER TABLE pm.db.like_c RENAME TO pm.db.other",
+    "DROP TABLE pm.db.other",
+    "DROP TABLE IF EXISTS pm.db.other",
+)
+FOUND: tuple[tuple[str, list[tuple[Any, ...]]], ...] = (
+    (
+        "SELECT id, `a.b`, CAST(v AS STRING), s.x, day FROM pm.db.t ORDER BY id",
+        [
+            (1, "x{}!", "3.00", None, "p"),
+            (2, None, None, 1, "p"),
+            (4, None, "44.00", None, "q"),
+            (5, "m", "5.00", None, "r"),
+            (9, None, "7.00", None, "r"),
+        ],
+    ),
+    ("SELECT * FROM pm.db.c ORDER BY id", [(33, None, "q", None), (55, None, "r", None)]),
+    ("SELECT count(*) FROM pm.db.t VERSION AS OF 1 JOIN pm.db.t VERSION AS OF 'one' AS o ON t.id = o.id", [(3,)]),
+    ("SELECT count(pm.db.t.id), '{pm.db.t}' FROM pm.db.t WITH ('scan.snapshot-id' = '2')", [(4, "{pm.db.t}")]),
+    ("SELECT count(*) FROM pm.db.`t$snapshots` WHERE snapshot_id < 3", [(2,)]),
+    ("SELECT id FROM paimon_incremental_query('pm.db.t', 1, 2)", [(4,)]),
+    ("SELECT day, sum(id) FROM (SELECT * FROM pm.db.t) x WHERE EXISTS (SELECT 1 FROM pm.db.c WHERE c.day = x.day) "
+     "GROUP BY day ORDER BY 1", [("q", 4), ("r", 14)]),
+    ("SHOW DATABASES IN pm", [("db",)]),
+    ("SHOW TABLES IN pm.db LIKE 'c*'", [("db", "c", False)]),
+    ("SHOW PARTITIONS pm.db.c", [("day=q",), ("day=r",)]),
+    ("SHOW TAGS pm.db.t", [("one",), ("three",), ("two",)]),
+    ("SHOW COLUMNS IN pm.db.c", [("id",), ("first",), ("day",), ("n n",)]),
+    ("SELECT count(*) FROM range(3)", [(3,)]),
+)  # fmt: skip
+REFUSED = (
+    ("INSERT INTO pm.db.t SELECT 1", "the query has 1 columns"),
+    ("INSERT INTO pm.db.t (id, id) VALUES (1, 2)", "given twice"),
+    ("INSERT INTO pm.db.t (id, day, v) VALUES (1, 'p', true)", "'v'"),
+    ("INSERT INTO pm.db.none VALUES (1)", "none"),
+    ("INSERT OVERWRITE pm.t VALUES (1)", "named catalog.database.table"),
+    ("WITH c AS (SELECT 1) INSERT INTO pm.db.c SELECT * FROM c", "INSERT after WITH"),
+    ("UPDATE pm.db.t SET id = 3", "part of the primary key"),
+    ("UPDATE pm.db.t SET s.x = 3", "a member of a column"),
+    ("UPDATE pm.db.t SET v = 1, v = 2", "set twice"),
+    ("UPDATE pm.db.t SET v = (SELECT 1)", "a subquery"),
+    ("UPDATE pm.db.c SET id = 1", "without a primary key"),
+    ("DELETE FROM pm.db.t WHERE id IN (SELECT 1)", "a subquery"),
+    ("MERGE WITH SCHEMA EVOLUTION INTO pm.db.t USING pm.db.c ON true WHEN MATCHED THEN DELETE", "SCHEMA EVOLUTION"),
+    ("MERGE INTO pm.db.t t USING pm.db.c c ON t.id = c.id WHEN MATCHED THEN UPSERT", "what this clause can do"),
+    ("CREATE TABLE pm.db.x (id INT) LOCATION '/tmp/x'", "LOCATION"),
+    ("CREATE TABLE pm.db.x (id INT, ) ", "id INT"),
+    ("CREATE TABLE pm.db.x (id INT) USING csv", "USING csv"),
+    ("CREATE TABLE pm.db.t (id INT)", "there is"),
+    ("CREATE VIEW v AS SELECT * FROM pm.db.t", "CREATE VIEW"),
+    ("CACHE TABLE pm.db.t", "CACHE"),
+    ("ALTER TABLE pm.db.t SET LOCATION '/tmp'", "ALTER TABLE with SET"),
+    ("CALL pm.sys.nope(table => 'db.t')", "there is no procedure 'nope'"),
+    ("SHOW CREATE TABLE pm.db.t", "SHOW CREATE"),
+    ("SELECT * FROM pm.db.t TIMESTAMP AS OF now()", "a number"),
+    ("USE pm.db", "USE"),
+    ("DROP DATABASE pm.db", "db"),
+)
+
+
+def check(spark: SparkSession, folder: Path) -> None:
+    """Runs all statements; of any session, see `tests.matrix`."""
+    session = Session(spark, {"pm": Place(spark, "pm", morrow.Catalog(folder), Access())})
+    for statement in DONE:
+        run(session, statement)
+    for statement, rows in FOUND:
+        assert [tuple(row) for row in run(session, statement).collect()] == rows, statement
+    described = [tuple(row) for row in run(session, "DESCRIBE TABLE EXTENDED pm.db.t").collect()]
+    assert described[0] == ("id", "bigint", "the, key")
+    assert ("comment", "it's", "") in described
+    before = len(morrow.Catalog(folder).table("db.t").snapshots())
+    for statement, words in REFUSED:
+        with pytest.raises(MorrowError, match=words):
+            run(session, statement)
+            pytest.fail(statement)
+    assert len(morrow.Catalog(folder).table("db.t").snapshots()) == before
+
+
+def test_statements(spark: SparkSession, tmp_path: Path) -> None:
+    check(spark, tmp_path)
+
+
+def test_the_catalog_of_the_jvm_is_used_where_there_is_one(spark: SparkSession, tmp_path: Path) -> None:
+    morrow.Catalog(tmp_path).create_database("db")
+    morrow.spark.sql(spark, "CREATE TABLE pm.db.t AS SELECT 1 AS id", warehouse=tmp_path)
+    assert spark.table("pm.db.t").collect() == morrow.spark.sql(spark, "SELECT * FROM pm.db.t").collect()

@@ -102,7 +102,7 @@ def _with_placeholders(text: str, parts: Mapping[tuple[int, int], str]) -> str:
 
 def _state(words: Statement) -> tuple[tuple[str, str], ...]:
     """Takes the state of a table that is asked for after its name, as options of a read."""
-    for kind, option in (("VERSION", "scan.version"), ("TIMESTAMP", "scan.timestamp")):
+    for kind, option in (("VERSION", "version"), ("TIMESTAMP", "timestamp")):
         begins = ((kind,), ("FOR", kind), ("FOR", f"SYSTEM_{kind}"), ("FOR", "SYSTEM_TIME")[: 2 * (kind != "VERSION")])
         for begin in begins:
             if begin and words.has(*begin, "AS", "OF"):
@@ -132,10 +132,10 @@ def _frame(session: Session, key: tuple[Any, ...]) -> DataFrame:
 
 
 def _at(given: Mapping[str, str]) -> TravelArguments:
-    if set(given) == {"scan.version"}:
-        return {"version": given["scan.version"]}
-    if set(given) == {"scan.timestamp"}:
-        return {"timestamp": given["scan.timestamp"]}
+    if set(given) == {"version"}:
+        return {"version": given["version"]}
+    if set(given) == {"timestamp"}:
+        return {"timestamp": given["timestamp"]}
     return travel(given) if given else {}
 
 

@@ -84,7 +84,7 @@ def assigned(rows: DataFrame, fields: Mapping[str, DataField], kept: Iterable[st
         wanted[name] = spark_type(nullable.type, field.name)
     try:
         made = rows.to(StructType([StructField(name, kind) for name, kind in wanted.items()]))
-        assert made.schema is not None  # Connect analyses it here
+        assert made.select("*").schema is not None  # Connect analyses it here, and takes the schema of `to` as it is
     except AnalysisException as error:
         raise InvalidArgument(_told(str(error).partition("\n")[0], fields)) from error
     return made

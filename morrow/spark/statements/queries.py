@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
+from morrow.incremental import CHANGES_BY, are_of_changes, changes
 from morrow.spark.catalogs.place import Place, full_name, parsed
-from morrow.spark.catalogs.read_options import are_of_changes, changes, travel
-from morrow.spark.catalogs.rewriting import CHANGES_BY
+from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.syntax import name_of
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows

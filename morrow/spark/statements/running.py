@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
+from morrow.incremental import CHANGES_BY
 from morrow.spark.catalogs.install import catalog as make_catalog
 from morrow.spark.catalogs.place import Place
-from morrow.spark.catalogs.rewriting import CHANGES_BY
 from morrow.spark.statements import rows, tables
 from morrow.spark.statements.queries import QUERIES, Session, query
 from morrow.spark.statements.text import Statement

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.procedures.procedure import Kind
+from morrow.procedures.registry import procedure_named
 from morrow.spark.catalogs import alter, described, statements
 from morrow.spark.catalogs import tables as made
 from morrow.spark.catalogs.partitions import ANSWERS as PARTITIONS
 from morrow.spark.catalogs.place import Place
 from morrow.spark.catalogs.rewriting import packed
 from morrow.spark.catalogs.syntax import parsed as parsed_by_paimon
-from morrow.spark.procedures.calling import call, procedure_named
-from morrow.spark.procedures.procedure import Kind
+from morrow.spark.procedures.calling import call
 from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.rows import insert as insert_rows
 from morrow.spark.statements.rows import partition

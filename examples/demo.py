@@ -16,8 +16,12 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
 
 import morrow
+from morrow.engine.wording import plural
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -34,6 +38,7 @@ GROUPED_INSERTS = {
 }
 """What Java Paimon was given for each snapshot: the example of Paimon's documentation."""
 SHOWN_ROWS = 5
+CONSOLE = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
@@ -45,6 +50,7 @@ def main() -> int:
         root = Path(folder)
         print("Unpacking four tables written by Java Paimon 1.4.2 ...")
         unpack(root)
+        morrow.open(table_path(root, GROUPED)).to_polars()  # imports what reads import: that is no time of a read
         try:
             merge_on_read(root)
             partial_update(root)
@@ -52,6 +58,7 @@ def main() -> int:
             time_travel(root)
             duckdb_query(root)
             plan(root)
+            doctor(root)
             write(root)
         except AssertionError as difference:
             print(f"\nThe rows differ:\n{difference}", file=sys.stderr)
@@ -102,7 +109,8 @@ def deletion_vectors(root: Path) -> None:
     files = table.scan().plan.files
     dead = sum(file.deletion.cardinality or 0 for file in files if file.deletion)
     print(
-        f"{sum(f.row_count for f in files)} rows stored in {len(files)} files, {dead} of them dead. The living, first:"
+        f"{sum(f.row_count for f in files)} rows stored in {plural(len(files), 'file')}, {dead} of them dead. "
+        "The living, first:"
     )
     print(table.scan().to_polars().head(SHOWN_ROWS))
     check(root, VECTORS, "latest")
@@ -138,11 +146,16 @@ def duckdb_query(root: Path) -> None:
 
 def plan(root: Path) -> None:
     headline("explain(): what is read, and why the rest is not")
-    print(
-        morrow.open(table_path(root, MERGED))
-        .scan(["id", "name"], "id BETWEEN 100 AND 200 AND name LIKE 'a%'")
-        .explain()
-    )
+    print(morrow.open(table_path(root, MERGED)).scan(["id", "name"], "id IN (8, 17) AND name LIKE 'd%'").explain())
+
+
+def doctor(root: Path) -> None:
+    headline("doctor(): is the table well? inspect() draws it on a page")
+    table = morrow.open(table_path(root, VECTORS))
+    print(table.doctor())
+    page = root / "report.html"
+    table.inspect(where="id < 10").save(page)
+    print(f"\ninspect() wrote a page of {page.stat().st_size:,} bytes; `morrow inspect TABLE -o report.html` keeps one")
 
 
 def write(root: Path) -> None:
@@ -164,11 +177,14 @@ def check(root: Path, case: str, name: str) -> None:
     fields = read.fields(root)
     actual = rows_of(morrow.open(read.table(root)).scan(**read.scan).to_arrow(), fields)
     assert_same_rows(actual, read.rows(root), fields, read.set_columns)
-    print(f"  [{name}: {len(actual):,} rows, equal to Java's]")
+    CONSOLE.print(Text(f"  [{name}: {plural(len(actual), 'row')}, equal to Java's]", style="green"))
 
 
 def headline(text: str) -> None:
-    print(f"\n{text}\n{'-' * len(text)}")
+    """Begins a section: a coloured line on a terminal, plain text elsewhere."""
+    CONSOLE.print()
+    CONSOLE.print(Text(text, style="bold cyan"))
+    CONSOLE.print(Rule(style="cyan"))
 
 
 if __name__ == "__main__":

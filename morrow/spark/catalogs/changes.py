@@ -10,8 +10,8 @@ from morrow.engine.errors import CommitConflict
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Predicate, conjunction
 from morrow.spark.catalogs.derived import Derivation, repeated
-from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import change
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.delete import delete_matching, of_partitions

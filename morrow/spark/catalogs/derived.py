@@ -11,8 +11,8 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.types.told import predicates
 from morrow.writers.commit.premise import ADVICE, Premise
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.serial import readable

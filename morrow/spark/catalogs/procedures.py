@@ -8,9 +8,9 @@ from morrow.engine.errors import InvalidArgument
 from morrow.procedures.procedure import Kind
 from morrow.procedures.registry import PROCEDURES, procedure_named
 from morrow.spark.catalogs import rewriting, statements
-from morrow.spark.catalogs.filters import value_of
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.procedures.calling import call
+from morrow.spark.types.told import value_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,6 @@ from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
 from morrow.incremental import are_of_changes, changes
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
@@ -22,6 +21,7 @@ from morrow.spark.catalogs.streams import streams
 from morrow.spark.reading.distributed import with_positions
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
+from morrow.spark.types.told import predicates
 from morrow.system_scan import SystemScan
 from morrow.table_scan import Scan
 

@@ -11,9 +11,9 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.summaries import ORDERED, Summary, Summing, result_fields, summarised
 from morrow.spark import handoff
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.catalogs.read import narrowed
+from morrow.spark.types.told import predicates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,6 +26,8 @@ PACKAGE = "morrow.spark.jvm"
 """The folder of the catalog's text."""
 SCANS = f"{PACKAGE}.scans"
 """The folder of the text that reads need, which is small and compiled apart."""
+SHARED = {SCANS: ("Values.java",)}
+"""Texts of the catalog that another folder has as well."""
 JAVA_VERSION = 8
 """The language that Janino knows."""
 
@@ -34,8 +36,10 @@ IMPORT = re.compile(r"^import [^;]+;\n", re.MULTILINE)
 
 def sources(folder: str = PACKAGE) -> dict[str, str]:
     """Returns the text of every class of a folder by its file's name."""
-    files = (file for file in resources.files(folder).iterdir() if file.name.endswith(".java"))
-    return {file.name: file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
+    files = [file for file in resources.files(folder).iterdir() if file.name.endswith(".java")]
+    shared = [resources.files(PACKAGE) / name for name in SHARED.get(folder, ())]
+    texts = {file.name: file.read_text("utf-8") for file in (*files, *shared)}
+    return {name: texts[name].replace(f"package {PACKAGE};\n", f"package {folder};\n") for name in sorted(texts)}
 
 
 @cache

@@ -6,8 +6,10 @@ where executors see them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -32,20 +34,29 @@ TRIAL = (
 """A scan of no files, which is planned to see whether this version of Spark takes the classes."""
 
 
-Rows: TypeAlias = "Callable[[tuple[int, ...]], DataFrame]"
+Rows: TypeAlias = "Callable[[tuple[int, ...], list[Any]], DataFrame]"
+"""From the numbers of columns, and filters as `Values.java` tells them, to rows; they may keep what a filter drops."""
+
+MOST_ANSWERS = 16
+"""Answers that are kept of one DataFrame: Spark asks again where it plans a query in stages."""
 
 
 class _Asked:
-    """A ``java.util.function.Function`` for `TaskRows`: the numbers of columns, as text, to a Dataset."""
+    """A ``java.util.function.Function`` for `TaskRows`: what is asked for, as JSON, to a Dataset."""
 
     class Java:
         implements = ("java.util.function.Function",)
 
     def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+        @lru_cache(MOST_ANSWERS)
+        def answer(asked: str) -> DataFrame:
+            question = json.loads(asked)
+            return rows(tuple(question["columns"]), question["filters"])
 
-    def apply(self, numbers: str) -> Any:
-        return cast("Any", self._rows(tuple(int(number) for number in numbers.split(",") if number)))._jdf
+        self._answer = answer
+
+    def apply(self, asked: str) -> Any:
+        return cast("Any", self._answer(asked))._jdf
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         return "rows of tasks"
@@ -77,14 +88,14 @@ class Scanning:
         return cast("str | None", self._call(spark, REACHES, url, size))
 
     def rows(self, spark: SparkSession, schema: str, size: int, title: str, rows: Rows) -> DataFrame:
-        """Returns rows that are asked for when Spark plans a query, of the columns that it needs.
+        """Returns rows that are asked for when Spark plans a query, of the columns and rows that it needs.
 
         Args:
             spark: the session.
             schema: the schema of all columns, as JSON.
             size: an estimate of all rows in bytes, by which Spark plans joins.
             title: the name of the rows in plans.
-            rows: columns, by their numbers, to the rows of these.
+            rows: columns, by their numbers, and filters to the rows of these.
         """
         from pyspark import java_gateway
         from pyspark.sql import DataFrame

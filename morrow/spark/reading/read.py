@@ -45,10 +45,9 @@ def read(
 ) -> DataFrame:
     """Returns the table at `path` as a Spark DataFrame, read by the executors; the driver plans and holds no rows.
 
-    The snapshot is fixed now. Columns that a query needs are all that is read (over Spark Connect: of the files that
-    Spark's own scan reads, see `explain`). Conditions that Spark chooses later reach the files of that scan; `columns`
-    and `filter` reach all files, and `filter` prunes by metadata. Conditions on partition columns skip whole partitions
-    either way.
+    The snapshot is fixed now. Columns that a query needs are all that is read, and conditions that Spark chooses later
+    reach the files (over Spark Connect: those that Spark's own scan reads, see `explain`); `filter` prunes by metadata,
+    too. Conditions on partition columns skip whole partitions either way.
 
     Args:
         spark: the session, such as `morrow.spark.session` makes.

@@ -48,7 +48,7 @@ class BatchPlanner:
 
     def push(self, filters: Iterable[Filter]) -> list[Filter]:
         """Takes the filters that can be translated exactly; returns the others for Spark to test."""
-        from morrow.spark.source.filters import translated
+        from morrow.spark.types.filters import translated
 
         fields = {field.name: field for field in self.scan.fields}
         left = []

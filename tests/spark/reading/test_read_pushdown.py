@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import shutil
+from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from morrow.spark.reading import task_rows
 from morrow.spark.reading.read import explain, read
 from tests.spark.reading.test_listed import settings
 from tests.support.s3_server import BUCKET, client_of, s3_server
+from tests.support.spark_rows import handed_over
 from tests.support.table_factory import TableFactory
 
 if TYPE_CHECKING:
@@ -87,6 +91,56 @@ def test_columns_reach_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: p
     assert frame.alias("a").join(frame.alias("b"), "id").where("b.n = 21").select("a.v").collect() == [("B",)]
     assert sorted(made) == [("id",), ("id", "n"), ("id", "v"), ("n",), ("v", "n")]
     assert sorted(read(spark, table.path, columns=["v"], filter="n > 20").collect()) == [("B",), ("c",)]
+
+
+CONDITIONS = """
+d = 'NaN'; d > 1.5; d = 0.0; d <= -0.0; NOT d < 1.5; d IN (0.0, 'NaN'); d IS NULL; NOT d IN (1.5, NULL); v <=> NULL
+v LIKE 'a%'; v = ''; v > '\U0001f600'; NOT v = 'b'; v IN ('a', NULL); p = 'x%y'; p > 'b' AND d > 0; p = 'b' OR id = 1
+id BETWEEN 2 AND 5; t > '2020-01-01 00:00:00.000001'; day < '1500-01-01'; m > 1.04; b = X'00'; length(v) > 1 AND id <> 3
+"""
+
+
+def test_conditions_reach_tasks_and_keep_what_spark_keeps(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN is the greatest number, -0.0 is 0.0, null is no value: each as Spark has it of rows that it is given."""
+    columns = "id INT, p STRING, v STRING, d DOUBLE, t TIMESTAMP(6), day DATE, m DECIMAL(9, 2), b BYTES"
+    options = {"bucket": "1", "file.format": "orc", "merge-engine": "partial-update", "write-only": "true"}
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t", schema=columns, primary_keys=["id", "p"], partition_keys=["p"], options=options
+    )
+    odd = [
+        {"id": 1, "p": "a", "v": "a", "d": 0.0, "m": Decimal("1.04"), "b": b"\0"},
+        {"id": 2, "p": "x%y", "v": "ab", "d": -0.0, "t": dt.datetime(2020, 1, 1, microsecond=1)},
+        {"id": 3, "p": "x%y", "v": "", "d": float("nan"), "day": dt.date(1400, 2, 3)},
+        {"id": 4, "p": "b", "v": "😀a", "d": 1.5, "t": dt.datetime(2020, 1, 1, microsecond=2)},
+        {"id": 5, "p": "b", "d": float("inf"), "m": Decimal("1.05"), "day": dt.date(2024, 2, 29)},
+        {"id": 6, "p": "ü", "v": "b"},
+    ]
+    table.upsert(pa.Table.from_pylist(odd, table.schema))
+    table.upsert(pa.Table.from_pylist([{**row, "v": None} for row in odd[:4]], table.schema))
+    told: list[tuple[str, int]] = []
+
+    def run_sections(work: Work, plan: ScanPlan, chosen: Any, *more: Any) -> DataFrame:
+        told.append((str(plan.filter), len(chosen)))
+        return sections.run_sections(work, plan, chosen, *more)
+
+    monkeypatch.setattr(task_rows, "run_sections", run_sections)
+    frame, given = read(spark, table.path), handed_over(table.scan(), spark)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        conditions = re.split("; |\n", CONDITIONS.strip())
+        numbered = [(number, each) for number in range(len(conditions)) for each in (frame, given)]
+        parts = [each.where(conditions[number]).selectExpr(f"{number} AS n", "id") for number, each in numbered]
+        found, expected = (
+            reduce(lambda left, right: left.unionAll(right), parts[side::2]).collect() for side in (0, 1)
+        )
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert sorted(found) == sorted(expected)
+    assert {n for n, _ in found} == {*range(len(conditions))} - {7}
+    assert {sections for text, sections in told if "p = 'x%y'" in text} == {1}
+    assert sum(bool(text) for text, _ in told) > len(conditions) // 2
 
 
 def upload(folder: Path, options: dict[str, str]) -> str:

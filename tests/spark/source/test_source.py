@@ -32,10 +32,10 @@ import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter import parse_filter
 from morrow.spark.source import register
-from morrow.spark.source.filters import translated
 from morrow.spark.source.options import Options
 from morrow.spark.source.sink import abort, commit, write
 from morrow.spark.source.takeover import REGISTERED
+from morrow.spark.types.filters import translated
 from tests.support.golden import reads
 from tests.support.spark_rows import assert_reads_alike
 

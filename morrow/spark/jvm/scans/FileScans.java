@@ -13,12 +13,10 @@ import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.KnownNotNull;
-import org.apache.spark.sql.catalyst.expressions.LessThan;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
-import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
@@ -62,7 +60,8 @@ public final class FileScans {
             Expression at = (Expression) columns.get(first);
             Expression live = live(spark, masks, at, (Expression) columns.get(ROW), spread);
             boolean some = Boolean.TRUE.equals(scan.get("unmasked"));
-            plan = new Filter(some ? new Or(new LessThan(at, new Literal(Long.valueOf(0), DataTypes.LongType)), live) : live, plan);
+            Expression unmasked = new org.apache.spark.sql.catalyst.expressions.LessThan(at, new Literal(Long.valueOf(0), DataTypes.LongType));
+            plan = new org.apache.spark.sql.catalyst.plans.logical.Filter(some ? new Or(unmasked, live) : live, plan);
         }
         ArrayBuffer kept = new ArrayBuffer(8);
         for (Object name : (List) scan.get("columns")) {

@@ -1,5 +1,10 @@
 package morrow.spark.jvm.scans;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.function.Function;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.SQLContext;
@@ -7,12 +12,15 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.sources.BaseRelation;
-import org.apache.spark.sql.sources.PrunedScan;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.sources.PrunedFilteredScan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** Rows that tasks of Python make, of the columns that a query needs: which those are is known when Spark plans it. */
-public final class TaskRows extends BaseRelation implements PrunedScan {
+/** Rows that tasks of Python make, of the columns and rows that a query needs: which those are is known when Spark plans it. */
+public final class TaskRows extends BaseRelation implements PrunedFilteredScan {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
     private final SparkSession spark;
     private final StructType schema;
     private final long size;
@@ -27,7 +35,7 @@ public final class TaskRows extends BaseRelation implements PrunedScan {
         this.rows = rows;
     }
 
-    /** The rows that `rows` gives for columns, given by their numbers: a Dataset of these columns in this order. */
+    /** The rows that `rows` gives for the numbers of columns, and filters, as JSON: a Dataset of these columns in this order. */
     public static Dataset frame(SparkSession spark, String schema, long size, String title, Function rows) {
         TaskRows relation = new TaskRows(spark, (StructType) DataType.fromJson(schema), size, title, rows);
         return Dataset.ofRows(spark, LogicalRelation$.MODULE$.apply(relation, false));
@@ -50,12 +58,27 @@ public final class TaskRows extends BaseRelation implements PrunedScan {
         return false;
     }
 
-    public RDD buildScan(String[] columns) {
-        StringBuilder numbers = new StringBuilder();
+    /** Asks for whole columns and the rows that pass the filters that can be told; Spark tests all of them once more. */
+    public RDD buildScan(String[] columns, Filter[] filters) {
+        List numbers = new ArrayList();
         for (int i = 0; i < columns.length; i++) {
-            numbers.append(i == 0 ? "" : ",").append(schema.fieldIndex(columns[i]));
+            numbers.add(Integer.valueOf(schema.fieldIndex(columns[i])));
         }
-        return ((Dataset) rows.apply(numbers.toString())).queryExecution().toRdd();
+        List told = new ArrayList();
+        for (int i = 0; i < filters.length; i++) {
+            List filter = Values.filter(filters[i]);
+            if (filter != null) {
+                told.add(filter);
+            }
+        }
+        Map asked = new HashMap();
+        asked.put("columns", numbers);
+        asked.put("filters", told);
+        try {
+            return ((Dataset) rows.apply(JSON.writeValueAsString(asked))).queryExecution().toRdd();
+        } catch (com.fasterxml.jackson.core.JsonProcessingException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     public String toString() {

@@ -9,7 +9,7 @@ from typing import Any
 
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import Predicate
-from morrow.spark.source.filters import predicate
+from morrow.spark.types.filters import predicate
 
 
 class Untold(Exception):
@@ -32,7 +32,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
     "map": lambda given: given,
     "other": _refused,
 }
-"""By the kind of a value in `Values.java`. Filters on instants stay Spark's, as in `morrow.spark.source.filters`."""
+"""By the kind of a value in `Values.java`. Filters on instants stay Spark's, as in `morrow.spark.types.filters`."""
 
 
 def predicates(told: Iterable[Sequence[Any]], fields: Mapping[str, DataField]) -> list[Predicate]:

@@ -51,7 +51,8 @@ def pairwise_cases() -> list[Case]:
     return chosen
 
 
-CASES = all_cases() if os.environ.get("HYPOTHESIS_PROFILE") == "long" else pairwise_cases()
+IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+CASES, STEPS = (all_cases(), 7) if IS_LONG else (pairwise_cases(), 5)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -60,7 +61,7 @@ def test_both_read_the_same(case: Case, java: JavaPaimon, tmp_path: Path) -> Non
     by_morrow, by_java = Morrow(tmp_path, case), Java(java, tmp_path, case)
     by_morrow.create()
 
-    steps = list(history(case, seed=1))
+    steps = list(history(case, seed=1, steps=STEPS))
     first, second = len(steps) // 3, 2 * len(steps) // 3
     for player, part in ((by_morrow, steps[:first]), (by_java, steps[first:second]), (by_morrow, steps[second:])):
         _play(player, part, model, by_morrow, by_java)

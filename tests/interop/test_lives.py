@@ -18,7 +18,7 @@ from tests.lifecycle.observed import Rows
 from tests.lifecycle.tables import KINDS, Kind
 from tests.lifecycle.test_machine import Lives
 
-EXAMPLES, STEPS = (30, 40) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (3, 14)
+EXAMPLES, STEPS = (30, 40) if os.environ.get("HYPOTHESIS_PROFILE") == "long" else (2, 14)
 
 
 class LivesWithJava(Lives):

@@ -21,6 +21,8 @@ METADATA = [name for name in KINDS if not name.startswith("data.")]
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COUNT = 20_000 if IS_LONG else 96
 SEED = random.randrange(1 << 30) if IS_LONG else 4
+WORKERS = 2 if IS_LONG else 1
+"""Each imports Morrow and reads the sound tables, which is most of what few damages cost."""
 SMALL = (
     "public/branches",
     "public/statistics",
@@ -36,7 +38,7 @@ def test_no_damage_of_metadata_is_read_as_other_rows(golden_root: Path) -> None:
     known = tables(golden_root)
     if not IS_LONG:
         known = {name: folder for name, folder in known.items() if any(part in name for part in SMALL)}
-    outcomes = run(random_jobs(known, METADATA, COUNT, SEED), workers=2)
+    outcomes = run(random_jobs(known, METADATA, COUNT, SEED), workers=WORKERS)
     assert len(outcomes.cases) > COUNT // 2
     assert [f"seed {SEED}: {case}" for case in outcomes.bad] == []
 
@@ -46,7 +48,7 @@ CASES = json.loads((Path(__file__).parent / "damage" / "cases.json").read_text()
 
 
 def test_what_was_found_once_is_refused(golden_root: Path) -> None:
-    outcomes = run(replayed_jobs(tables(golden_root), CASES), workers=2)
+    outcomes = run(replayed_jobs(tables(golden_root), CASES), workers=WORKERS)
     assert len(outcomes.cases) == len(CASES)
     # Values of ORC have no checksum: of its data files it is the process that must survive.
     survived = {"data.orc": {"refused", "same", "silent"}}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 from morrow.branches import Branches
+from morrow.duckdb_scan import with_engine
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, TravelArguments, travel_of
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.stream import ChangeStream, Start
     from morrow.system import SystemScan
+
+Engine: TypeAlias = Literal["polars", "duckdb"]
 
 
 class Table(RowOperations, Maintenance):
@@ -133,6 +136,8 @@ class Table(RowOperations, Maintenance):
         columns: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # the name users know from Arrow and Iceberg
         limit: int | None = None,
+        *,
+        engine: Engine | None = None,
         **at: Unpack[TravelArguments],
     ) -> Scan:
         """Returns a scan of the table, which is planned on first use of its rows.
@@ -141,6 +146,7 @@ class Table(RowOperations, Maintenance):
             columns: output columns in order; None for all.
             filter: a SQL condition (``"amount > 10 AND dt = '2024-05-14'"``), or a pyarrow or Polars expression.
             limit: rows at most; reading stops there.
+            engine: ``duckdb``: rows are read by DuckDB, as `Scan.to_sql` says, spilling to disk beyond memory.
             as_of: a snapshot id, a tag name, or a time: the newest snapshot at or before it.
             snapshot, tag, timestamp, watermark: the same, one meaning each. Times are epoch milliseconds, ISO text,
                 or datetimes; those without a zone are UTC.
@@ -151,7 +157,8 @@ class Table(RowOperations, Maintenance):
             ColumnNotFound, InvalidArgument: the call is wrong.
             SnapshotNotFound, SnapshotExpired, TagNotFound, BranchNotFound: no such state.
         """
-        return make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
+        scan = make_scan(self._metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
+        return with_engine(scan, engine)
 
     @travels
     def to_polars(

@@ -262,6 +262,21 @@ class Scan(Rows):
         source = self.dataset() if self._request.limit is None else self.to_arrow()
         return duckdb_relation.relation(source, connection)
 
+    def to_sql(self) -> str:
+        """Returns this read as one statement for DuckDB over ``read_parquet``, which needs nothing of Morrow.
+
+        Its rows are those of `to_arrow`, in no order, as long as the files of the snapshot exist. Merges are window and
+        aggregate functions; positions that deletion vectors name dead are in the text.
+
+        Raises:
+            Unsupported: what SQL cannot say: files of other formats than Parquet, timestamps of more than microseconds,
+                types without one in DuckDB, casts of older files' columns that DuckDB does otherwise than Paimon, some
+                aggregate functions, conditions of Polars and pyarrow that are no predicates of columns and constants.
+        """
+        from morrow.readers.execution.plain_sql import plain_sql
+
+        return plain_sql(self.plan, self._metadata.store)
+
     def count(self) -> int:
         """Returns the number of rows, from metadata where that suffices."""
         from morrow.readers.execution import execute

@@ -1,0 +1,113 @@
+"""Reads as SQL for a DuckDB without Morrow: ``Scan.to_sql`` and ``engine="duckdb"``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.errors import InvalidArgument, Unsupported
+from tests.support.canonical import assert_same_lines, counted, normal_rows, rows_of
+from tests.support.golden import Read, reads
+from tests.support.one_duckdb import one_duckdb
+
+GOLDEN = [read for read in reads() if read.error is None and read.id == "latest" and str(read).startswith("public/")]
+UNSAID = (
+    *("files of the format", "whose columns lie in several files", "the merge of", "the type ", "stored as"),
+    *("versions of keys in the order of", "columns that no file holds"),
+)
+"""Why SQL cannot say a read."""
+
+
+def tried() -> list[Read]:
+    """Returns one golden table in four; in the long profile all."""
+    return GOLDEN if os.environ.get("HYPOTHESIS_PROFILE") == "long" else GOLDEN[::4]
+
+
+@pytest.mark.golden
+def test_golden_tables_have_javas_rows(golden_root: Path) -> None:
+    said = 0
+    for read in tried():
+        scan = morrow.open(str(read.table(golden_root))).scan(**read.scan)
+        try:
+            text = scan.to_sql()
+        except Unsupported as error:
+            assert any(reason in str(error) for reason in UNSAID), error
+            continue
+        said += 1
+        fields = read.fields(golden_root)
+        expected = counted(normal_rows(read.rows(golden_root), fields), fields, read.set_columns)
+        rows = one_duckdb().sql(text).to_arrow_table().cast(scan.schema)
+        assert_same_lines(rows_of(rows, fields), expected, fields, read.set_columns)
+    assert said > 0.6 * len(tried())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> morrow.Table:
+    """A table of two partitions with hostile names, older files, and deleted keys."""
+    catalog = morrow.Catalog(tmp_path / "it's [w]*")
+    name = "v'\""
+    schema = {"k": "BIGINT", "p q": "STRING", name: "INT"}
+    table = catalog.create_table('db.o"d`d', schema=schema, primary_keys=["k", "p q"], partition_keys=["p q"])
+    for start in (0, 2):
+        parts = ["a=b/c", "it's", "a=b/c", "it's"]
+        table.upsert({"k": list(range(start, start + 4)), "p q": parts, name: pa.array([start] * 4, pa.int32())})
+    table.alter.rename_column(name, "w")
+    table.alter.set_type("w", "BIGINT")
+    table.delete("k = 3")
+    return table
+
+
+def test_a_plain_duckdb_gives_the_rows(table: morrow.Table) -> None:
+    texts = []
+    for scan in (
+        table.scan(),
+        table.scan(["w"], "k > 2 AND \"p q\" LIKE 'a%'"),
+        table.scan(["p q"], "abs(w - 1) = 1"),
+        table.scan(filter="k = 1000"),
+    ):
+        texts.append(scan.to_sql())
+        assert lines(duckdb.sql(texts[-1]).to_arrow_table()) == lines(scan.to_arrow())
+    program = "import sys, duckdb; print(duckdb.sql(sys.stdin.read()).fetchall(), 'morrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], input=texts[1], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[(2,)]", "False"]
+
+
+def lines(rows: pa.Table) -> list[str]:
+    return sorted(map(str, rows.to_pylist()))
+
+
+def test_the_engine_duckdb(table: morrow.Table) -> None:
+    for arguments in ({}, {"columns": ["w", "k"], "filter": "w > 0"}, {"limit": 2}):
+        ours, theirs = table.scan(**arguments), table.scan(**arguments, engine="duckdb")
+        assert theirs.to_arrow().schema == ours.schema
+        assert theirs.count() == ours.count() == theirs.to_polars().height
+        if "limit" not in arguments:
+            assert lines(theirs.to_arrow()) == lines(ours.to_arrow())
+    with pytest.raises(InvalidArgument, match="engine is"):
+        table.scan(engine="spark")  # type: ignore[arg-type]  # no engine
+    with pytest.raises(Unsupported, match="a LazyFrame"):
+        table.scan(engine="duckdb").lazy()
+
+
+def test_many_dead_positions_and_what_sql_cannot_say(tmp_path: Path) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    options = {"deletion-vectors.enabled": True, "bucket": -1}
+    table = catalog.create_table("db.t", schema="k INT, t TIMESTAMP(9)", options=options)
+    table.append({"k": pa.array(range(10_000), pa.int32())})
+    for condition in ("k % 7 = 0", "k < 3000"):
+        table.delete(condition)
+        text = table.scan(["k"]).to_sql()
+        assert duckdb.sql(text).to_arrow_table().sort_by("k") == table.scan(["k"]).to_arrow().sort_by("k")
+    with pytest.raises(Unsupported, match=r"TIMESTAMP\(9\)"):
+        table.scan().to_sql()
+    import polars as pl
+
+    with pytest.raises(Unsupported, match="as SQL"):
+        table.scan(["k"], pl.col("k").cast(pl.String).str.contains("1")).to_sql()

@@ -49,11 +49,12 @@ def make_scan(
 ) -> Scan:
     """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`."""
     metadata, travel = travel.of_branch(metadata)
-    newest = metadata.latest_schema()
+    newest, ahead = metadata.newest_state() if travel.is_latest else (metadata.latest_schema(), None)
     options = metadata.options(newest)
-    if travel.is_latest:
+    is_now = travel.is_latest
+    if is_now:
         travel = travel_of_options(options.travel)
-    found = resolve(metadata, travel)
+    found = ahead if is_now and travel.is_latest else resolve(metadata, travel)
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
     schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
     refuse_system_names(schema, metadata.where)
@@ -121,7 +122,10 @@ class Scan(Rows):
         if self._given_plan is not None:
             return self._given_plan
         began = time.monotonic()
-        plan = plan_with_fallback(self._metadata, self._request)
+        request = self._request
+        # The schema was read for this request; with a fallback branch it is that of two branches, and no file's.
+        known = self._metadata if request.options.other_branch is not None else self._metadata.knowing(request.schema)
+        plan = plan_with_fallback(known, request)
         _tell(plan, self._metadata.where, time.monotonic() - began)
         return plan
 

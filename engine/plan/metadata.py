@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TypeVar
 
 from morrow.engine.errors import (
@@ -85,6 +85,8 @@ class TableMetadata:
     branch: str = MAIN_BRANCH
     allowed_roots: tuple[str, ...] = field(default=())
     owner: TableOwner = field(default=FILES, compare=False, repr=False)
+    known: Mapping[int, TableSchema] = field(default_factory=dict, compare=False, repr=False)
+    """Schemas by id that were read a moment ago, for one plan or commit: they are not read again."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "store", confined(self.store, (self.root, *self.removable_roots)))
@@ -120,6 +122,10 @@ class TableMetadata:
         """Returns the same table on another branch, which need not exist."""
         return TableMetadata(self.store, self.root, branch, self.allowed_roots, self.owner)
 
+    def knowing(self, schema: TableSchema) -> TableMetadata:
+        """Returns the same table for the length of one plan or commit, which has read this schema."""
+        return replace(self, known={**self.known, schema.id: schema})
+
     # Schemas
 
     def schema_ids(self) -> list[int]:
@@ -132,6 +138,8 @@ class TableMetadata:
         Raises:
             FileMissing: no such schema file. CorruptFile, Unsupported: as `parse_schema`.
         """
+        if schema_id in self.known:
+            return self.known[schema_id]
         path = self.paths.schema(schema_id)
         found = self._parsed(path, parse_schema)
         if found.id != schema_id:
@@ -215,9 +223,15 @@ class TableMetadata:
             return self.owner.latest_snapshot(self.branch)
         hint = self._hint(LATEST)
         # The hint is right if its snapshot exists and no newer one does; otherwise the folder decides.
-        newest = hint is not None and not self.store.exists(self.paths.snapshot(hint + 1))
-        if hint is not None and newest and (found := self.snapshot_or_none(hint)) is not None:
-            return found
+        if hint is not None:
+            is_passed = partial(self.store.exists, self.paths.snapshot(hint + 1))
+            if self.store.is_local:
+                found = None if is_passed() else self.snapshot_or_none(hint)
+            else:
+                passed, found = self.together(is_passed, partial(self.snapshot_or_none, hint))
+                found = None if passed else found
+            if found is not None:
+                return found
         for snapshot_id in reversed(self.snapshot_ids()):
             if (found := self.snapshot_or_none(snapshot_id)) is not None:
                 return found
@@ -252,6 +266,18 @@ class TableMetadata:
             while start < len(names):
                 yield from pool.map(read, names[start : start + ahead])
                 start, ahead = start + ahead, min(2 * ahead, MOST_AHEAD)
+
+    def newest_state(self) -> tuple[TableSchema, Snapshot | None]:
+        """Returns `latest_schema` and `latest_snapshot`, asked for at once. Raises as both."""
+        return self.together(self.latest_schema, self.latest_snapshot)
+
+    def together(self, one: Callable[[], T], other: Callable[[], K]) -> tuple[T, K]:
+        """Returns what both return, asked for at once where each takes a request. The errors of `one` come first."""
+        if self.store.is_local:
+            return one(), other()
+        with ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(other)
+            return one(), ahead.result()
 
     def snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
         """Returns the snapshot with this id, None when there is no such file."""

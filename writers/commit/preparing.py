@@ -130,10 +130,13 @@ class Preparer:
         base = merged(self._target, self._manifests, previous, written)
         if request.only_manifests and set(base["_FILE_NAME"]) == set(previous["_FILE_NAME"]):
             raise NothingMerged
-        base_list = self._manifests.manifest_list(base, written)
+        metadata = self._target.metadata.knowing(self._target.schema)
+        base_list, newest = metadata.together(
+            lambda: self._manifests.manifest_list(base, written), metadata.latest_schema
+        )
         changelog = delta.changes.changelog
         rows = _rows(delta.entries)
-        schema_id = self._target.metadata.latest_schema().id
+        schema_id = newest.id
         return Snapshot(
             id=latest.id + 1 if latest else FIRST_SNAPSHOT_ID,
             schema_id=schema_id,

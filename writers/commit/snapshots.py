@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOutcome
 from morrow.engine.format.paths import LATEST
@@ -36,16 +37,26 @@ class SnapshotLog:
         if Owned.SNAPSHOTS in self._metadata.owner.owns:
             self._newest = self._metadata.latest_snapshot()
             return self._newest
-        if known is None or not self._still_there(known):
+        if known is None:
+            self._newest = self._metadata.latest_snapshot()
+            return self._newest
+        is_there, is_passed = self._metadata.together(
+            partial(self._still_there, known), partial(self._exists, known.id + 1)
+        )
+        if not is_there:
             self._newest = self._metadata.latest_snapshot()
             return self._newest
         try:
-            while self._metadata.store.exists(self._metadata.paths.snapshot(known.id + 1)):
+            while is_passed:
                 known = self._metadata.snapshot(known.id + 1)
+                is_passed = self._exists(known.id + 1)
         except NotFound:  # expired while it was read: the committer was suspended for long
             known = self._metadata.latest_snapshot()
         self._newest = known
         return known
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._metadata.store.exists(self._metadata.paths.snapshot(snapshot_id))
 
     def _still_there(self, snapshot: Snapshot) -> bool:
         """Returns whether the snapshot is unchanged: it may have expired, or have been rolled back."""

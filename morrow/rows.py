@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from morrow.engine.extras import needing
+
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
@@ -66,8 +68,13 @@ class Rows(ABC):
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(batch_rows))
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns all rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls."""
-        import pandas as pd
+        """Returns all rows as a pandas DataFrame of Arrow-backed columns: no type is lost, nulls stay nulls.
+
+        Raises:
+            Unsupported: pandas is not installed, which the extra ``morrow[pandas]`` brings.
+        """
+        with needing("to_pandas", "pandas", "pandas"):
+            import pandas as pd
 
         return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
 

@@ -80,8 +80,11 @@ def __getattr__(name: str) -> Any:
     # As in morrow: executors import one module of this package in each of their processes, and only that one.
     from importlib import import_module
 
+    from morrow.engine.extras import needing
+
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        with needing("morrow.spark", "pyspark", "spark"):
+            return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'morrow.spark' has no attribute {name!r}")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from bench import peers, tables
 from bench.peers import Peer
 from bench.tables import Table
+from morrow.engine.io import cache_folder
 
 Tables = Callable[[str], Table]
 Peers = Callable[[str], Peer]
@@ -30,6 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ[cache_folder.SWITCH] = "off"  # first reads are first ones; `test_commits` measures the folder
     config.addinivalue_line("markers", "peers: needs the environments of `make bench-peers`")
 
 

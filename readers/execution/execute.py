@@ -102,7 +102,8 @@ def _apart(
     """Returns rows that were read at once, see `lazy`, and a frame of the others; None where there are no others."""
     sections = enough(plan, sections)
     read, left = read_at_once(plan, sections, store, held) if _is_complete(plan) else ([], sections)
-    rows = [frame.select(cols(plan.columns)) for frame in read]
+    # Polars copies frames of several chunks to select from them.
+    rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]
     return rows, None if read and not left else _scanned(plan, left, store)
 
 

@@ -1,0 +1,179 @@
+"""Reads of a table that is being written: after each of some commits, with warm caches, and in new processes.
+
+A commit of some rows goes to a copy of the table, and then the copy is read, in turns with the plain scan of the files
+that it has now: CPU seconds, for these reads are short and other work on the machine is not. What is measured is the
+first read of the new snapshot; masks and merged rows that it makes are those that its commit makes necessary.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import morrow
+from bench import data, tables
+from bench.compare import Bound, Measured, put
+from bench.conftest import Tables
+from bench.tables import SPECS, Table
+from morrow.engine.io import cache_folder
+
+SECTION = "After a commit"
+CURVE = "After a commit: the first read by the rows of the commit"
+PROCESSES = "New processes: masks and merged rows from the cache folder"
+
+COMMITS = 15
+"""Of the hundred that the bound is about: the median of so many is as steady."""
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
+ENGINES = {
+    "bigint": "deduplicate",
+    "composite": "deduplicate, key (STRING, INT)",
+    "partial_update": "partial-update",
+    "sequence_groups": "partial-update, two groups and a sum",
+    "aggregation": "aggregation",
+}
+SUM = (pl.len(), pl.col("amount").sum())
+
+
+def cpu(action: Callable[[], object]) -> float:
+    """Returns the CPU seconds of all threads that the action takes."""
+    began = time.process_time()
+    kept = action()
+    took = time.process_time() - began
+    del kept
+    return took
+
+
+class Growing:
+    """A copy of a table, to which commits are added."""
+
+    def __init__(self, table: Table, name: str, home: Path, divisor: int) -> None:
+        shutil.copytree(table.path, home)
+        self.path, self.columns, self.name, self.commits = str(home), table.columns, name, 0
+        self.spec = SPECS[name].scaled(divisor)
+
+    def commit(self, rows: int) -> None:
+        """Upserts rows, a fifth of them new, as the table's updates are."""
+        self.commits += 1
+        ids = data.update_ids(self.spec.rows, rows, seed=1_000 + self.commits)
+        update = data.rows(ids, self.spec.key, seed=2_000 + self.commits)
+        merge = self.spec.merge
+        morrow.open(self.path).upsert(data.without(update, merge.halves[self.commits % 2]) if merge else update)
+
+    def plain(self) -> pl.LazyFrame:
+        """The files as they are now, nothing merged."""
+        files = [file.path for file in morrow.open(self.path).scan().plan.files]
+        return pl.scan_parquet(files).select(self.columns)
+
+    def full(self) -> pl.DataFrame:
+        return morrow.open(self.path).scan().to_polars()
+
+    def total(self) -> pl.DataFrame:
+        return morrow.open(self.path).scan(columns=["amount"]).lazy().select(SUM).collect()
+
+
+@pytest.fixture
+def growing(table: Tables, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Growing]]:
+    divisor = tables.QUICK_DIVISOR if request.config.getoption("--quick") else 1
+    yield lambda name: Growing(table(name), name, tmp_path / "t", divisor)
+    morrow.clear_caches()
+
+
+def after_commits(table: Growing, rows: int, commits: int) -> tuple[Measured, Measured]:
+    """Measures a full read, and count and sum, in turns the first one after a commit."""
+    found = {
+        "full read": Measured(SECTION, "", "Polars scan of the same files, CPU", bound=Bound(1.5)),
+        "count and sum": Measured(SECTION, "", "Polars scan of the same files, CPU", bound=Bound(1.5)),
+    }
+    table.full(), table.total()
+    for turn in range(2 * commits + 2):
+        table.commit(rows)
+        what = ("full read", "count and sum")[turn % 2]
+        plain = table.plain() if turn % 2 == 0 else table.plain().select(SUM)
+        cpu(plain.collect)
+        base = cpu(plain.collect)
+        subject = cpu(table.total if turn % 2 else table.full)
+        (table.full if turn % 2 else table.total)()
+        if turn > 1:  # the first refresh reads the keys of all files
+            found[what].base.append(base)
+            found[what].subject.append(subject)
+    return found["full read"], found["count and sum"]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_reads_after_commits(benchmark: BenchmarkFixture, growing: Callable[[str], Growing], name: str) -> None:
+    table = growing(name)
+    rows = 10_000 if table.spec.rows > 1_000_000 else 1_000
+    measured: list[Measured] = []
+    benchmark.pedantic(lambda: measured.extend(after_commits(table, rows, COMMITS)), rounds=1, iterations=1)
+    for each, what in zip(measured, ("full read", "count and sum")):
+        each.what = f"{ENGINES[name]}: {what}, commits of {rows:,} rows"
+    put(benchmark, measured)
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("name", ["bigint", "sequence_groups"])
+def test_sizes_of_commits(benchmark: BenchmarkFixture, growing: Callable[[str], Growing], name: str, rows: int) -> None:
+    table = growing(name)
+    if rows > table.spec.rows // 2:
+        pytest.skip("the table has not as many rows")
+    measured: list[Measured] = []
+    benchmark.pedantic(lambda: measured.extend(after_commits(table, rows, 4)), rounds=1, iterations=1)
+    for each, what in zip(measured, ("full read", "count and sum")):
+        each.section, each.what, each.bound = CURVE, f"{ENGINES[name]}: {what}, {rows:,} rows", None
+    put(benchmark, measured)
+
+
+PROGRAM = """
+import json, sys, time
+import polars as pl, pyarrow.parquet
+import morrow
+from bench.test_commits import SUM, cpu
+path, small, what, *files = sys.argv[1:]
+def read(path):
+    scan = morrow.open(path).scan(columns=None if what == "full" else ["amount"])
+    return scan.to_polars() if what == "full" else scan.lazy().select(SUM).collect()
+plain = pl.scan_parquet(files).select([field.name for field in morrow.open(path).scan().plan.fields])
+plain = plain if what == "full" else plain.select(SUM)
+read(small)
+plain.collect()
+base = cpu(plain.collect)
+print(json.dumps([cpu(lambda: read(path)), base, cpu(lambda: read(path))]))
+"""
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("what", ["full", "sum"])
+def test_new_processes(benchmark: BenchmarkFixture, table: Tables, tmp_path: Path, name: str, what: str) -> None:
+    """A small table of the same engine is read first: what a process imports is measured elsewhere."""
+    data_table, small = table(name), table("small")
+    empty, warm = (
+        Measured(PROCESSES, f"{ENGINES[name]}: {what}, folder {state}", "Polars scan, no merge, CPU", bound=bound)
+        for state, bound in (("empty", None), ("warm", Bound(1.3)))
+    )
+
+    def run(folder: Path) -> tuple[float, float]:
+        home = {cache_folder.SWITCH: "on", cache_folder.FOLDER: str(folder)}
+        command = [sys.executable, "-c", PROGRAM, data_table.path, small.path, what, *data_table.files]
+        told = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **home})
+        subject, base, _ = json.loads(told.stdout)
+        return subject, base
+
+    def rounds() -> None:
+        for number in range(7):
+            for measured in (empty, warm):
+                subject, base = run(tmp_path / str(number))
+                measured.subject.append(subject)
+                measured.base.append(base)
+
+    benchmark.pedantic(rounds, rounds=1, iterations=1)
+    put(benchmark, [empty, warm])

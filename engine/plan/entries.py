@@ -30,6 +30,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
 from morrow.engine.names import EXTRA, INDEX, ROW
+from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Predicate
 from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
@@ -251,6 +252,11 @@ def decoded_files(
     """
     keys = {file: (metadata.store.url(file[0]), file[1]) for file in files}
     frames = {file: METADATA_CACHE.get(key) for file, key in keys.items()}
+    for file in [file for file, frame in frames.items() if frame is None]:
+        kept = kept_manifest(metadata.store, *file)
+        if kept is not None:
+            METADATA_CACHE.put(keys[file], kept, int(kept.estimated_size()) + len(file[0]))
+            frames[file] = kept
     missing = [file for file, frame in frames.items() if frame is None]
 
     def make(part: Sequence[Stored]) -> list[tuple[Stored, pl.DataFrame]]:
@@ -267,6 +273,7 @@ def decoded_files(
     for file, entries in itertools.chain.from_iterable(made):
         METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
         frames[file] = entries
+        keep_manifest(metadata.store, *file, entries)
     return {file: frame for file, frame in frames.items() if isinstance(frame, pl.DataFrame)}
 
 

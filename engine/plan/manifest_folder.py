@@ -1,0 +1,65 @@
+"""Decoded manifests in the cache folder: those that are large, or that a request would have to fetch."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import polars as pl
+
+from morrow.engine.io.cache_folder import cache_folder, digest, keep
+from morrow.engine.io.store import FileStore
+
+WORTH_BYTES = 1 << 18
+"""Smaller manifests on a local disk are decoded as fast as the folder is read."""
+MOST_FRAME_BYTES = 64 << 20
+"""Frames that take more memory are not kept."""
+
+FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError)
+
+
+def kept_manifest(store: FileStore, path: str, size: int | None) -> pl.DataFrame | None:
+    """Returns the decoded manifest at `path`, of `size` bytes; None where it is not kept."""
+    key = _key(store, path, size)
+    folder = None if key is None else cache_folder()
+    data = None if key is None or folder is None else folder.get(key)
+    if key is None or folder is None or data is None:
+        return None
+    try:
+        return pl.read_ipc(BytesIO(data))
+    except FAILURES:
+        folder.discard(key)
+        return None
+
+
+def keep_manifest(store: FileStore, path: str, size: int | None, frame: pl.DataFrame) -> None:
+    """Keeps a decoded manifest where that pays."""
+    key = _key(store, path, size)
+    folder = None if key is None else cache_folder()
+    if key is None or folder is None or frame.estimated_size() > MOST_FRAME_BYTES:
+        return
+
+    def written() -> bytes:
+        target = BytesIO()
+        frame.write_ipc(target, compression="uncompressed")
+        return target.getvalue()
+
+    keep(folder, key, written)
+
+
+def _key(store: FileStore, path: str, size: int | None) -> bytes | None:
+    """Returns the name of a manifest; None where it is not worth to keep. Its size tells as little as its name alone
+    whether the file is the same one: on a local disk the file system is asked, elsewhere names are never used again.
+    """
+    if size is None or store.checks_pages or (store.is_local and size < WORTH_BYTES):
+        return None
+    place = store.url(path)
+    if not store.is_local:
+        return digest("manifest", pl.__version__, place, size)
+    try:
+        status = Path(place).stat()
+    except OSError:
+        return None
+    if status.st_size != size:
+        return None
+    return digest("manifest", pl.__version__, place, size, status.st_mtime_ns, status.st_ino)

@@ -1,0 +1,47 @@
+"""Decoded manifests in the cache folder: no request and no decoding for what an earlier process has seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import morrow
+from morrow.engine.io import cache_folder
+from morrow.engine.io.cache_folder import CacheFolder
+from morrow.engine.plan import manifest_folder
+from morrow.engine.plan.entries import manifest_entries, manifests_of
+from morrow.engine.plan.metadata import TableMetadata
+from tests.support.recording_store import RecordingStore
+from tests.support.table_factory import TableFactory
+
+
+def manifests_read(table: TableFactory) -> int:
+    """Counts the manifests and lists that a new process reads."""
+    cache_folder.wait()
+    morrow.clear_caches()
+    store = RecordingStore()
+    metadata = TableMetadata(store, str(table.path))
+    snapshot = metadata.latest_snapshot()
+    assert snapshot is not None
+    assert len(manifest_entries(metadata, manifests_of(metadata, snapshot))) == 2
+    return sum("manifest" in name for name in store.reads)
+
+
+def test_manifests_are_decoded_once_and_damage_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache_folder.SWITCH, "on")
+    monkeypatch.setenv(cache_folder.FOLDER, str(tmp_path / "cache"))
+    monkeypatch.setattr(manifest_folder, "WORTH_BYTES", 0)
+    table = TableFactory(tmp_path / "t", [("id", "INT")], ["id"])
+    for number in range(2):
+        table.write_file(pa.table({"id": [number]}))
+        table.commit()
+    first = manifests_read(table)
+    assert first == 4
+    assert manifests_read(table) == 0
+    folder = CacheFolder(tmp_path / "cache", 1 << 30)
+    for place in list((tmp_path / "cache").glob("*/*.entry")):
+        folder.put(bytes.fromhex(place.parent.name + place.name.removesuffix(".entry")), b"ARROW1 not")
+    assert manifests_read(table) == first
+    assert morrow.open(table.path).scan().count() == 2

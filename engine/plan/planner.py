@@ -37,6 +37,7 @@ from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKi
 from morrow.engine.plan.sections import bucket_numbers, key_ranks, section_ids
 from morrow.engine.plan.time_travel import Travel
 
+KEY_BOUNDS = "_MIN_KEY", "_MAX_KEY"
 ASSEMBLED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED, SECTION, BUCKET_NUMBER, VECTOR)
 """Columns of entries that the files and sections of a plan are made of."""
 
@@ -109,6 +110,9 @@ def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -
     steps: list[PruneStep] = []
     entries, vectors = visible_entries(metadata, request, plan.merge, steps)
     entries = _keyed(metadata, request, entries, steps)
+    if request.filter.predicate == ALWAYS:
+        # Statistics and indexes are most of the metadata, and ordering entries copies them.
+        entries = entries.select(cs.by_name(*ASSEMBLED, *KEY_BOUNDS, require_all=False))
     divided = sectioned(metadata, request, plan.merge, entries)
     # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
     divided = replace(

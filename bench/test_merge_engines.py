@@ -13,7 +13,7 @@ import morrow
 from bench.compare import Bound, compare, timed
 from bench.conftest import Tables
 from bench.tables import CURVE_ROWS, OVERLAPPING_FILES, UPDATED_KEYS
-from bench.test_read import PASSES, full, plain
+from bench.test_read import PASSES, SUM, full, plain, total
 
 ENGINES = {
     "partial_update": ("partial-update", 2.5),
@@ -40,6 +40,21 @@ def test_full_read_folded(benchmark: BenchmarkFixture, table: Tables, name: str,
     )
 
     assert full(data).height == data.live_rows
+
+
+@pytest.mark.parametrize("when", PASSES)
+@pytest.mark.parametrize("name", ENGINES)
+def test_count_and_sum_folded(benchmark: BenchmarkFixture, table: Tables, name: str, when: str) -> None:
+    data = table(name)
+    compare(
+        benchmark,
+        "Merge engines: count and sum",
+        f"{ENGINES[name][0]}, {when}",
+        lambda: total(data),
+        baseline=("Polars scan, no merge", timed(lambda: plain(data).select(SUM).collect())),
+        bound=Bound({"first": 4.0, "again": AGAIN}[when]),
+        before=PASSES[when],
+    )
 
 
 @pytest.mark.parametrize("keys", UPDATED_KEYS)

@@ -77,3 +77,41 @@ def test_partitions_are_read(benchmark: BenchmarkFixture, home: Path) -> None:
         bound=Bound(3),
         rounds=ROUNDS,
     )
+
+
+MANY = {
+    "1,500 partitions of two files that overlap": (["p", "id"], ["p"], 1, 1),
+    "50 buckets of 20 runs": (["id"], [], 50, 19),
+}
+"""What there is much of -> primary key, partition keys, buckets, updates of a tenth of the keys."""
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_many_sections_are_merged(benchmark: BenchmarkFixture, home: Path, what: str) -> None:
+    keys, by, buckets, updates = MANY[what]
+    table = morrow.Catalog(home).create_table(
+        f"db.m{buckets}",
+        schema=SCHEMA,
+        primary_keys=keys,
+        partition_keys=by,
+        options={"bucket": buckets, "write-only": True},
+    )
+    data = rows().with_columns(p=(pl.col("id") % 1_500).cast(pl.Int32))
+    table.upsert(data)
+    for number in range(updates):
+        table.upsert(data.sample(fraction=0.1, seed=number))
+    files = sorted(str(path) for path in Path(table.path).rglob("data-*.parquet"))
+    compare(
+        benchmark,
+        SECTION,
+        f"{what}: full read, first",
+        lambda: morrow.open(table.path).scan().to_polars(),
+        baseline=(
+            "Polars over the same files",
+            timed(lambda: pl.scan_parquet(files, hive_partitioning=False).collect()),
+        ),
+        bound=Bound(2),
+        before=morrow.clear_caches,
+        rounds=ROUNDS,
+    )
+    assert table.scan().to_polars().height == PARTITIONS * ROWS_EACH

@@ -15,8 +15,6 @@ from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
-from morrow.engine.schema.columns import SchemaLike
-from morrow.engine.schema.creating import new_schema
 from morrow.engine.telling import public_names, shown
 from morrow.session import Verify
 from morrow.system import SystemScan, make_catalog_scan, make_system_scan
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
+    from morrow.engine.schema.columns import SchemaLike
     from morrow.many_tables import CompactedTable
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.statements.parameters import Parameters
@@ -242,6 +241,8 @@ class Catalog:
         where = self._catalog.where_of(name)
         if ignore_if_exists and self._catalog.has_table(name):
             return self.table(name)
+        from morrow.engine.schema.creating import new_schema  # brings much along that reads do without
+
         first = new_schema(
             schema,
             primary_keys=primary_keys,

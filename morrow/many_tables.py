@@ -16,7 +16,6 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import location_of, resolve
 from morrow.engine.options.declared.table import BUCKET, PATH
 from morrow.engine.plan.filter import FilterLike
-from morrow.engine.schema.creating import new_schema
 from morrow.table import Table
 
 if TYPE_CHECKING:
@@ -114,6 +113,8 @@ def copy_table(catalog: Catalog, source: Table, name: str, where: FilterLike) ->
     made = not catalog.has_table(name)
     if made:
         first = source.schemas()[-1]
+        from morrow.engine.schema.creating import new_schema  # brings much along that reads do without
+
         copied = new_schema(
             first,
             partition_keys=source.partition_keys,
@@ -158,6 +159,8 @@ def clone_parquet(
     """Makes a table of the rows of Parquet files; see `Catalog.clone_parquet`."""
     found, partition_keys = _parquet(location_of(folder, "folder"))
     where = catalog.where_of(name)
+    from morrow.engine.schema.creating import new_schema  # brings much along that reads do without
+
     first = new_schema(found.schema, partition_keys=partition_keys, options=options, where=where)
     table = Table(catalog.create_table(name, first))
     try:

@@ -41,8 +41,21 @@ def test_a_plain_read_loads_only_what_it_uses(tmp_path: Path) -> None:
     table.commit()
     loaded = modules_after(f"import morrow; morrow.open({table.path.as_posix()!r}).scan().to_arrow()")
     idle = {"pandas", "duckdb", "obstore", "pyspark", "sqlglot", "pyarrow.dataset", "pyarrow.orc"}
+    idle |= {f"morrow.readers.casts.{name}" for name in ("base", "native", "parse", "rules", "temporal", "text")}
     idle |= {f"morrow.readers.files.formats.{format}" for format in ("avro", "blob", "csv", "json", "orc", "text")}
     assert not loaded.intersection({*idle, "morrow.engine.format.file_index", "morrow.engine.format.bucket"})
+
+
+def test_a_read_without_partitions_needs_none_of_arrows_functions(tmp_path: Path) -> None:
+    table = TableFactory(tmp_path / "t", [("id", "INT"), ("name", "STRING"), ("raw", "BYTES")], ["id"])
+    for number in range(2):
+        table.write_file(pa.table({"id": [1, number + 2], "name": ["ä", None], "raw": [None, b""]}), level=5 - number)
+    table.commit()
+    loaded = modules_after(
+        f"import morrow; rows = morrow.open({table.path.as_posix()!r}).scan().to_arrow()\n"
+        "assert sorted(rows['name'].to_pylist(), key=str) == [None, None, 'ä'], rows"
+    )
+    assert "pyarrow.compute" not in loaded
 
 
 def test_public_names() -> None:

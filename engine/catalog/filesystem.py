@@ -18,7 +18,6 @@ from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.telling import did_you_mean
 
 SCHEMA_FOLDER = "schema"
@@ -178,6 +177,8 @@ class FilesystemCatalog:
         """
         place = self.place_of(name)
         self.create_database(table_name(name)[0], ignore_if_exists=True)
+        from morrow.engine.schema.committing import create_first_schema  # brings much along that reads do without
+
         create_first_schema(place, schema)
         return place
 

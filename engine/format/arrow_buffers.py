@@ -21,6 +21,22 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Column: TypeAlias = pl.Series | pa.Array | pa.ChunkedArray
 
 
+class _Exported:
+    """An array as other libraries take it, through Arrow's C interface alone."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        exported: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
+        return exported
+
+
+def polars_series(array: pa.Array) -> pl.Series:
+    """Returns an array as a series without a name; `pl.from_arrow` imports a large module of Arrow's, this does not."""
+    return pl.Series(_Exported(array))
+
+
 def as_arrow(column: Column, kind: DataType) -> pa.Array:
     """Returns `column` as one Arrow array in the layout that the encoders take.
 

@@ -37,7 +37,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.arrow_buffers import validity
+from morrow.engine.format.arrow_buffers import polars_series, validity
 from morrow.engine.format.binary_row_slots import ARITY_WIDTH, DECODERS, SLOT_WIDTH, Field, Rows, only_nulls
 from morrow.engine.format.types import DataType
 
@@ -176,7 +176,8 @@ def _locate(rows: BinaryColumn, where: str) -> Rows:
     else:
         # Through Polars: the first time that Arrow converts Python values, it imports all of pandas.
         array = (rows if isinstance(rows, pl.Series) else pl.Series(rows, dtype=pl.Binary)).to_arrow()
-    array = array.cast(pa.large_binary())
+    if array.type != pa.large_binary():  # casts of Arrow's bring a large module along
+        array = array.cast(pa.large_binary())
     _, offsets, data = array.buffers()
     edges = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1, np.int64)
     present = validity(array)
@@ -194,4 +195,4 @@ def _decode_field(rows: Rows, index: int, types: Sequence[DataType], lenient: bo
     field = Field(rows, position, rows.load(position, "<i8"), valid, fixed_width(len(types)), lenient)
     kind = types[index]
     array = DECODERS.get(type(kind), only_nulls)(field, kind)
-    return cast(pl.Series, pl.from_arrow(array))
+    return polars_series(array)

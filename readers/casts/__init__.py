@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from morrow.engine.format.types import DataType
-from morrow.readers.casts.base import Cast, apply
-from morrow.readers.casts.native import cast_expression, polars_cast
-from morrow.readers.casts.rules import is_allowed, require_allowed
+
+if TYPE_CHECKING:
+    from morrow.readers.casts.native import cast_expression, polars_cast
+    from morrow.readers.casts.rules import is_allowed
 
 __all__ = ["arrow_cast", "cast_expression", "is_allowed", "polars_cast"]
+
+HOMES = {"cast_expression": "native", "polars_cast": "native", "is_allowed": "rules"}
+"""Where functions are; most reads cast nothing, and do without these modules."""
 
 A = TypeVar("A", pa.Array, pa.ChunkedArray)
 
@@ -33,8 +38,17 @@ def arrow_cast(array: A, source: DataType, target: DataType, *, where: str | Non
     Raises:
         Unsupported: Java has no such cast, or fails on a value (text that is no number), or Arrow cannot hold it.
     """
+    from morrow.readers.casts.base import Cast, apply
+    from morrow.readers.casts.rules import require_allowed
+
     require_allowed(source, target, where=where)
     cast = Cast(source, target, zone, where)
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array([apply(chunk, cast) for chunk in array.chunks], target.arrow())
     return apply(array, cast)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)

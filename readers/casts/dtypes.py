@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format import types as t
@@ -46,6 +46,10 @@ __all__ = [
     "to_frame",
     "to_series",
 ]
+
+FEW_VALUES = 1 << 16
+"""Up to so many values of text are copied once more, rather than to import what Arrow's casts need."""
+NARROW = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 
 MAX_CHUNK_BYTES = 2**31 - 1
 """The limit of 32-bit offsets: a larger chunk is split, as Arrow's string and list types require."""
@@ -109,11 +113,28 @@ def _arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
 
 def _text_arrays(piece: pl.Series, field: pa.Field) -> list[pa.Array]:
     """Does the same for text or bytes, straight from Polars' views."""
+    if len(piece) <= FEW_VALUES and (narrow := _narrow(piece.to_arrow(compat_level=pl.CompatLevel.oldest()), field)):
+        return narrow
     array = _named(field, piece.to_arrow(compat_level=pl.CompatLevel.newest()))
     # The size of the views is known only now: several may share bytes. Arrow's cast lets 32-bit offsets overflow.
     if array.get_total_buffer_size() <= MAX_CHUNK_BYTES:
         return [array]
     return _halves(piece, field, _text_arrays) if len(piece) > 1 else _arrays(piece, field)
+
+
+def _narrow(array: pa.Array, field: pa.Field) -> list[pa.Array]:
+    """Returns text or bytes with 64-bit offsets as an array with 32-bit offsets; no array where those do not suffice.
+
+    Arrow's cast does that as well, and imports a large module the first time.
+    """
+    there, offsets, values = array.buffers()
+    if not len(array) or array.offset or NARROW.get(array.type) != field.type:
+        return []
+    ends = np.frombuffer(offsets, np.int64, len(array) + 1)
+    if ends[-1] > MAX_CHUNK_BYTES:
+        return []
+    buffers = [there, pa.py_buffer(ends.astype(np.int32)), values or pa.py_buffer(b"")]
+    return [pa.Array.from_buffers(field.type, len(array), buffers, array.null_count)]
 
 
 def _halves(
@@ -184,6 +205,8 @@ def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
         try:
             return array.cast(type)
         except pa.ArrowInvalid:
+            import pyarrow.compute as pc  # a large module, which most reads do without
+
             # The writer kept more digits than the declared precision.
             unit = {"s": "second", "ms": "millisecond", "us": "microsecond"}[type.unit]
             return pc.floor_temporal(array, unit=unit).cast(type)
@@ -193,7 +216,11 @@ def _conform_atomic(array: pa.Array, type: pa.DataType) -> pa.Array:
 def list_offsets(array: pa.Array) -> pa.Array:
     """Returns 32-bit offsets of a list or map array, unsliced (Arrow takes no slice beside a null mask)."""
     offsets = array.offsets.cast(pa.int32())
-    return pc.add(offsets, pa.scalar(0, pa.int32())) if offsets.offset else offsets
+    if not offsets.offset:
+        return offsets
+    import pyarrow.compute as pc  # a large module, which most reads do without
+
+    return pc.add(offsets, pa.scalar(0, pa.int32()))
 
 
 def null_mask(array: pa.Array) -> pa.Array | None:

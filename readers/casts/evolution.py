@@ -15,7 +15,6 @@ from morrow.engine.format import types as t
 from morrow.engine.format.types import same_values
 from morrow.engine.names import col, cols
 from morrow.engine.plan.evolution import translate_predicate
-from morrow.readers.casts import cast_expression
 from morrow.readers.casts.dtypes import polars_dtype
 
 __all__ = ["file_columns", "project", "translate_predicate"]
@@ -59,6 +58,8 @@ def _column(written: t.DataField | None, field: t.DataField, where: str | None, 
         return pl.lit(None, dtype=polars_dtype(field.type)).alias(field.name)
     column = col(written.name)
     if not same_values(written.type, field.type):
+        from morrow.readers.casts import cast_expression
+
         place = f"{where}, column {field.name}" if where else f"column {field.name}"
         column = cast_expression(column, written.type, field.type, where=place, zone=zone)
     return column if written.name == field.name else column.alias(field.name)

@@ -34,7 +34,7 @@ MOST_ROWS = 1 << 22
 SECTION_WORKERS = 2
 """Sections that are read at once."""
 
-WIDTHS = {
+WIDTHS: dict[type[pl.DataType], int] = {
     **dict.fromkeys((pl.Boolean, pl.Int8), 1),
     pl.Int16: 2,
     **dict.fromkeys((pl.Int32, pl.Float32, pl.Date), 4),
@@ -73,7 +73,8 @@ def bytes_of(plan: ScanPlan, section: Section) -> int:
     """Returns about how many bytes `whole_section` reads: columns of the plan and of the key."""
     key = () if plan.merge is None else plan.merge.key
     dtypes = (polars_dtype(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key})
-    return section.row_count * sum(WIDTHS.get(type(dtype), VARIABLE_BYTES) for dtype in dtypes)
+    width: int = sum(WIDTHS.get(type(dtype), VARIABLE_BYTES) for dtype in dtypes)
+    return section.row_count * width
 
 
 def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import polars as pl
-import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
@@ -16,14 +16,23 @@ from morrow.engine.plan import predicate as tree
 from morrow.engine.plan.filter.terms import Columns, Part, Residual, folded, shortened
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
 __all__ = ["NO_FILTER", "Filter", "FilterLike", "Residual", "both", "parse_filter"]
 
-FilterLike: TypeAlias = str | pl.Expr | pc.Expression | Leaf | And | Or | None
+FilterLike: TypeAlias = "str | pl.Expr | pc.Expression | Leaf | And | Or | None"
 """The filters of users: the body of a WHERE clause, a Polars or Arrow expression, a predicate, or None for all rows."""
 
 
 MOST_KEPT = 1 << 16
 """The longest SQL text, in characters, whose parsed filter is cached."""
+
+
+def _is_arrow(filter: FilterLike) -> TypeGuard[pc.Expression]:
+    """Returns whether this is an expression of Arrow's, whose module is large: who has one has imported it."""
+    compute = sys.modules.get("pyarrow.compute")
+    return compute is not None and isinstance(filter, compute.Expression)
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ def parse_filter(filter: FilterLike, fields: Sequence[DataField]) -> Filter:
         from morrow.engine.plan.filter.polars import split_polars
 
         return _assembled(split_polars(filter, known), str(filter))
-    if isinstance(filter, pc.Expression):
+    if _is_arrow(filter):
         from morrow.engine.plan.filter.arrow import split_arrow
 
         return _assembled(split_arrow(filter, known), str(filter))

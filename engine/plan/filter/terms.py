@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import polars as pl
-import pyarrow.compute as pc
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.predicate import ALWAYS, NEVER, And, Leaf, Op, Or, Predicate, Value
 from morrow.engine.telling import did_you_mean
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
 Kind = Literal["sql", "arrow", "polars"]
-Expression: TypeAlias = str | pl.Expr | pc.Expression
+Expression: TypeAlias = "str | pl.Expr | pc.Expression"
 
 EXACT_FLOAT_INTEGERS = 2**24
 """Up to this a FLOAT holds every integer."""

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from morrow.engine.catalog.rest.signing import JSON, Request, now, quoted, signer_of
 from morrow.engine.catalog.settings import URI, Settings
-from morrow.engine.errors import StorageError, UnclearOutcome, Unsupported
+from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
 from morrow.engine.telling import redacted
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
 """Seconds before a request is sent again, doubled each time; a server that wants to be left alone longer has failed."""
 CONNECT_SECONDS, READ_SECONDS = 30.0, 180.0
 BUSY = (429, 503)
+STEPS = ("", ".", "..")
+"""Segments of paths that are no names."""
 GET, POST, DELETE = "GET", "POST", "DELETE"
 
 
@@ -57,6 +59,8 @@ class Client:
 
     def __init__(self, settings: Settings, prefix: str = "") -> None:
         uri = settings.required(URI).rstrip("/")
+        if "@" in uri.partition("://")[2].partition("/")[0]:
+            raise InvalidArgument("the address of a REST catalog has no user and password; set token.provider")
         self.where = redacted(uri if "://" in uri else f"http://{uri}")
         self._uri = uri if "://" in uri else f"http://{uri}"
         self.settings, self.prefix = settings, prefix
@@ -113,6 +117,9 @@ class Client:
     def _ask(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str], body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
+        for part in path:
+            if part in STEPS:  # a client or server would go there: an order about another thing
+                raise InvalidArgument(f"{part!r} is no name in a REST catalog")
         parts = [VERSION, *([quoted(self.prefix)] if self.prefix else []), *map(quoted, path)]
         data = "" if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return self._asked(method, "/" + "/".join(parts), query, data)

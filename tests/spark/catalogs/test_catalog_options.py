@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import morrow
 import morrow.spark
 from morrow.engine.errors import InvalidArgument
+from tests.support.rest_server import rest_server
 
 
 def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
@@ -40,3 +41,28 @@ def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
         str(row) for row in spark.sql("SET -v").collect()
     ]
     assert not [line for line in told if "hidden-word" in line]
+
+
+def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    with rest_server(tmp_path) as server:
+        options = {"metastore": "rest", "uri": server.url, "warehouse": "lake"}
+        told = {"token.provider": "bear", "token": "hidden-word"}
+        morrow.spark.catalog(spark, "byrest", **options, options=told)
+        spark.sql("CREATE DATABASE byrest.db")
+        spark.sql("CREATE TABLE byrest.db.t (id INT NOT NULL, d STRING) PARTITIONED BY (d)")
+        spark.sql("INSERT INTO byrest.db.t VALUES (1, 'x'), (2, 'y')")
+        spark.sql("ALTER TABLE byrest.db.t ADD COLUMN n INT")
+        spark.range(3, 5).selectExpr("CAST(id AS INT) AS id", "'z' AS d", "7 AS n").writeTo("byrest.db.t").append()
+        spark.sql("DELETE FROM byrest.db.t WHERE id = 1")
+
+        assert sorted(tuple(row) for row in spark.table("byrest.db.t").collect()) == [
+            (2, "y", None),
+            (3, "z", 7),
+            (4, "z", 7),
+        ]
+        assert spark.sql("SELECT count(*) FROM byrest.db.t VERSION AS OF 1").first()[0] == 2
+        commits = [path for method, path in server.asked if path.endswith("/commit")]
+        table = morrow.open_catalog({**options, **told}).table("db.t")
+        assert len(commits) == len(table.snapshots()) == 3
+        with pytest.raises(PySparkException, match="a stream of a table by its name is not supported"):
+            spark.readStream.table("byrest.db.t").writeStream.format("noop").start().processAllAvailable()

@@ -37,6 +37,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.testing import CatalogTests
 from tests.support.postgres import PostgresUnavailable, postgres
 
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SCHEMA = {"schema": "id INT NOT NULL, v STRING", "primary_keys": "id"}
 
 
@@ -62,6 +63,8 @@ class TestSqlite(CatalogTests):
 
 
 class TestPostgres(CatalogTests):
+    __test__ = LONG  # what differs from SQLite is tested below each time
+
     @pytest.fixture
     def catalog(self, options: dict[str, str], server: str) -> Catalog:
         given = {**options, "uri": server, "catalog-key": uuid.uuid4().hex, "lock.enabled": "true"}

@@ -136,7 +136,7 @@ def test_sizes_of_commits(benchmark: BenchmarkFixture, growing: Callable[[str], 
 PROGRAM = """
 import json, sys, time
 import polars as pl, pyarrow.parquet
-import morrow
+import morrow, morrow.readers.merges.sections
 from bench.test_commits import SUM, cpu
 path, small, what, *files = sys.argv[1:]
 def read(path):
@@ -154,7 +154,7 @@ print(json.dumps([cpu(lambda: read(path)), base, cpu(lambda: read(path))]))
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("what", ["full", "sum"])
 def test_new_processes(benchmark: BenchmarkFixture, table: Tables, tmp_path: Path, name: str, what: str) -> None:
-    """A small table of the same engine is read first: what a process imports is measured elsewhere."""
+    """A small table is read first: what a process imports is measured elsewhere."""
     data_table, small = table(name), table("small")
     empty, warm = (
         Measured(PROCESSES, f"{ENGINES[name]}: {what}, folder {state}", "Polars scan, no merge, CPU", bound=bound)

@@ -137,6 +137,7 @@ def _searched(ascending: Fingerprints, wanted: Fingerprints) -> Positions:
     """Returns the places of those of the fingerprints `wanted` that are in `ascending`."""
     if not len(ascending) or not len(wanted):
         return np.empty(0, np.int64)
+    wanted = wanted[np.searchsorted(wanted, ascending[0]) : np.searchsorted(wanted, ascending[-1], side="right")]
     places = np.searchsorted(ascending, wanted)
     places[places == len(ascending)] = 0
     found: Positions = places[ascending[places] == wanted]

@@ -13,7 +13,16 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.masks.file_keys import KEY_CACHE
 from morrow.readers.masks.folder import of_bucket, of_files
-from morrow.readers.masks.refresh import CHANGES, KNOWN_SECTIONS, changed, nearest, patched, remember
+from morrow.readers.masks.refresh import (
+    CHANGES,
+    KNOWN_SECTIONS,
+    changed,
+    forget_kept,
+    is_worth_keeping,
+    nearest,
+    patched,
+    remember,
+)
 from morrow.readers.masks.superseded import Live, as_masks, live_rows, superseded_masks
 
 Mask: TypeAlias = pl.Series | None
@@ -67,8 +76,10 @@ def keep_merged(plan: ScanPlan, section: Section, store: FileStore, live: Live) 
 
 def _kept(plan: ScanPlan, section: Section, store: FileStore, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
     MASK_CACHE.put(_merge_key(plan, section, store), *_sized(masks))
-    remember(_place(plan, store), section, of_bucket(plan, section, store, MERGE))
-    if (entry := of_files(plan, section, section.files, store, MERGE)) is not None:
+    entry = of_files(plan, section, section.files, store, MERGE)
+    worth = entry is not None and is_worth_keeping(_place(plan, store), section)
+    remember(_place(plan, store), section, of_bucket(plan, section, store, MERGE), keep=worth)
+    if entry is not None and worth:
         entry.keep_masks(masks)
     return masks
 
@@ -140,6 +151,7 @@ def clear_mask_cache() -> None:
     KEY_CACHE.clear()
     KNOWN_SECTIONS.clear()
     CHANGES.clear()
+    forget_kept()
 
 
 def mask_bytes(masks: tuple[pl.Series | None, ...]) -> int:

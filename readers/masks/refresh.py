@@ -33,6 +33,8 @@ from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 
 WORTHWHILE = 4
 """A section is refreshed where files of at most one in so many of its rows came or went."""
+OFTEN = 64
+"""Values go into the cache folder again when files of one in so many rows came or went."""
 REMEMBERED = 4
 """Sections of one bucket that are remembered, those read last."""
 FILE_BYTES = 400
@@ -70,6 +72,9 @@ class Changed:
         )
 
 
+_KEPT: ByteCache[Section] = ByteCache(8 << 20)
+"""The section of each bucket whose values were given to the cache folder last."""
+
 CHANGES: ByteCache[Changed] = ByteCache(32 << 20)
 """What has changed between two sections: masks and merged rows of several queries follow from it."""
 
@@ -87,6 +92,21 @@ def remember(place: Hashable, section: Section, entry: Entry | None, *, keep: bo
     KNOWN_SECTIONS.put(key, kept, FILE_BYTES * sum(len(each.files) for each in kept))
     if entry is not None and keep:
         entry.keep_sections([each.files for each in kept])
+
+
+def forget_kept() -> None:
+    """Forgets what was given to the cache folder, which may have lost it."""
+    _KEPT.clear()
+
+
+def is_worth_keeping(place: Hashable, section: Section) -> bool:
+    """Returns whether the cache folder should have values of this section: much differs from the last one it got."""
+    key = _bucket(place, section)
+    last = _KEPT.get(key)
+    if last is not None and _differing(last, section) * OFTEN < section.row_count:
+        return False
+    _KEPT.put(key, section, FILE_BYTES * len(section.files))
+    return True
 
 
 def _bucket(place: Hashable, section: Section) -> Hashable:
@@ -147,7 +167,8 @@ def _compared(keys: SectionKeys, base: Section) -> Changed | None:
     number = {file: i for i, file in enumerate(base.files)}
     before = tuple(number.get(file) for file in keys.files)
     came = [each for each, old in zip(found, before) if old is None]
-    wanted = np.unique(np.concatenate([each.fingerprints for each in (*gone, *came)]))
+    wanted = np.sort(np.concatenate([each.fingerprints for each in (*gone, *came)]), kind="stable")
+    wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)]]
     looked = iter(positions([each for each, old in zip(found, before) if old is not None], wanted))
     rows = tuple(np.arange(each.frame.height) if old is None else next(looked) for each, old in zip(found, before))
     frames = tuple(each.frame if old is None else each.frame[taken] for each, old, taken in zip(found, before, rows))

@@ -21,7 +21,7 @@ from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
-from morrow.readers.masks.refresh import changed, nearest, patched, remember
+from morrow.readers.masks.refresh import changed, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
 
@@ -115,8 +115,10 @@ def keep_masks(
 def _keep(plan: ScanPlan, section: Section, store: FileStore, masks: VersionMasks) -> None:
     both = (*masks.single, *masks.shared)
     MASK_CACHE.put(_cache_key(plan, section, store), both, mask_bytes(both))
-    remember(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS))
-    if (entry := of_files(plan, section, section.files, store, VERSIONS)) is not None:
+    entry = of_files(plan, section, section.files, store, VERSIONS)
+    worth = entry is not None and is_worth_keeping(_place(plan, store), section)
+    remember(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS), keep=worth)
+    if entry is not None and worth:
         entry.keep_masks(both)
 
 

@@ -23,9 +23,10 @@ for use in (lambda: morrow.scan, lambda: morrow.spark.catalog, lambda: morrow.sp
 
 
 def test_the_command_is_told() -> None:
-    with pytest.raises(
-        Unsupported, match=r"to_pandas without no_such is not supported; run: pip install 'morrow\[p\]'"
-    ), needing("to_pandas", "no_such", "p"):
+    with (
+        pytest.raises(Unsupported, match=r"to_pandas without no_such is not supported; run: pip install 'morrow\[p\]'"),
+        needing("to_pandas", "no_such", "p"),
+    ):
         import no_such.inner  # type: ignore[import-not-found]  # what is tested
     with pytest.raises(ModuleNotFoundError), needing("to_pandas", "other", "p"):
         import no_such  # noqa: F401  # type: ignore[import-not-found]  # what is tested

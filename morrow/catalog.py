@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, object_name
 from morrow.engine.catalog.settings import table_defaults
+from morrow.engine.catalog.watching import changed
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from morrow.many_tables import CompactedTable
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.statements.parameters import Parameters
+
+T = TypeVar("T")
 
 
 class Catalog:
@@ -253,7 +256,7 @@ class Catalog:
             where=where,
         )
         try:
-            return Table(self._catalog.create_table(name, first))
+            return self._told(Table(self._catalog.create_table(name, first)))
         except AlreadyExists:
             if ignore_if_exists:  # another process was faster
                 return self.table(name)
@@ -266,6 +269,7 @@ class Catalog:
             DatabaseNotFound, TableNotFound. UnsafePath: a link above the table leads out of the warehouse.
         """
         self._catalog.drop_table(name, ignore_if_not_exists=ignore_if_not_exists)
+        self._told(None)
 
     def rename_table(self, name: str, new_name: str) -> Table:
         """Renames a table, also into another database; both names are ``database.table``.
@@ -274,7 +278,7 @@ class Catalog:
             DatabaseNotFound, TableNotFound, AlreadyExists.
             Unsupported: in object stores, where a rename is many steps that others would see.
         """
-        return Table(self._catalog.rename_table(name, new_name))
+        return self._told(Table(self._catalog.rename_table(name, new_name)))
 
     def check_replaceable(self) -> None:
         """Raises `Unsupported` where a table cannot be put in the place of another one, as in object stores."""
@@ -292,7 +296,7 @@ class Catalog:
         """
         from morrow.many_tables import replace_table
 
-        return Table(replace_table(self._catalog, name, by))
+        return self._told(Table(replace_table(self._catalog, name, by)))
 
     def copy_table(self, source: str | Table, name: str, *, where: FilterLike | None = None) -> Table:
         """Copies a table: its newest columns, keys and options, and its rows in one commit. History is not copied.
@@ -362,6 +366,7 @@ class Catalog:
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Creates a database. Raises `AlreadyExists`, `InvalidArgument`."""
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+        self._told(None)
 
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
         """Drops a database; with `cascade` its tables too.
@@ -370,10 +375,17 @@ class Catalog:
             DatabaseNotFound. InvalidArgument: it holds tables, and `cascade` is false.
         """
         self._catalog.drop_database(name, cascade=cascade, ignore_if_not_exists=ignore_if_not_exists)
+        self._told(None)
 
     def rename_database(self, name: str, new_name: str) -> None:
         """Renames a database with its tables, atomically. Raises as `rename_table`."""
         self._catalog.rename_database(name, new_name)
+        self._told(None)
+
+    def _told(self, done: T) -> T:
+        """Tells watchers that there are other tables now."""
+        changed(self.warehouse)
+        return done
 
     def __getitem__(self, name: str) -> Table:
         """Opens the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""

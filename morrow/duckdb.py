@@ -18,11 +18,14 @@ from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_relation import ScanFunction, checked_connection
 
 if TYPE_CHECKING:
+    import os
+
     import duckdb
 
+    from morrow.catalog import Catalog
     from morrow.session import Verify
 
-__all__ = ["install"]
+__all__ = ["attach", "detach", "install", "refresh"]
 
 NUMBERS = {"snapshot": ("[0-9]+", "snapshot id"), "watermark": ("-?[0-9]+", "number of milliseconds")}
 
@@ -49,6 +52,51 @@ def install(
     opening = partial(open_dataset, allowed_roots=given_roots(allowed_roots), verify=verify)
     ScanFunction(opening).install(connection)
     return connection
+
+
+def attach(
+    connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | str | os.PathLike[str], name: str
+) -> duckdb.DuckDBPyConnection:
+    """Attaches a warehouse, so that ``name.database.table`` works in SQL of the connection; returns the connection.
+
+    morrow.duckdb.attach(con, "warehouse", "pm")
+    con.sql('SELECT count(*) FROM pm.db.orders JOIN pm.db."orders$snapshots" ON true')
+
+    Every query sees the newest snapshot and columns; columns and filters of the query reach the files. Tables that
+    this process makes or drops are there at once, those of other processes at the second query after, or after
+    `refresh`. All cursors of the connection have it. It only reads: `Catalog.sql` writes, and travels in time.
+
+    Args:
+        connection: DuckDB's default connection when None.
+        warehouse: a catalog, or the folder or URL of a warehouse.
+        name: of the database, which must not exist on the connection.
+
+    Raises:
+        InvalidArgument: the name is taken. Unsupported: names of databases or tables that DuckDB cannot tell apart.
+    """
+    from morrow.attaching import attach as attached
+    from morrow.catalog import Catalog
+
+    catalog = warehouse if isinstance(warehouse, Catalog) else Catalog(warehouse)
+    attached(connection, catalog, name)
+    return checked_connection(connection)
+
+
+def refresh(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
+    """Looks for new tables of an attached warehouse now. Raises `InvalidArgument` where `name` is none."""
+    from morrow.attaching import attachment
+
+    attachment(connection, name).refresh()
+
+
+def detach(connection: duckdb.DuckDBPyConnection | None, name: str) -> None:
+    """Removes an attached warehouse from the connection, and all that it has put there.
+
+    A connection that was closed may be given too. Raises `InvalidArgument` where `name` is none.
+    """
+    from morrow.attaching import detach as detached
+
+    detached(connection, name)
 
 
 def open_dataset(

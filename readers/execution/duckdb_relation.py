@@ -95,6 +95,50 @@ def checked_connection(connection: duckdb.DuckDBPyConnection | None) -> duckdb.D
     return connection
 
 
+class HandOffs:
+    """Datasets as views of one DuckDB instance, each in an in-memory database of its own below the name `base`."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, base: str = HANDOFF_DATABASE) -> None:
+        self.base = base
+        self._known: OrderedDict[Hashable, str] = OrderedDict()
+        self._lock = threading.Lock()
+        self._cursor = connection.cursor()
+        self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE)")
+
+    def hand_over(self, dataset: PaimonDataset) -> str:
+        """Returns the database in which `dataset` is a view; the same rows are registered once."""
+        database = f"{self.base}_{uuid.uuid4().hex}"
+        key = database if dataset.key is None else dataset.key
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        # A cursor of its own: queries of several threads are bound at once.
+        with self._cursor.cursor() as cursor:
+            cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
+            cursor.execute(f"USE {database}")
+            relation(dataset, cursor).create_view(HANDOFF_VIEW)
+            cursor.execute(f"USE {self.base}")
+            with self._lock:
+                self._known[key] = database
+                spare = [self._known.popitem(last=False)[1] for _ in range(len(self._known) - MOST_HANDOFFS)]
+            for old in spare:
+                cursor.execute(f"DETACH DATABASE IF EXISTS {old}")
+        return database
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Returns a new cursor of the instance, also where the connection was closed."""
+        return self._cursor.cursor()
+
+    def close(self) -> None:
+        """Detaches all databases."""
+        with self._lock:
+            names, self._known = [*self._known.values(), self.base], OrderedDict()
+        for name in names:
+            self._cursor.execute(f"DETACH DATABASE IF EXISTS {name}")
+        self._cursor.close()
+
+
 class ScanFunction:
     """The macro ``paimon_scan(path, as_of := ..., ...)`` of one DuckDB instance.
 
@@ -105,9 +149,7 @@ class ScanFunction:
 
     def __init__(self, open_dataset: Callable[..., PaimonDataset]) -> None:
         self._open_dataset = open_dataset
-        self._handoffs: OrderedDict[Hashable, str] = OrderedDict()
-        self._lock = threading.Lock()
-        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._handoffs: HandOffs | None = None
 
     def install(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Creates the macro on `connection`; installing twice replaces it.
@@ -115,8 +157,7 @@ class ScanFunction:
         All cursors of an in-memory database have it. In a database file it is temporary, to leave the file as it is;
         then each cursor needs its own.
         """
-        self._cursor = connection.cursor()
-        self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {HANDOFF_DATABASE} (READ_WRITE)")
+        self._handoffs = HandOffs(connection)
         helper = f"morrow_plan_{uuid.uuid4().hex}"
         connection.create_function(  # type: ignore[call-overload]  # the stub wants an invariant list of unions
             helper,
@@ -138,7 +179,8 @@ class ScanFunction:
         """Returns SQL text that reads the table; DuckDB calls it while binding a query, with values of `PARAMETERS`."""
         given = {name: value for name, value in zip(self.PARAMETERS, values, strict=True) if value is not None}
         dataset = self._open_dataset(path, given)
-        return f"FROM {self._hand_over(dataset)}.{HANDOFF_VIEW}"
+        assert self._handoffs is not None  # installed
+        return f"FROM {self._handoffs.hand_over(dataset)}.{HANDOFF_VIEW}"
 
     def _function(self) -> Callable[..., str]:
         """Returns `plan` with a signature that names each argument, as DuckDB requires of functions."""
@@ -150,28 +192,6 @@ class ScanFunction:
         named = [inspect.Parameter(name, positional) for name in ("path", *self.PARAMETERS)]
         plan.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]  # functions take any attribute
         return plan
-
-    def _hand_over(self, dataset: PaimonDataset) -> str:
-        """Returns the database in which `dataset` is a view; the same rows are registered once."""
-        assert self._cursor is not None
-        database = f"{HANDOFF_DATABASE}_{uuid.uuid4().hex}"
-        key = database if dataset.key is None else dataset.key
-        with self._lock:
-            if key in self._handoffs:
-                self._handoffs.move_to_end(key)
-                return self._handoffs[key]
-        # A cursor of its own: queries of several threads are bound at once.
-        with self._cursor.cursor() as cursor:
-            cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
-            cursor.execute(f"USE {database}")
-            relation(dataset, cursor).create_view(HANDOFF_VIEW)
-            cursor.execute(f"USE {HANDOFF_DATABASE}")
-            with self._lock:
-                self._handoffs[key] = database
-                spare = [self._handoffs.popitem(last=False)[1] for _ in range(len(self._handoffs) - MOST_HANDOFFS)]
-            for old in spare:
-                cursor.execute(f"DETACH DATABASE IF EXISTS {old}")
-        return database
 
 
 def _is_file(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from morrow.engine.errors import MorrowError
 from morrow.engine.format.types import BinaryType, DataField, DecimalType, VarBinaryType
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
@@ -65,8 +66,7 @@ class _Keys:
 def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Sequence[Section]:
     """Returns the section in pieces of about `limit` bytes that share no key; whole, where it cannot be cut.
 
-    Raises:
-        CorruptFile, FileMissing, StorageError: a file whose keys are looked at cannot be read.
+    It cannot where a file is damaged or gone: the task that reads it says so.
     """
     pieces = min(section_weight(section) // limit, section.row_count // LEAST_ROWS)
     if section.kind is not SectionKind.MERGE or section.cut is not None or pieces <= 1:
@@ -76,7 +76,10 @@ def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Seque
         found = list(_cut(plan, section, store, pieces))
         return found, sum(PIECE_BYTES * (len(piece.files) + 1) for piece in found)
 
-    return _KNOWN.get_or_make((store.url(plan.table), plan.schema.id, section, pieces), make)
+    try:
+        return _KNOWN.get_or_make((store.url(plan.table), plan.schema.id, section, pieces), make)
+    except MorrowError:
+        return [section]
 
 
 def narrowed(plan: ScanPlan, section: Section) -> ScanPlan:

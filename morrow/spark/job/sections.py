@@ -73,9 +73,6 @@ def run_sections(
     """Returns a DataFrame of the work's results for these sections, `columns` of it; each section is processed once.
 
     Large ones that merge are cut, so that several tasks do so.
-
-    Raises:
-        CorruptFile, FileMissing, StorageError: a file of theirs, whose keys are looked at, cannot be read.
     """
     job = ScanJob.of(plan, store)
     limit = task_bytes(sections, cores(spark))

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.names import FILE_PATH, POSITION, ROW_INDEX, cols
+from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
@@ -40,7 +41,8 @@ def merge(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
     schema, store = _schema(job.plan), job.store.store()
     for plan, section in _sections(job, units):
-        with reading_files(plan, [section], [plan.schema.by_name[name] for name in plan.read_columns], store):
+        read = [plan.schema.by_name[name] for name in plan.read_columns]
+        with in_flight(plan, store), reading_files(plan, [section], read, store):
             frame = filtered(plan, merged_frame(plan, section, plan.read_columns, store)).select(cols(plan.columns))
             frame = frame if plan.limit is None else frame.head(plan.limit)
             for chunk in batches(frame, execute.BATCH_ROWS):
@@ -52,7 +54,9 @@ def masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """Yields the live rows of each file; of a section that is cut, those of its keys."""
     store = job.store.store()
     for plan, section in _sections(job, units):
-        for file, mask in zip(section.files, scan_masks(plan, section, store), strict=True):
+        with in_flight(plan, store):
+            found = scan_masks(plan, section, store)
+        for file, mask in zip(section.files, found, strict=True):
             yield pa.RecordBatch.from_pydict({"file": [file.path], "mask": [packed(mask)]}, MASK_SCHEMA)
 
 
@@ -62,8 +66,10 @@ def positions(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     schema = pa.schema([*rows_schema, pa.field(FILE_PATH, pa.string()), pa.field(ROW_INDEX, pa.int64())])
     read = [job.plan.schema.by_name[name] for name in job.plan.read_columns]
     for plan, section in _sections(job, units):
-        for file, mask in zip(section.files, live_masks(plan, section, store), strict=True):
-            with reading_files(plan, [section], read, store):
+        with in_flight(plan, store):
+            found = live_masks(plan, section, store)
+        for file, mask in zip(section.files, found, strict=True):
+            with in_flight(plan, store), reading_files(plan, [section], read, store):
                 frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
                 frame = frame if mask is None else frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
                 for chunk in batches(frame.select(*cols(plan.columns), POSITION), execute.BATCH_ROWS):

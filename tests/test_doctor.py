@@ -28,6 +28,10 @@ __all__ = ["run"]
 MARRED = ("rollback_snapshot", "rollback_tag", "branch_fast_forward", "manifest_compression_none")
 """Golden tables in which Java left orphan files behind."""
 WRONG_HINTS = ("hints_earliest_stale", "hints_garbage", "hints_latest_stale", "hints_latest_too_high")
+UNREAD = tuple(
+    f"versions/{v}/{name}" for v in ("0.9.0", "1.0.1") for name in ("pu_random_seqgroup", "pu_random_seqgroup_multi")
+)
+"""Tables in which old versions of Java wrote a column k0 (a key) that no Parquet reader decodes."""
 SAMPLE = ("public/dv_pk", "public/tags_dv", "public/branches", "public/changelog_lookup", "public/data_evolution")
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 DAMAGED = "dv_pk"
@@ -53,6 +57,7 @@ def test_healthy_golden_tables(golden_root: Path, case: str) -> None:
 
     name = case.rpartition("/")[2]
     expected = {"orphans"} if name in MARRED else {"hints"} if name in WRONG_HINTS else set()
+    expected |= {"data"} if LONG and case in UNREAD else set()
     assert {f.check for f in report.findings if f.severity is not Severity.ADVICE} == expected
     assert report.healthy == bool(report) == (not expected)
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.incremental import CHANGES_BY
 from morrow.spark.catalogs.place import full_name
-from morrow.spark.catalogs.syntax import Statement, name_of, parsed
+from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, Statement, name_of, parsed
 from morrow.spark.jvm.runtime import class_name
 
 if TYPE_CHECKING:
@@ -32,9 +32,14 @@ def rewritten(spark: SparkSession, text: str) -> str | None:
     statement = parsed(text)
     if statement is None:
         return None
-    catalog, name = placed(spark, statement.table)
+    whose = placed_database if statement.verb == ALL_ANALYZED else placed
+    catalog, name = whose(spark, statement.table)
     if not _is_ours(spark, catalog):
         return None
+    if statement.verb == CONSTRAINT:
+        raise Unsupported(
+            "ALTER TABLE with CONSTRAINT", hint="columns of the primary key and NOT NULL are all there are"
+        )
     if "source" in statement.parts:
         source = placed(spark, statement.parts["source"])
         if source[0] != catalog:
@@ -51,6 +56,14 @@ def placed(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[s
     manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
     namespace = tuple(manager.currentNamespace()) if len(parts) == 1 else ()
     return str(manager.currentCatalog().name()), (*namespace, *parts)
+
+
+def placed_database(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+    """Returns the catalog that the name of a database is of, and the name; those of now for what is not given."""
+    if len(parts) > 1:
+        return placed(spark, parts)
+    manager = cast("Any", spark)._jsparkSession.sessionState().catalogManager()
+    return str(manager.currentCatalog().name()), parts or tuple(manager.currentNamespace())
 
 
 def _is_ours(spark: SparkSession, catalog: str) -> bool:
@@ -80,10 +93,18 @@ def packed(statement: Statement, name: Sequence[str]) -> str:
 
 
 def unpacked(text: str) -> tuple[Statement, str]:
-    """Returns what `packed` has packed: the statement, and the full name of its table. Raises `TableNotFound`."""
+    """Returns what `packed` has packed: the statement, and the full name of its table, or the name of its database.
+
+    Raises `TableNotFound`, `DatabaseNotFound`.
+    """
     told = json.loads(base64.b64decode(text))
     *namespace, name = told["table"]
-    return Statement(told["verb"], tuple(told["table"]), told["parts"]), full_name(namespace, name)
+    statement = Statement(told["verb"], tuple(told["table"]), told["parts"])
+    if statement.verb != ALL_ANALYZED:
+        return statement, full_name(namespace, name)
+    if namespace:
+        raise DatabaseNotFound(f"there is no database {'.'.join(told['table'])}")
+    return statement, name
 
 
 def _quoted(name: str) -> str:

@@ -11,6 +11,7 @@ from morrow.engine.options.declared.table import PATH
 from morrow.engine.options.kinds import names
 from morrow.spark.catalogs.place import Place, full_name
 from morrow.spark.catalogs.rewriting import unpacked
+from morrow.spark.catalogs.syntax import ALL_ANALYZED
 from morrow.spark.catalogs.tables import IGNORED, PROVIDERS, check_database
 from morrow.spark.maintenance.analyzing import analyzed
 from morrow.table_scan import checked_columns
@@ -102,6 +103,14 @@ def _analyze(place: Place, name: str, parts: Parts) -> None:
     analyzed(table._target(), checked_columns(columns), place.spark)
 
 
+def _analyze_all(place: Place, database: str, parts: Parts) -> None:
+    """Analyses every table of a database, in the order of their names."""
+    if parts["noscan"]:
+        raise Unsupported("ANALYZE TABLES with NOSCAN, which finds nothing that metadata does not tell,")
+    for name in place.catalog.tables(database):
+        analyzed(place.table(f"{database}.{name}")._target(), (), place.spark)
+
+
 def _column(schema: TableSchema, name: str) -> str:
     """Returns the column that Spark would find by this name, in any case. Raises `ColumnNotFound`."""
     alike = [each for each in schema.by_name if each.lower() == name.lower()]
@@ -114,5 +123,6 @@ _DONE: Mapping[str, Callable[[Place, str, Parts], None]] = {
     "rename tag": _rename_tag,
     "create like": _create_like,
     "analyze": _analyze,
+    ALL_ANALYZED: _analyze_all,
 }
 """By the verb of a statement."""

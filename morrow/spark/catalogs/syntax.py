@@ -20,6 +20,12 @@ UNITS: Mapping[str, dt.timedelta] = {
 }
 """The units of RETAIN."""
 
+ALL_ANALYZED = "analyze all"
+"""The verb of ANALYZE TABLES, which names a database."""
+
+CONSTRAINT = "constraint"
+"""The verb of ALTER TABLE ... ADD | DROP CONSTRAINT, which tables do not have."""
+
 NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING})
 """Tokens of words and digits that are no names."""
 
@@ -175,11 +181,15 @@ def parsed(text: str) -> Statement | None:
         return _like(words)
     if words.has("ANALYZE", "TABLE"):
         return _analyzed(words)
+    if words.has("ANALYZE", "TABLES"):
+        return _all_analyzed(words)
     if words.has("ALTER", "TABLE"):
         try:
             table = words.path()
         except InvalidArgument:
             return None
+        if words.has("ADD", "CONSTRAINT") or words.has("DROP", "CONSTRAINT"):
+            return Statement(CONSTRAINT, table)
         for begin, parse in _OF_TAGS:
             if words.has(*begin):
                 return _ended(words, parse(words, table))
@@ -223,6 +233,15 @@ def _analyzed(words: Tokens) -> Statement | None:
     elif words.has("FOR", "COLUMNS"):
         parts["columns"] = words.names()
     return _ended(words, Statement("analyze", table, parts))
+
+
+def _all_analyzed(words: Tokens) -> Statement:
+    """Parses ANALYZE TABLES; its name is that of a database, empty for the current one."""
+    named = words.has("IN") or words.has("FROM")
+    path = words.path() if named else ()
+    if not words.has("COMPUTE", "STATISTICS"):
+        raise words.unexpected("COMPUTE STATISTICS")
+    return _ended(words, Statement(ALL_ANALYZED, path, {"noscan": words.has("NOSCAN")}))
 
 
 def name_of(text: str) -> tuple[str, ...]:

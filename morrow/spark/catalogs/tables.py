@@ -95,7 +95,10 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
 
 
 def _rename(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    namespace = question["to namespace"][-1:] or question["namespace"]
+    *catalog, database = question["to namespace"] or question["namespace"]
+    if catalog not in ([], [place.name]):
+        raise Unsupported(f"renaming a table into another catalog, {'.'.join(catalog)},")
+    namespace = [database]
     place.catalog.rename_table(full_name(question["namespace"], question["name"]), full_name(namespace, question["to"]))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.plan.predicate import Predicate, conjunction
 from morrow.spark.catalogs.derived import Derivation, repeated
+from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.source.option_names import MERGE_SCHEMA
 from morrow.spark.source.options import Options, SinkOptions
@@ -15,6 +17,8 @@ from morrow.spark.writing.write import write as write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from morrow.table import Table
 
 
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
@@ -28,7 +32,9 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
         repeated(place, question, rows, insert)
         return
     arguments: dict[str, Any] = {}
-    if question["mode"] != "append":
+    if "condition" in question:
+        arguments = {"replace_where": _condition(table, question["condition"])}
+    elif question["mode"] != "append":
         arguments = {"partition": _partition(question["partition"]), "dynamic": question["mode"] == "dynamic"}
     write_rows(
         rows,
@@ -53,6 +59,17 @@ def sink_of(given: Mapping[str, str]) -> SinkOptions:
     if sink.dynamic_overwrite is not None:
         raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
     return sink
+
+
+def _condition(table: Table, told: Sequence[Sequence[Any] | None]) -> Predicate:
+    """Returns the predicate that an overwrite keeps to. Raises `Unsupported` where a part of it cannot be told."""
+    known = {field.name: field for field in table._newest.fields}
+    found = [predicates([] if one is None else [one], known) for one in told]
+    if not all(found):
+        raise Unsupported(
+            "to overwrite by this condition", where=table.path, hint="compare partition columns with values"
+        )
+    return conjunction(*(part for parts in found for part in parts))
 
 
 def _partition(told: dict[str, list[str]]) -> dict[str, str | None]:

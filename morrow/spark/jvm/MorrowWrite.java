@@ -24,6 +24,8 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
     private final Map options;
     private String mode = "append";
     private Map partition = new HashMap();
+    private final List condition = new ArrayList();
+    private boolean isEquality = true;
     private MorrowScan derivedFrom;
     private String query;
 
@@ -45,27 +47,30 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
     public WriteBuilder overwrite(Filter[] filters) {
         mode = "overwrite";
         for (int i = 0; i < filters.length; i++) {
+            boolean isTaken;
             if (filters[i] instanceof EqualNullSafe) {
-                set(((EqualNullSafe) filters[i]).attribute(), ((EqualNullSafe) filters[i]).value(), filters[i]);
+                isTaken = set(((EqualNullSafe) filters[i]).attribute(), ((EqualNullSafe) filters[i]).value());
             } else if (filters[i] instanceof EqualTo) {
-                set(((EqualTo) filters[i]).attribute(), ((EqualTo) filters[i]).value(), filters[i]);
-            } else if (filters[i] instanceof IsNull) {
-                set(((IsNull) filters[i]).attribute(), null, filters[i]);
+                isTaken = set(((EqualTo) filters[i]).attribute(), ((EqualTo) filters[i]).value());
             } else {
+                isTaken = filters[i] instanceof IsNull && set(((IsNull) filters[i]).attribute(), null);
+            }
+            isEquality &= isTaken;
+            List told = Values.filter(filters[i]);
+            if (told == null && !isTaken) {
                 throw refused(filters[i]);
             }
+            condition.add(told);
         }
         return this;
     }
 
-    private void set(String column, Object value, Filter filter) {
-        if (partition.put(column, Values.told(value)) != null) {
-            throw refused(filter);
-        }
+    private boolean set(String column, Object value) {
+        return !partition.containsKey(column) && partition.put(column, Values.told(value)) == null;
     }
 
     private static RuntimeException refused(Filter filter) {
-        return Refused.of("Unsupported", "to overwrite where " + filter.references()[0] + " meets this condition is not supported; overwrite partitions by equality");
+        return Refused.of("Unsupported", "to overwrite where " + filter.references()[0] + " meets this condition is not supported; compare partition columns with values");
     }
 
     /** Notes what the table was read by for these rows: the write is a conflict where others have changed that. */
@@ -116,6 +121,9 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
         Map question = table.question("write");
         question.put("mode", mode);
         question.put("partition", partition);
+        if (!isEquality) {
+            question.put("condition", condition);
+        }
         question.put("options", new HashMap(options));
         Python.ask(table.catalog, question, derivedFrom == null ? (Object) rows : new Derivation(table, this, rows));
         if (mode.equals("dynamic")) {

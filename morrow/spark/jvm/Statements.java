@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 
 /** The parser of a session as it was, but that Python may put a statement of Spark's in the place of one of Paimon's. */
 public final class Statements implements InvocationHandler {
-    private static final Pattern MAYBE_PAIMONS = Pattern.compile("\\bTAGS?\\b|\\bANALYZE\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+    private static final Pattern MAYBE_PAIMONS = Pattern.compile("\\bTAGS?\\b|\\bANALYZE\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     private static final String PARSED = "parsePlan";
     private final Object own;
     private final String id;

@@ -13,6 +13,7 @@ from morrow.spark.catalogs import tables as made
 from morrow.spark.catalogs.partitions import ANSWERS as PARTITIONS
 from morrow.spark.catalogs.place import Place
 from morrow.spark.catalogs.rewriting import packed
+from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT
 from morrow.spark.catalogs.syntax import parsed as parsed_by_paimon
 from morrow.spark.procedures.calling import call
 from morrow.spark.statements.queries import Session, query
@@ -33,6 +34,11 @@ def paimons(session: Session, text: str) -> DataFrame | None:
     found = parsed_by_paimon(text)
     if found is None or session.place(found.table) is None:
         return None
+    if found.verb == CONSTRAINT:
+        raise Unsupported("ALTER TABLE with CONSTRAINT here")
+    if found.verb == ALL_ANALYZED:
+        place, name = _database(session, found.table)
+        return statements.run(place, packed(found, [name]))
     place, name = session.named(found.table)
     if "source" in found.parts:
         other, _ = session.named(tuple(found.parts["source"]))

@@ -128,3 +128,18 @@ def test_writers_side_by_side(sql: Sql, rows: DataFrame) -> None:
     for thread in threads:
         thread.join()
     assert (failed, sql("SELECT count(*) FROM pm.db.t")) == ([], [(6,)])
+
+
+def test_partitions_are_replaced_by_conditions(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.p (id INT, a STRING, b INT) PARTITIONED BY (a, b)")
+    sql("INSERT INTO pm.db.p VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', 1), (4, NULL, 3)")
+    sql("INSERT INTO pm.db.p REPLACE WHERE a IN ('x', 'z') AND b >= 2 SELECT 22, 'x', 2")
+    sql("INSERT INTO pm.db.p REPLACE WHERE a <> 'x' SELECT 6, 'y', 2")
+    for condition, words in (
+        ("a = 'x' AND b > 0", "not of a = 'x' AND b > 0"),
+        ("a = 'x' OR b = 3", "compare partition columns with values"),
+        ("id > 1", "'id' is no partition column"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(f"INSERT INTO pm.db.p REPLACE WHERE {condition} SELECT 5, 'y', 2")
+    assert sorted(sql("SELECT id FROM pm.db.p")) == [(1,), (4,), (6,), (22,)]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import Unsupported
 from morrow.engine.plan.predicate import Predicate, conjunction
 from morrow.spark.catalogs.derived import Derivation, repeated
-from morrow.spark.catalogs.filters import predicates
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.source.option_names import MERGE_SCHEMA
 from morrow.spark.source.options import Options, SinkOptions
+from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
 

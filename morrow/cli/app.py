@@ -188,8 +188,11 @@ def sql(
     limit: arg.Limit = None,
     form: arg.ResultFormat = Format.TABLE,
     output: arg.Output = None,
+    yes: arg.Yes = False,
 ) -> None:
-    """Run a DuckDB query over the tables of a warehouse, those named by --table, or paimon_scan('PATH') in the query.
+    """Run SQL on the tables of a warehouse, those named by --table, or paimon_scan('PATH') in a query.
+
+    Of a warehouse all statements: CREATE, ALTER, INSERT, UPDATE, DELETE, MERGE, CALL, SHOW, COPY and so on.
 
     Without a query: statements from standard input, each to its semicolon; on a terminal with history and completion.
     Of a warehouse: db.orders VERSION AS OF 'v1', db.orders TIMESTAMP AS OF '2024-05-14', db."orders$snapshots".
@@ -197,7 +200,7 @@ def sql(
     from morrow.cli import rows
 
     warehouse, text = arg.warehouse_and_query(query or [])
-    rows.sql(text, warehouse, arg.named_paths(tables), limit, form, output)
+    rows.sql(text, warehouse, arg.named_paths(tables), limit, form, output, yes)
 
 
 @command()

@@ -62,11 +62,13 @@ def sql(
     limit: int | None,
     form: Format,
     output: Path | None,
+    yes: bool = False,
 ) -> None:
-    """Write the result of a DuckDB query, in which `tables` are views by name and ``paimon_scan`` is known.
+    """Write the result of SQL, in which `tables` are views by name and ``paimon_scan`` is known.
 
     With a `warehouse`, or one said before the command, its tables are known too, and time travel: see `Catalog.sql`.
-    Without a query, statements are read from standard input: see `morrow.cli.talking`.
+    Without a query, statements are read from standard input: see `morrow.cli.talking`. On a terminal a person is asked
+    before a statement that deletes, unless `yes`.
     """
     import duckdb
 
@@ -84,6 +86,8 @@ def sql(
         catalog = open_catalog(warehouse) if by_name else None
 
         def run(text: str) -> None:
+            if catalog is not None:
+                _ask(text, yes)
             with _duckdb_errors(), working("running the query"):
                 result = connection.sql(text) if catalog is None else catalog.sql(text, connection=connection)
             if result is None:
@@ -100,6 +104,16 @@ def sql(
         from morrow.cli.talking import talk
 
         talk(run, catalog, list(tables))
+
+
+def _ask(text: str, yes: bool) -> None:
+    """Asks before statements that delete something. Raises `typer.Exit` where the answer is no."""
+    from morrow.cli.asking import may
+    from morrow.statements.parsing import parsed
+
+    for statement in parsed(text):
+        if statement.loss is not None:
+            may(statement.loss, yes=yes, dry_run=False)
 
 
 def _write_relation(result: duckdb.DuckDBPyRelation, form: Format, output: Path | None, cap: int | None) -> None:

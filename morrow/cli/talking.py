@@ -18,7 +18,10 @@ from morrow.engine.telling import shown
 PROMPT, MORE = "morrow> ", "   ...> "
 LEAVE = ("exit", "quit", "\\q")
 HISTORY_LINES = 1_000
-WORDS = ("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "VERSION AS OF", "TIMESTAMP AS OF")
+WORDS = (
+    *("INSERT INTO", "UPDATE", "DELETE FROM", "MERGE INTO", "CREATE TABLE", "ALTER TABLE", "DROP TABLE", "SHOW TABLES"),
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "VERSION AS OF", "TIMESTAMP AS OF"),
+)
 
 
 def talk(run: Callable[[str], None], catalog: morrow.Catalog | None, names: Sequence[str]) -> None:
@@ -57,6 +60,9 @@ def _run(run: Callable[[str], None], text: str, on_terminal: bool) -> None:
         return
     try:
         run(text)
+    except typer.Exit:  # the answer was no
+        if not on_terminal:
+            raise
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
     except MorrowError as error:

@@ -15,6 +15,10 @@ Values: TypeAlias = "Mapping[str, str | None]"
 """Values of partition columns, as SQL expressions; None: a column named without a value."""
 
 
+LOSING = ("rollback", "expire_", "delete_", "purge_", "remove_", "replace_", "clear_", "fast_forward", "drop_")
+"""How the names of procedures begin that delete something."""
+
+
 @dataclass(frozen=True)
 class Statement:
     """A statement; `kind` is its name in messages."""
@@ -329,6 +333,11 @@ class CallProcedure(Statement):
     kind: ClassVar[str] = "CALL"
     procedure: Name
     arguments: tuple[Argument, ...]
+
+    @property
+    def loss(self) -> str | None:
+        name = self.procedure[-1].lower()
+        return f"call {name}, which deletes or replaces" if name.startswith(LOSING) else None
 
 
 @dataclass(frozen=True)

@@ -73,3 +73,23 @@ def test_done_where_nobody_can_be_asked(run: Run, table: morrow.Table) -> None:
     assert run("expire", table.path, "--retain-max", 1, "--retain-min", 1).out == "2 snapshots removed\n"
     assert run("alter", table.path, "--drop", "v").out == "schema 1\n"
     assert run("history", table.path, "-f", "csv").lines[1].split(",")[:1] == ["3"]
+
+
+def test_statements_that_delete_are_asked_about(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = morrow.Catalog(tmp_path / "wh")
+    catalog.sql("CREATE DATABASE db; CREATE TABLE db.t AS SELECT 1 AS id")
+    home, asked = str(tmp_path / "wh"), list[str]()
+
+    def may(deed: str, *, yes: bool, dry_run: bool) -> bool:
+        asked.append(deed)
+        if not yes:
+            raise asking.typer.Exit(1)
+        return not dry_run
+
+    monkeypatch.setattr(asking, "may", may)
+    for text in ("DELETE FROM db.t WHERE id = 1", "SELECT 1; DROP TABLE db.t", "CALL sys.rollback('db.t', 1)"):
+        assert run("sql", home, text).code == 1
+    assert asked == ["delete some rows of db.t", "drop the table db.t", "call rollback, which deletes or replaces"]
+    assert run("sql", home, "INSERT INTO db.t VALUES (2)").code == 0
+    assert run("sql", home, "DELETE FROM db.t WHERE id = 1", "--yes").code == 0
+    assert catalog.sql("SELECT id FROM db.t").fetchall() == [(2,)]

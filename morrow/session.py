@@ -156,5 +156,8 @@ def use_cache_folder(folder: str | os.PathLike[str] | bool = True) -> None:
     Args:
         folder: a folder; True for the usual one (``MORROW_CACHE_DIR``, else ``morrow`` in the user's folder for
             caches), False for none. ``MORROW_CACHE=off`` goes before it.
+
+    Raises:
+        InvalidArgument: neither a folder nor a boolean.
     """
-    cache_folder.use(folder)
+    cache_folder.use(folder if isinstance(folder, bool) else location_of(folder, "the cache folder"))

@@ -28,7 +28,8 @@ ELSEWHERE = {
     "engine/options/declared/": "defaults of options",
     "readers/files/page_checks.py": "only Parquet has checksums of pages",
     "morrow/spark/reading/choice.py": "Spark's own scan reads Parquet",
-    "morrow/spark/procedures/databases.py": "a folder of Parquet files is migrated",
+    "morrow/procedures/databases.py": "a folder of Parquet files is migrated",
+    "readers/execution/plain_sql.py": "plain DuckDB reads Parquet with the numbers of rows",
     "writers/keyed/postpone.py": "postponed rows are Avro",
     "morrow/cli/": "formats of input and output",
 }

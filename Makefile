@@ -95,5 +95,5 @@ $(READY): pyproject.toml
 	@echo "[2/3] updating pip and setuptools"
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' 'setuptools>=77'
 	@echo "[3/3] installing Morrow, its dependencies and the tools (once; a minute or two)"
-	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $(READY)

@@ -13,13 +13,11 @@ that runs the query, and the relation keeps it. No name or value of the query is
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import sqlglot
 from sqlglot import exp
@@ -27,13 +25,14 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
+from morrow.as_of import travel_of_clause
 from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
-from morrow.engine.plan.time_travel import NOW, Travel, to_millis
-from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.engine.plan.time_travel import NOW, Travel
 from morrow.hints import hints_in, options_of_hints, travel_of_hints
 from morrow.incremental import are_of_changes
+from morrow.parameters import Node, literal, value_of
 from morrow.readers.execution.duckdb_relation import handed
 from morrow.readers.expressions.library import check_duckdb
 
@@ -43,14 +42,10 @@ if TYPE_CHECKING:
 
     from morrow.readers.execution.dataset import PaimonDataset
 
-Node: TypeAlias = Any
-"""A node of sqlglot's tree; its base class changed between versions."""
-
 FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
 """Names of one part that are files, which DuckDB reads."""
 READING = (exp.Query, exp.Values, exp.Summarize, exp.Describe, exp.Pivot)
 """Statements that return rows and change nothing."""
-NOT_CONSTANT = (exp.Column, exp.Query, exp.Star, exp.Placeholder, exp.Parameter)
 
 RUN = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")
 """DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
@@ -216,62 +211,6 @@ def _bind(node: Node, parameters: Mapping[str, object]) -> None:
         placeholder.replace(literal(value_of(placeholder, parameters)))
 
 
-def value_of(placeholder: Node, parameters: Mapping[str, object]) -> object:
-    """Returns the value of a parameter. Raises `InvalidArgument` where it has none."""
-    name = str(placeholder.this)
-    if name not in parameters:
-        raise InvalidArgument(f"the query: the parameter ${name} has no value")
-    return parameters[name]
-
-
-def literal(value: object) -> Node:
-    """Returns a value as a literal of its type in DuckDB's SQL. Raises `InvalidArgument` for a type without one."""
-    for kind, made in _LITERALS:
-        if isinstance(value, kind):
-            return made(value)
-    raise InvalidArgument(f"the query: a {type(value).__name__} cannot stand here; give a number, a text or a time")
-
-
-def _cast_text(kind: str, text: object) -> Node:
-    return exp.cast(exp.Literal.string(str(text)), kind, dialect=DuckDB)
-
-
-def _moment(value: dt.datetime) -> Node:
-    return _cast_text("timestamp" if value.tzinfo is None else "timestamptz", value.isoformat(" "))
-
-
-def _decimal(value: Decimal) -> Node:
-    if not value.is_finite():
-        return _cast_text("double", value)
-    digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
-    scale = max(-exponent, 0)
-    return _cast_text(f"decimal({max(digits + max(exponent, 0), scale, 1)}, {scale})", format(value, "f"))
-
-
-def _bytes(value: bytes) -> Node:
-    return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(value.hex())])
-
-
-def _list(value: Sequence[object]) -> Node:
-    return exp.Array(expressions=[literal(item) for item in value])
-
-
-_LITERALS: Sequence[tuple[type | tuple[type, ...], Any]] = (
-    (type(None), lambda _: exp.null()),
-    (bool, lambda value: exp.Boolean(this=value)),
-    (int, lambda value: exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))),
-    (float, lambda value: _cast_text("double", repr(value))),
-    (Decimal, _decimal),
-    (str, exp.Literal.string),
-    (dt.datetime, _moment),
-    (dt.date, lambda value: _cast_text("date", value.isoformat())),
-    (dt.time, lambda value: _cast_text("time", value.isoformat())),
-    (bytes, _bytes),
-    (uuid.UUID, lambda value: exp.Literal.string(str(value))),
-    ((list, tuple), _list),
-)
-
-
 def _used(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
     """Returns the values of the parameters that DuckDB sees, under names that are none of its numbers."""
     used: dict[str, object] = {}
@@ -406,57 +345,6 @@ def _travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
     if NOW not in (asked, hinted):
         raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
     return hinted if asked == NOW else asked
-
-
-def travel_of_clause(version: Node | None) -> Travel:
-    """Returns the state of a table that a clause ``VERSION | TIMESTAMP AS OF`` asks for.
-
-    Raises:
-        InvalidArgument: a form of time travel that is not ``AS OF``, or an invalid value.
-    """
-    if version is None:
-        return NOW
-    if version.args["kind"] != "AS OF":
-        raise InvalidArgument(f"time travel by {version.args['kind']}: write AS OF (changes are read by Table.changes)")
-    value = version.expression
-    return {"VERSION": _version, "TIMESTAMP": _timestamp}[version.name](value)
-
-
-def _version(value: Node) -> Travel:
-    """Parses the name of a tag, an id, ``snapshot.<id>`` or ``watermark-<millis>`` as text, or an id as a number."""
-    if not isinstance(value, exp.Literal) or not (value.is_string or value.is_int):
-        raise InvalidArgument(f"VERSION AS OF takes a text or the id of a snapshot, not {value.sql(dialect=DuckDB)}")
-    return Travel(version=value.name)
-
-
-def _timestamp(value: Node) -> Travel:
-    """Parses ISO text, seconds since 1970 as a number, or an expression of constants; times without a zone are UTC."""
-    if isinstance(value, exp.Literal) and not value.is_string:
-        return Travel(millis=int(Decimal(value.name) * MILLIS_PER_SECOND // 1))
-    if isinstance(value, exp.Literal):
-        if value.name.strip().isdecimal():
-            raise InvalidArgument(f"TIMESTAMP AS OF {value.name!r}: write seconds since 1970 as a number, unquoted")
-        return Travel(millis=to_millis(value.name))
-    return Travel(millis=_evaluated(value))
-
-
-def _evaluated(value: Node) -> int:
-    """Evaluates an expression to epoch milliseconds, in a DuckDB without tables and file access."""
-    import duckdb
-
-    text = value.sql(dialect=DuckDB)
-    if value.find(*NOT_CONSTANT) is not None:
-        raise InvalidArgument(f"TIMESTAMP AS OF {text}: the time must not depend on rows")
-    with duckdb.connect(config={"python_enable_replacements": "false", "enable_external_access": "false"}) as apart:
-        apart.execute("SET TimeZone = 'UTC'")
-        instant = exp.cast(value.copy(), "timestamptz", dialect=DuckDB)
-        try:
-            found = apart.execute(exp.select(exp.func("epoch_ms", instant)).sql(dialect=DuckDB)).fetchone()
-        except duckdb.Error as error:
-            raise InvalidArgument(f"TIMESTAMP AS OF {text}: {error}") from error
-    if found is None or found[0] is None:
-        raise InvalidArgument(f"TIMESTAMP AS OF {text}: that is NULL")
-    return int(found[0])
 
 
 # The result

@@ -13,9 +13,9 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import RowType
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.telling import did_you_mean
-from morrow.querying import literal
+from morrow.parameters import Node, literal
 from morrow.readers.expressions.sql import quote_identifier
-from morrow.statements.context import Context, Node
+from morrow.statements.context import Context
 from morrow.statements.rows import column_named, counted, default_of
 from morrow.statements.statement import Delete, MergeInto, Name, Truncate, Update, When, shown_name
 from morrow.writers.operations.merge import SOURCE, TARGET, UNMATCHED, UNMATCHED_BY_SOURCE

@@ -12,12 +12,14 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
+from morrow.as_of import NOT_CONSTANT
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.querying import NOT_CONSTANT, Dialect, Prepared, Sources, literal, prepared, related, value_of
+from morrow.parameters import Node, literal, value_of
+from morrow.querying import Dialect, Prepared, Sources, prepared, related
 from morrow.readers.expressions.sql import SESSION
 from morrow.statements.statement import Name, Values, shown_name
 from morrow.table import Table
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
     from morrow.engine.schema.columns import SchemaLike
     from morrow.many_tables import CompactedTable
     from morrow.system import SystemScan
-
-Node = Any
-"""A node of sqlglot's tree."""
 
 
 class Warehouse(Protocol):

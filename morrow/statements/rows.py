@@ -15,7 +15,8 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.schema.defaults import default_value
 from morrow.engine.telling import did_you_mean
-from morrow.querying import Prepared, evaluated, literal
+from morrow.parameters import literal
+from morrow.querying import Prepared, evaluated
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
 from morrow.statements.statement import Insert

@@ -155,12 +155,13 @@ class Postgres(Database):
 
     def _connection(self) -> psycopg.Connection[Any]:
         import psycopg
+        from psycopg.conninfo import make_conninfo
 
         # A fork has the connection of its parent, which it must neither use nor close.
         found = getattr(self._local, "connection", None)
         if found is None or self._local.process != os.getpid() or found.closed:
             try:
-                found = psycopg.connect(**self._parameters, autocommit=True)
+                found = psycopg.connect(make_conninfo(**self._parameters), autocommit=True)
             except psycopg.Error as error:
                 raise self.failed(error) from None  # its words have the address
             self._local.connection, self._local.process = found, os.getpid()

@@ -85,10 +85,13 @@ def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Sche
 
     Columns that Polars holds in that layout already, as most are, are neither copied nor inspected.
     """
-    own = frame.select(cols(schema.names)).to_arrow(compat_level=pl.CompatLevel.newest())
-    others = [field for field, has, wanted in zip(fields, own.schema.types, schema.types) if has != wanted]
+    # Of a slice of nested text Polars may hand over views without their buffer, which Arrow refuses.
+    flat = [name for name in schema.names if not frame.schema[name].is_nested()]
+    own = frame.select(cols(flat)).to_arrow(compat_level=pl.CompatLevel.newest())
+    kept = {name for name in flat if own.schema.field(name).type == schema.field(name).type}
+    others = [field for field in fields if field.name not in kept]
     converted = to_arrow_table(frame, others) if others else own
-    columns = [converted[name] if name in converted.column_names else own[name] for name in schema.names]
+    columns = [own[name] if name in kept else converted[name] for name in schema.names]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -71,7 +71,7 @@ def test_a_state_of_the_past(run: Run, table: Table, option: str, value: str, sc
     done = run("read", table("tags_basic"), option, value, "--format", "json", "--columns", "k1")
 
     rows = morrow.open(table("tags_basic")).scan(["k1"], **scan).to_arrow().to_pylist()
-    assert [json.loads(line) for line in done.lines] == rows
+    assert sorted(json.loads(line)["k1"] for line in done.lines) == sorted(row["k1"] for row in rows)
 
 
 def test_a_name_with_a_comma_is_quoted_as_in_csv(run: Run, table: Table) -> None:

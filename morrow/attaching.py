@@ -7,6 +7,7 @@ newest snapshot and schema. Views of tables that come and go are made and droppe
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 import uuid
@@ -195,8 +196,18 @@ def attach(connection: duckdb.DuckDBPyConnection | None, warehouse: Catalog | st
             raise InvalidArgument(f"the connection has a database {name!r} already")
     made = Attachment(connection, catalog, name)
     with _lock:
+        if not _attached:
+            atexit.register(_detach_all)
         _attached.append(made)
     return made
+
+
+def _detach_all() -> None:
+    """Removes all attachments as the process ends: DuckDB complains of functions that are left in its connections."""
+    with _lock:
+        left, _attached[:] = list(_attached), []
+    for each in left:
+        each.detach()
 
 
 def attachment(connection: duckdb.DuckDBPyConnection | None, name: str) -> Attachment:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,3 +100,17 @@ def test_names_that_duckdb_takes_for_one(catalog: morrow.Catalog) -> None:
         with pytest.raises(Unsupported, match="differ only in case"):
             morrow.duckdb.attach(connection, catalog, "pm")
         assert connection.sql("FROM duckdb_databases() WHERE database_name = 'pm'").fetchall() == []
+
+
+def test_a_process_ends_silently_with_what_it_has_attached(catalog: morrow.Catalog) -> None:
+    code = """
+        import duckdb, sys, morrow.duckdb
+        con = duckdb.connect()
+        morrow.duckdb.attach(con, sys.argv[1], "pm")
+        print(con.sql("SELECT count(*) FROM pm.db.t").fetchall())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), catalog.warehouse]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("[(2,)]\n", "")

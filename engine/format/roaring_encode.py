@@ -6,23 +6,25 @@ from itertools import pairwise
 
 import numpy as np
 
-from morrow.engine.format.roaring import (
-    ARRAY_MAX_CARDINALITY,
+from morrow.engine.format.position_blocks import (
     BATCH,
     BLOCK_BYTES,
-    COOKIE_NO_RUNS,
-    COOKIE_RUNS,
-    COUNT_WIDTH,
     I64,
-    KEY_WIDTH,
-    MAX_KEYS_32,
-    MIN_CONTAINERS_FOR_OFFSETS,
     U8,
     U64,
     Blocks,
     Bools,
     Buffer,
     set_positions,
+)
+from morrow.engine.format.roaring import (
+    ARRAY_MAX_CARDINALITY,
+    COOKIE_NO_RUNS,
+    COOKIE_RUNS,
+    COUNT_WIDTH,
+    KEY_WIDTH,
+    MAX_KEYS_32,
+    MIN_CONTAINERS_FOR_OFFSETS,
 )
 
 

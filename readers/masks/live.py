@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.format.deletion_vector import entry_span, read_entry
+from morrow.engine.format.deletion_index import entry_span, read_entry
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind

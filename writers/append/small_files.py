@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
-from morrow.engine.format.deletion_vector import INDEX_TYPE
+from morrow.engine.format.deletion_index import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import WriteOptions
 from morrow.writers.append.bucket_compaction import small_size

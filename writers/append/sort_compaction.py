@@ -22,7 +22,7 @@ import polars as pl
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
-from morrow.engine.format.deletion_vector import INDEX_TYPE
+from morrow.engine.format.deletion_index import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.system_errors import system_errors

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from morrow.engine.errors import CorruptFile
-from morrow.engine.format.roaring import unpack
+from morrow.engine.format.position_blocks import unpack
 
 Packed = npt.NDArray[np.uint8]
 """Row `i` is bit ``i & 7`` of byte ``i >> 3``; the bits after the last row are 0."""

@@ -8,14 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from morrow.engine.format.file_index.ragged import Ragged, fixed, gather, side_by_side
+from morrow.engine.format.position_blocks import BLOCK_BITS, BLOCK_BYTES, blocks_of
 from morrow.engine.format.roaring import (
     ARRAY_MAX_CARDINALITY,
-    BLOCK_BITS,
-    BLOCK_BYTES,
     COOKIE_NO_RUNS,
     COOKIE_RUNS,
     MIN_CONTAINERS_FOR_OFFSETS,
-    blocks_of,
 )
 from morrow.engine.format.roaring_encode import write32
 

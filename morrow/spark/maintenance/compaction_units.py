@@ -18,7 +18,7 @@ from enum import StrEnum
 import msgspec
 
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
-from morrow.engine.format.deletion_vector import INDEX_TYPE
+from morrow.engine.format.deletion_index import INDEX_TYPE
 from morrow.spark.job.table import TableAccess
 from morrow.writers.buckets.restored import BucketState
 from morrow.writers.files import Placement

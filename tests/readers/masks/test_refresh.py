@@ -18,7 +18,7 @@ from morrow.engine.io import cache_folder
 from morrow.readers.masks import file_keys, refresh
 from morrow.readers.masks import folder as masks_folder
 from morrow.readers.masks.file_keys import KEY_CACHE, FileKeys, fingerprints, is_among, positions
-from morrow.readers.merges import sections
+from morrow.readers.merges import kept
 from morrow.readers.merges.version_masks import scan_masks
 from tests.support.canonical import assert_same_rows, rows_of
 from tests.support.random_merging_tables import random_merging_tables
@@ -37,7 +37,7 @@ def test_every_state_reads_the_same_after_every_other(table: RandomTable, data: 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(refresh, "WORTHWHILE", 0)
             patched.setattr(masks_folder, "WORTH_ROWS", 0)
-            patched.setattr(sections, "OFTEN", data.draw(st.sampled_from((0, 1 << 30)), "often"))
+            patched.setattr(kept, "OFTEN", data.draw(st.sampled_from((0, 1 << 30)), "often"))
             patched.setenv(cache_folder.SWITCH, data.draw(st.sampled_from(("on", "off")), "folder"))
             patched.setenv(cache_folder.FOLDER, str(folder / "cache"))
             patched.setattr(file_keys, "SPARSE", data.draw(st.sampled_from((1, 8)), "sparse"))

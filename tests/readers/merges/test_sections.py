@@ -14,7 +14,7 @@ import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.readers.execution import one_pass
 from morrow.readers.masks import key_ranges
-from morrow.readers.merges import fold, sections
+from morrow.readers.merges import fold, section_merge, sections
 from morrow.readers.merges.merged import MERGED_CACHE
 from tests.support.table_factory import TableFactory
 
@@ -96,7 +96,7 @@ def test_rows_are_counted_without_values(table: morrow.Table) -> None:
 
 def test_a_large_section_is_merged_by_key_range(table: morrow.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "CACHED_ROWS", 0)
-    monkeypatch.setattr(sections, "MERGED_RANGE_ROWS", 1)
+    monkeypatch.setattr(section_merge, "MERGED_RANGE_ROWS", 1)
     monkeypatch.setattr(one_pass, "MOST_ROWS", 0)
     for name, value in {"FEW_ROWS": 0, "WHOLE_ROWS": 0, "RANGE_ROWS": 1}.items():
         monkeypatch.setattr(key_ranges, name, value)

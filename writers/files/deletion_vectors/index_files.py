@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from morrow.engine.errors import CorruptFile, StorageError
 from morrow.engine.format.data_file_meta import DeletionRange, IndexFileMeta
-from morrow.engine.format.deletion_vector import INDEX_TYPE, DeletionVector, read_entry, write_index_file
+from morrow.engine.format.deletion_index import INDEX_TYPE, read_entry, write_index_file
+from morrow.engine.format.deletion_vector import DeletionVector
 from morrow.engine.format.paths import external_path, segment
 from morrow.writers.target import WriteTarget
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from morrow.engine.format.data_file_meta import IndexFileMeta
-from morrow.engine.format.deletion_vector import INDEX_TYPE, DeletionVector
+from morrow.engine.format.deletion_index import INDEX_TYPE
+from morrow.engine.format.deletion_vector import DeletionVector
 from morrow.writers.files.deletion_vectors.index_files import IndexFiles
 from morrow.writers.target import WriteTarget
 

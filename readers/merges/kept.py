@@ -1,0 +1,82 @@
+"""Merged rows of sections in caches: of this process, and in the cache folder."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+import polars as pl
+
+from morrow.engine.names import cols
+from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.scan_plan import Section
+from morrow.readers.masks.file_keys import fingerprints
+from morrow.readers.masks.folder import Entry, of_bucket, of_files
+from morrow.readers.masks.refresh import nearest, remember
+from morrow.readers.merges.merged import MERGED_CACHE, Merged
+from morrow.readers.merges.section_merge import SectionMerge
+
+MERGED = "merged"
+"""What merged rows are called in keys of caches."""
+
+OFTEN = 16
+"""Merged rows go into the cache folder again when one in so many has changed."""
+
+
+def known(merge: SectionMerge, section: Section) -> Merged | None:
+    """Returns the merged rows of a section, the merge's own or another state of it, where they are in a cache."""
+    place = _place(merge)
+    found = MERGED_CACHE.get((place, section))
+    if found is None and (entry := _entry(merge, section)) is not None:
+        kept = entry.frame()
+        found = None if kept is None else Merged.of_frame(kept, merge.schema)
+        if found is not None:
+            MERGED_CACHE.put((place, section), found, found.size)
+            remember(place, section, None)
+    return found
+
+
+def keep(merge: SectionMerge, merged: Merged) -> Merged:
+    """Caches merged rows; in the folder only where many have changed since it was last given some."""
+    entry = _entry(merge, merge.section)
+    worth = not merged.since or merged.since * OFTEN > merged.rows.height
+    if entry is not None and worth:
+        entry.keep_frame(merged.framed)
+        merged = replace(merged, since=0)
+    MERGED_CACHE.put((_place(merge), merge.section), merged, merged.size)
+    remember(_place(merge), merge.section, _of_bucket(merge), keep=worth)
+    return merged
+
+
+def nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
+    """Returns the state of the section from which the fewest rows differ, with its merged rows, if any."""
+    base = nearest(_place(merge), merge.section, _of_bucket(merge))
+    found = None if base is None else known(merge, base)
+    return None if base is None or found is None else (base, found)
+
+
+def told(merge: SectionMerge, rows: pl.DataFrame) -> Merged:
+    """Returns merged rows, with their keys, as they are cached."""
+    return Merged(rows.select(cols(merge.names)), fingerprints(rows.select(cols(merge.spec.key))))
+
+
+def no_rows(merge: SectionMerge) -> Merged:
+    """Returns the merged rows of no keys."""
+    return told(merge, pl.DataFrame(schema={**merge.key_schema, **merge.schema}))
+
+
+def _place(merge: SectionMerge) -> Hashable:
+    place = merge.store.url(merge.plan.table), merge.plan.schema.id
+    return MERGED, *place, merge.store.checks_pages, merge.spec, merge.names, merge.key_filter
+
+
+def _entry(merge: SectionMerge, section: Section) -> Entry | None:
+    if merge.key_filter != ALWAYS:
+        return None
+    return of_files(merge.plan, section, section.files, merge.store, MERGED, merge.names)
+
+
+def _of_bucket(merge: SectionMerge) -> Entry | None:
+    if merge.key_filter != ALWAYS:
+        return None
+    return of_bucket(merge.plan, merge.section, merge.store, MERGED, merge.names)

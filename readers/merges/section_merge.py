@@ -1,0 +1,142 @@
+"""The merge of one section: the columns that it takes, the rows of keys with several versions, those rows folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from morrow.engine.format.row_kinds import INSERT, kind_name
+from morrow.engine.format.schema import ROWKIND, VALUE_KIND
+from morrow.engine.format.types import DataField
+from morrow.engine.io.store import FileStore
+from morrow.engine.merge.spec import MergeSpec
+from morrow.engine.names import POSITION, cols
+from morrow.engine.plan.predicate import ALWAYS, Predicate
+from morrow.engine.plan.pruning import projected
+from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.expressions import polars as expressions
+from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_frames import file_frame
+from morrow.readers.masks import Mask
+from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
+from morrow.readers.merges.engines import fold
+from morrow.readers.merges.partial_update import groups_in_play
+from morrow.readers.merges.version_masks import version_masks
+from morrow.readers.merges.versions import Versions, versions_of
+
+MERGED_RANGE_ROWS = 1 << 19
+"""About how many rows of a key range are merged at once: unlike masks, merges hold all columns of the rows."""
+
+
+@dataclass(frozen=True)
+class SectionMerge:
+    """The merge of the columns `names` of a section."""
+
+    plan: ScanPlan
+    section: Section
+    names: tuple[str, ...]
+    store: FileStore
+
+    @property
+    def spec(self) -> MergeSpec:
+        assert self.plan.merge is not None
+        return self.plan.merge
+
+    @property
+    def schema(self) -> pl.Schema:
+        return pl.Schema({name: polars_dtype(self.plan.schema.by_name[name].type) for name in self.names})
+
+    @property
+    def key_filter(self) -> Predicate:
+        """The filter's conditions on the key: all versions of a key satisfy them, or none."""
+        return projected(self.plan.filter.predicate, frozenset((*self.spec.key, *self.plan.schema.partition_keys)))
+
+    @property
+    def key_schema(self) -> pl.Schema:
+        return pl.Schema({name: polars_dtype(self.plan.schema.by_name[name].type) for name in self.spec.key})
+
+    def complete(self) -> Iterator[pl.DataFrame]:
+        """Yields existing merged rows, a key range at a time: key, `names`, ``_SEQUENCE_NUMBER`` (where read), kind."""
+        masks = version_masks(self.plan, self.section, self.store)
+        keys = SectionKeys.of(self.plan, self.section, self.store)
+        shared = [masks.shared[i] for i in oldest_first(self.section)]
+        fields = self.fields(keys)
+        for part in keys.ranges_of(MERGED_RANGE_ROWS):
+            yield from self.merged_once(keys, self.read(keys, part, shared, fields))
+
+    def streamed(
+        self,
+        columns: list[str] | None,
+        predicate: pl.Expr | None,
+        limit: int | None,
+        batch_rows: int | None,  # noqa: ARG002 - Polars' own signature; a key range is a batch
+    ) -> Iterator[pl.DataFrame]:
+        """Yields the merged rows, a key range at a time, as Polars asks for them."""
+        wanted = self.names if columns is None else columns
+        for rows in self.complete():
+            kept = rows if predicate is None else rows.filter(predicate)
+            kept = kept.select(cols(wanted)) if limit is None else kept.select(cols(wanted)).head(limit)
+            yield kept
+            limit = None if limit is None else limit - kept.height
+            if limit == 0:
+                return
+
+    def merged_once(self, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Yields the merged rows of frames by file, the oldest first; nothing where there are none."""
+        rows = pl.concat(frames) if frames else None
+        if rows is None or rows.is_empty():
+            return
+        heights = [frame.height for frame in frames]
+        versions = versions_of(rows.select(cols(self.spec.key)), rows.select(cols(keys.age)), keys.descending, heights)
+        yield self.merged(keys, rows, versions)
+
+    def merged(self, keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+        values = [self.plan.schema.by_name[name] for name in self.names if name in self._merged_names]
+        merged = fold(self.spec, values, rows, versions, where=self.plan.table)
+        if ROWKIND in self.names:
+            merged = merged.with_columns(kind_name())  # of the merged row, not of its newest version
+        dropping = keys.with_kind and not self.spec.keeps_retractions
+        return merged.filter(pl.col(VALUE_KIND) == INSERT) if dropping else merged
+
+    @property
+    def _merged_names(self) -> frozenset[str]:
+        folded = {column.name for column in self.spec.columns}
+        return frozenset(name for name in self.names if name in folded)
+
+    def values(self, keys: SectionKeys) -> list[DataField]:
+        """Returns the wanted columns and the inputs of their merge."""
+        groups = groups_in_play(self.spec, self._merged_names, retracts=keys.with_kind)
+        deciding = (name for group in groups.values() for name in group.sequence)
+        return [self.plan.schema.by_name[name] for name in dict.fromkeys((*self.names, *deciding))]
+
+    def fields(self, keys: SectionKeys) -> tuple[DataField, ...]:
+        """Returns the columns to read: those of the key and of age and kind, and the values."""
+        return tuple(dict.fromkeys((*keys.key_fields, *keys.other_fields, *self.values(keys))))
+
+    def read(
+        self, keys: SectionKeys, part: KeyRange, shared: Sequence[Mask], fields: Sequence[DataField]
+    ) -> list[pl.DataFrame]:
+        """Reads the rows of the range whose keys have several versions, oldest file first."""
+        key_filter = self.key_filter
+        frames = []
+        for number in part.files:
+            mask = shared[number]
+            if mask is None:
+                continue
+            frame = file_frame(
+                self.plan, self.section, [keys.files[number]], fields, self.store, position=not part.whole
+            )
+            if part.whole:
+                frame = frame.filter(pl.lit(mask))
+            else:
+                frame = part.within(frame, keys.key_fields[0].name)
+                frame = frame.filter(pl.lit(mask).gather(pl.col(POSITION))).drop(POSITION)
+            if key_filter != ALWAYS:
+                frame = frame.filter(expressions.compile(key_filter, self.plan.schema.fields))
+            frames.append(frame)
+        with reading_files(self.plan, [self.section], tuple(fields), self.store):
+            return pl.collect_all(frames) if frames else []

@@ -19,18 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
 
-from morrow.as_of import travel_of_clause
+from morrow.dialect import comments, parsed, travel_of
 from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.engine.plan.filter.deep import with_room
-from morrow.engine.plan.filter.sql_errors import problem_of
-from morrow.engine.plan.time_travel import NOW, Travel
-from morrow.hints import hints_in, options_of_hints, travel_of_hints
+from morrow.engine.plan.time_travel import Travel
+from morrow.hints import hints_in, options_of_hints
 from morrow.incremental import are_of_changes
 from morrow.parameters import Node, literal, value_of
 from morrow.readers.execution.duckdb_relation import handed
@@ -44,24 +40,9 @@ if TYPE_CHECKING:
 
 FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
 """Names of one part that are files, which DuckDB reads."""
-READING = (exp.Query, exp.Values, exp.Summarize, exp.Describe, exp.Pivot)
-"""Statements that return rows and change nothing."""
 
 RUN = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")
 """DuckDB looks up variables in the calling frame, so it finds only those that this code is evaluated with."""
-
-
-class Dialect(DuckDB):
-    """DuckDB's SQL with the backticks and time travel of Spark, Flink and Trino."""
-
-    class Tokenizer(DuckDB.Tokenizer):
-        IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - the form sqlglot's tokenizer reads
-
-    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]  # sqlglot names its parser by a variable
-        VERSION_PHRASES = {  # noqa: RUF012 - the form sqlglot's parser reads
-            **DuckDB.Parser.VERSION_PHRASES,
-            ("FOR", "SYSTEM_VERSION"): "VERSION",
-        }
 
 
 class Sources(Protocol):
@@ -125,8 +106,7 @@ def prepared(
         InvalidArgument: not a query, a parameter without a value. Others as opening and planning.
     """
     check_duckdb()
-    tree = _parsed(query)
-    _check_hints(_hinted(query), tree)
+    tree = parsed(query)
     given = parameters or {}
     bound = literals and tree.find(exp.Placeholder) is not None
     if bound:
@@ -170,12 +150,12 @@ def _of_catalog(
     name = _name_in_catalog(table, sources.databases, database, connection)
     if name is None:
         return None
-    options = options_of_hints(hints_in(_comments(table)), name)
+    options = options_of_hints(hints_in(comments(table)), name)
     if are_of_changes(options):
         if table.args.get("version") is not None:
             raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
         return sources.changes(name, options)
-    return sources.open_table(name, _travel(table, name, options))
+    return sources.open_table(name, travel_of(table, name, options))
 
 
 def _values(tree: Node, sources: Sources, database: str | None, parameters: Mapping[str, object]) -> bool:
@@ -222,42 +202,6 @@ def _used(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
     return used
 
 
-# The text
-
-
-def _hinted(query: str) -> str:
-    """Returns the query with hints for the options that Spark writes as ``FROM t WITH ('key' = 'value')``."""
-    tokens = list(Dialect().tokenize(query))
-    kinds = [token.token_type for token in tokens]
-    parts, end = [], 0
-    for at, kind in enumerate(kinds):
-        if kind is TokenType.WITH and kinds[at + 1 : at + 4] == [TokenType.L_PAREN, TokenType.STRING, TokenType.EQ]:
-            close = kinds.index(TokenType.R_PAREN, at) if TokenType.R_PAREN in kinds[at:] else len(kinds) - 1
-            parts += [query[end : tokens[at].start], "/*+ OPTIONS"]
-            parts += [query[tokens[at + 1].start : tokens[close].end + 1], " */"]
-            end = tokens[close].end + 1
-    return "".join([*parts, query[end:]])
-
-
-def _parsed(query: str) -> Node:
-    if not isinstance(query, str):
-        raise InvalidArgument(f"a query must be text, not {query!r}")
-    try:
-        text = _hinted(query)
-        parsed = with_room(lambda: sqlglot.parse(text, dialect=Dialect), text, "the query")
-        statements = [statement for statement in parsed if statement is not None]
-    except SqlglotError as error:
-        raise InvalidArgument(f"the query does not parse{problem_of(error)}") from error
-    if len(statements) != 1:
-        raise InvalidArgument(f"{len(statements)} statements where one query was expected")
-    if not isinstance(statements[0], READING):
-        raise InvalidArgument("the statement is no query: write a SELECT")
-    for change in statements[0].find_all(exp.DML):
-        if isinstance(change, (exp.Insert, exp.Update, exp.Delete, exp.Merge)):
-            raise InvalidArgument("the query changes rows inside of it: write the change as a statement of its own")
-    return statements[0]
-
-
 # Tables
 
 
@@ -296,7 +240,7 @@ def _is_common(table: Node) -> bool:
 
 
 def _check_no_travel(table: Node) -> None:
-    if table.args.get("version") is not None or hints_in(_comments(table)):
+    if table.args.get("version") is not None or hints_in(comments(table)):
         name = table.this.sql(dialect=DuckDB)
         raise TableNotFound(f"the query: only tables of the catalog, written database.table, have a past; not {name}")
 
@@ -316,35 +260,6 @@ def _qualify_less(tree: Node) -> None:
     for column in tree.find_all(exp.Column):
         if column.args.get("db") is not None and column.args.get("catalog") is None:
             column.set("db", None)
-
-
-# Time travel
-
-
-def _check_hints(query: str, tree: Node) -> None:
-    """Checks that every hint of the text follows a table: the parser drops comments elsewhere."""
-    if "/*+" not in query:
-        return
-    written = sum(len(hints_in(token.comments)) for token in Dialect().tokenize(query))
-    known = sum(len(hints_in(_comments(table))) for table in tree.find_all(exp.Table))
-    if written != known:
-        raise InvalidArgument("the query: a hint /*+ OPTIONS(...) */ belongs behind the name of its table")
-
-
-def _comments(table: Node) -> list[str]:
-    """Returns the comments after a table's name, its alias or its AS OF clause."""
-    parts = (table.args.get("alias"), table.args.get("version"))
-    nodes = [table, table.this, *(node for part in parts if part is not None for node in part.walk())]
-    return [comment for node in nodes for comment in node.comments or ()]
-
-
-def _travel(table: Node, name: str, options: Mapping[str, str]) -> Travel:
-    """Returns the state of a table that a clause or a hint after its name asks for."""
-    asked = travel_of_clause(table.args.get("version"))
-    hinted = travel_of_hints(options, name)
-    if NOW not in (asked, hinted):
-        raise InvalidArgument(f"{name}: both a hint and AS OF say which snapshot is read")
-    return hinted if asked == NOW else asked
 
 
 # The result

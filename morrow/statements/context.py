@@ -13,13 +13,14 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
 from morrow.as_of import NOT_CONSTANT
+from morrow.dialect import Dialect
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.parameters import Node, literal, value_of
-from morrow.querying import Dialect, Prepared, Sources, prepared, related
+from morrow.querying import Prepared, Sources, prepared, related
 from morrow.readers.expressions.sql import SESSION
 from morrow.statements.statement import Name, Values, shown_name
 from morrow.table import Table

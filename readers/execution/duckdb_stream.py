@@ -39,6 +39,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
+from morrow.readers.execution.counting import check_complete
 from morrow.readers.files.file_errors import reading_files
 
 VIEWS: dict[type[DataType], pa.DataType] = {
@@ -108,4 +109,4 @@ def _frames(plan: ScanPlan, store: FileStore) -> Iterator[pl.DataFrame]:
                 for frame in execute.frames(group, store, rows):
                     count += frame.height
                     yield frame
-                execute.check_complete(group, store, count)
+                check_complete(group, store, count)

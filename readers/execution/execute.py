@@ -12,25 +12,25 @@ from typing import Literal
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import arrow_schema
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
-from morrow.engine.plan.scan_plan import DeletionRef, ScanPlan, Section, SectionKind
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.progress import working
 from morrow.engine.wording import plural
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
+from morrow.readers.execution.counting import check_complete, checked_rows, enough, is_complete
 from morrow.readers.execution.joined_reads import join_masks
 from morrow.readers.execution.joined_sections import section_frames
 from morrow.readers.execution.one_pass import read_at_once
-from morrow.readers.execution.section_frames import empty_frame, filtered, section_frame
+from morrow.readers.execution.section_frames import empty_frame, filtered
 from morrow.readers.expressions import polars as expressions
-from morrow.readers.files.file_errors import reading_files
+from morrow.readers.files.file_errors import reading_sections
 from morrow.readers.files.streaming import batches
-from morrow.readers.masks import Mask, live_masks
+from morrow.readers.masks import Mask
 from morrow.readers.merges.version_masks import is_folded, scan_masks
 
 MASK_WORKERS = 2
@@ -62,14 +62,9 @@ def lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
     return frame if plan.limit is None else frame.head(plan.limit)
 
 
-def _reading(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> AbstractContextManager[None]:
-    """Wraps reads of these sections: errors of files become Morrow's and name the file."""
-    return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
-
-
 def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[None]:
     """Wraps reads of the whole plan: errors of files become Morrow's and name the file."""
-    return _reading(plan, plan.sections, store)
+    return reading_sections(plan, plan.sections, store)
 
 
 def frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
@@ -101,7 +96,7 @@ def _apart(
 ) -> tuple[list[pl.DataFrame], pl.LazyFrame | None]:
     """Returns rows that were read at once, see `lazy`, and a frame of the others; None where there are no others."""
     sections = enough(plan, sections)
-    read, left = read_at_once(plan, sections, store, held) if _is_complete(plan) else ([], sections)
+    read, left = read_at_once(plan, sections, store, held) if is_complete(plan) else ([], sections)
     # Polars copies frames of several chunks to select from them.
     rows = [frame if frame.columns == [*plan.columns] else frame.select(cols(plan.columns)) for frame in read]
     return rows, None if read and not left else _scanned(plan, left, store)
@@ -118,19 +113,6 @@ def _scanned(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> p
     return frame if plan.read_columns == plan.columns else frame.select(cols(plan.columns))
 
 
-def enough(plan: ScanPlan, sections: Sequence[Section]) -> Sequence[Section]:
-    """Returns the first sections that hold as many rows as the plan's limit, where metadata tell; otherwise all."""
-    if plan.limit is None or plan.filter.predicate != ALWAYS or plan.filter.residuals:
-        return sections
-    rows = 0
-    for number, section in enumerate(sections, 1):
-        if section.kind is SectionKind.RAW and _counted(plan, section):
-            rows += sum(file.row_count - _dead_rows(file.deletion) for file in section.files)
-            if rows >= plan.limit:
-                return sections[:number]
-    return sections
-
-
 def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyFrame]:
     """Returns the rows of keys whose versions are combined, where the section has such keys."""
     if not is_folded(plan, section):
@@ -139,11 +121,6 @@ def _merged(plan: ScanPlan, section: Section, store: FileStore) -> list[pl.LazyF
     from morrow.readers.merges.sections import merged_frame
 
     return [merged_frame(plan, section, plan.read_columns, store)]
-
-
-def _is_complete(plan: ScanPlan) -> bool:
-    """Returns whether every row is wanted."""
-    return plan.limit is None and plan.filter.predicate == ALWAYS and not plan.filter.residuals
 
 
 def _masks(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> list[tuple[Mask, ...]]:
@@ -194,24 +171,11 @@ def _engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
     return "streaming" if plan.filter.residuals else "auto"
 
 
-def check_complete(plan: ScanPlan, store: FileStore, rows: int) -> None:
-    """Checks a full read against the manifests' row counts; masks are cached by now, so this reads nothing.
-
-    Raises:
-        CorruptFile: a data file holds more or fewer rows than its manifest entry says.
-    """
-    known = all(_counted(part, section) for part in plan.parts for section in part.sections)
-    if _is_complete(plan) and known:
-        expected = sum(_section_rows(one, section, store) for one in plan.parts for section in one.sections)
-        if rows != expected:
-            raise CorruptFile(plan.table, f"its data files gave {rows} rows where the manifests say {expected}")
-
-
 def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
     """Reads all rows as an Arrow table with exactly the schema of the plan's output fields."""
     if not plan.columns:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
-    if not (_is_complete(plan) and is_arrow_only(plan)):
+    if not (is_complete(plan) and is_arrow_only(plan)):
         return to_arrow_table(to_polars(plan, store), plan.fields)
     with reading_plan(plan, store), _shown(plan):
         table = arrow_table(plan, [_masks(part, part.sections, store) for part in plan.parts], store)
@@ -234,7 +198,7 @@ def to_batches(plan: ScanPlan, store: FileStore, batch_rows: int = BATCH_ROWS) -
     for part, group in ((one, group) for one in plan.parts for group in groups(one.sections, most)):
         if left == 0:
             return
-        with _reading(part, group, store):
+        with reading_sections(part, group, store):
             frame = _frame(part, group, store)
             frame = frame if left is None else frame.head(left)
             for chunk in batches(frame, batch_rows):
@@ -275,7 +239,7 @@ def count(plan: ScanPlan, store: FileStore) -> int:
         with in_flight(plan, store):
             for part in plan.parts:
                 join_masks(part, part.sections, store)
-            rows = sum(_checked_rows(one, section, store) for one in plan.parts for section in one.sections)
+            rows = sum(checked_rows(one, section, store) for one in plan.parts for section in one.sections)
         return rows if plan.limit is None else min(rows, plan.limit)
     with reading_plan(plan, store):
         return int(lazy(plan, store).select(pl.len()).collect(engine=_engine(plan)).item())
@@ -285,43 +249,3 @@ def _of_some_column(plan: ScanPlan) -> ScanPlan:
     """Adds to a plan without columns one to count its rows by: frames without columns lose their height."""
     fallback = None if plan.fallback is None else _of_some_column(plan.fallback)
     return replace(plan, columns=(plan.read_columns or tuple(plan.schema.by_name))[:1], fallback=fallback)
-
-
-def _checked_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    """Returns `_section_rows`, checking deletion vectors against the metadata's counts where that costs no request."""
-    if store.is_local and _counted(plan, section) and section.kind is SectionKind.RAW:
-        live_masks(plan, section, store)
-    return _section_rows(plan, section, store)
-
-
-def _section_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    """Counts the live rows of one section, reading as little as possible."""
-    if section.kind is SectionKind.MERGE:
-        masks = scan_masks(plan, section, store)
-        unmerged = sum(f.row_count if m is None else int(m.sum()) for f, m in zip(section.files, masks))
-        return unmerged + _merged_rows(plan, section, store)
-    if _counted(plan, section):
-        return sum(f.row_count - _dead_rows(f.deletion) for f in section.files)
-    with _reading(plan, [section], store):
-        frame = section_frame(plan, section, scan_masks(plan, section, store), store)
-        return int(frame.select(pl.len()).collect().item())
-
-
-def _merged_rows(plan: ScanPlan, section: Section, store: FileStore) -> int:
-    if not is_folded(plan, section):
-        return 0
-    from morrow.readers.merges.sections import merged_count
-
-    return merged_count(plan, section, store)
-
-
-def _counted(plan: ScanPlan, section: Section) -> bool:
-    """Returns whether metadata and masks alone give the row count of the section."""
-    if section.kind is SectionKind.RAW:
-        retractions = plan.drops_retractions and any(file.may_hold_retractions for file in section.files)
-        return not retractions and all(f.deletion is None or f.deletion.cardinality is not None for f in section.files)
-    return section.kind is SectionKind.MERGE and not is_folded(plan, section)
-
-
-def _dead_rows(deletion: DeletionRef | None) -> int:
-    return 0 if deletion is None or deletion.cardinality is None else deletion.cardinality

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from morrow.engine.errors import CorruptFile, MorrowError, StorageError
 from morrow.engine.format.types import DataField
@@ -40,6 +40,11 @@ def reading_files(
             if store.is_local and not any(path in str(error) for path in paths):
                 _open_each(paths, store)
             raise
+
+
+def reading_sections(plan: ScanPlan, sections: Sequence[Section], store: FileStore) -> AbstractContextManager[None]:
+    """Wraps a query over the columns that the plan reads of `sections`; see `reading_files`."""
+    return reading_files(plan, sections, tuple(plan.schema.by_name[name] for name in plan.read_columns), store)
 
 
 def _open_each(paths: Iterable[str], store: FileStore) -> None:

@@ -15,7 +15,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, ROW_INDEX, VIEW
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
-from morrow.readers.execution.execute import enough
+from morrow.readers.execution.counting import enough
 from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work

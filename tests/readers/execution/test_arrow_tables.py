@@ -17,6 +17,7 @@ from morrow.engine.format import types as t
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.arrow_tables import is_arrow_only
+from morrow.readers.execution.counting import is_complete
 from morrow.table_scan import Scan
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import DataFile, TableFactory
@@ -137,7 +138,7 @@ def test_a_table_without_files_has_a_schema(tmp_path: Path) -> None:
 
 
 def goes_through_polars(scan: Scan) -> bool:
-    return not (execute._is_complete(scan.plan) and is_arrow_only(scan.plan))
+    return not (is_complete(scan.plan) and is_arrow_only(scan.plan))
 
 
 def test_filters_limits_casts_and_folds_go_through_polars(tmp_path: Path) -> None:

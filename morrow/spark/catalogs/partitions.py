@@ -9,7 +9,7 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.spark import handoff
 from morrow.spark.catalogs.place import Place, Question, full_name
 from morrow.spark.catalogs.rewriting import placed
-from morrow.spark.catalogs.syntax import name_of
+from morrow.spark.catalogs.words import name_of
 from morrow.writers.operations.partitions import greatest, listed
 from morrow.writers.target import WriteTarget
 

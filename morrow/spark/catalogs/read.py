@@ -19,6 +19,7 @@ from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
 from morrow.spark.reading.distributed import with_positions
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
 from morrow.spark.types.told import predicates
@@ -116,7 +117,7 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     if isinstance(question["state"], Mapping):
         system = _system(place, name, question["state"])
         wanted = columns or (system.fields[0].name,)
-        return to_dataframe(system.narrowed(wanted), place.spark).select(*map(_quoted, columns))
+        return to_dataframe(system.narrowed(wanted), place.spark).select(*map(quoted, columns))
     scan = narrowed(place, question)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
@@ -124,7 +125,7 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     chosen = scan.adapted(lambda each: replace(each, columns=stored, limit=limit))
     if stored == columns:
         return to_dataframe(chosen, place.spark)
-    return with_positions(chosen.plan, chosen.store, place.spark).select(*map(_quoted, columns))
+    return with_positions(chosen.plan, chosen.store, place.spark).select(*map(quoted, columns))
 
 
 def narrowed(place: Place, question: Question) -> Scan:
@@ -148,11 +149,7 @@ def _changed(place: Place, question: Question) -> DataFrame:
     wanted = columns or table.schema.names[:1]
     asked = question["state"][CHANGES]
     found = table.changes(1, 1, columns=wanted) if asked is None else table.changes(**asked, columns=wanted)
-    return changed_rows(found, place.spark, with_kinds=False).select(*map(_quoted, columns))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return changed_rows(found, place.spark, with_kinds=False).select(*map(quoted, columns))
 
 
 ANSWERS: dict[str, Callable[[Place, Question, DataFrame | None], object]] = {

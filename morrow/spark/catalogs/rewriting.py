@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.incremental import CHANGES_BY
 from morrow.spark.catalogs.place import full_name
-from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, Statement, name_of, parsed
+from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, Statement, parsed
+from morrow.spark.catalogs.words import name_of
 from morrow.spark.jvm.runtime import class_name
+from morrow.spark.reading.expressions import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +47,7 @@ def rewritten(spark: SparkSession, text: str) -> str | None:
         if source[0] != catalog:
             raise Unsupported(f"CREATE TABLE LIKE a table of another catalog, {source[0]},")
         statement = replace(statement, parts={**statement.parts, "source": source[1]})
-    return f"CALL {_quoted(catalog)}.sys.{_quoted(PROCEDURE)}('{packed(statement, name)}')"
+    return f"CALL {quoted(catalog)}.sys.{quoted(PROCEDURE)}('{packed(statement, name)}')"
 
 
 def placed(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:
@@ -105,7 +107,3 @@ def unpacked(text: str) -> tuple[Statement, str]:
     if namespace:
         raise DatabaseNotFound(f"there is no database {'.'.join(told['table'])}")
     return statement, name
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -10,7 +10,8 @@ from morrow.engine.plan.predicate import Predicate, conjunction
 from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Place, Question
 from morrow.spark.source.option_names import MERGE_SCHEMA
-from morrow.spark.source.options import Options, SinkOptions
+from morrow.spark.source.option_values import SinkOptions
+from morrow.spark.source.options import Options
 from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows

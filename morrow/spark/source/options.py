@@ -16,15 +16,11 @@ Names ignore case, as in Spark. Other tools' names of the same options are accep
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.io.resolve import VERIFY_PAGES
 from morrow.engine.plan.time_travel import TravelArguments
-from morrow.session import Verify
 from morrow.spark.source.limits import Limit
 from morrow.spark.source.option_names import (
     ALIASES,
@@ -51,71 +47,22 @@ from morrow.spark.source.option_names import (
     TIMESTAMPS,
     WIDENING,
 )
+from morrow.spark.source.option_values import (
+    LeastRows,
+    Place,
+    ReadOptions,
+    SinkOptions,
+    StreamOptions,
+    boolean,
+    id_or_text,
+    names_of_columns,
+    one_of,
+    positive,
+    verify,
+)
 from morrow.spark.writing.evolving import Evolution
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """The options of a batch read: arguments of `Table.scan`."""
-
-    columns: tuple[str, ...] | None
-    filter: str | None
-    travel: TravelArguments
-
-
-@dataclass(frozen=True)
-class LeastRows:
-    """The rows that a micro-batch waits for, and for how long at most after the previous one."""
-
-    rows: int
-    within_seconds: float
-
-
-@dataclass(frozen=True)
-class StreamOptions:
-    """The options of a stream: its start, the leading columns of its rows, and the size of a micro-batch."""
-
-    columns: tuple[str, ...] | None
-    filter: str | None
-    starting_snapshot: int | None
-    starting_timestamp: int | str | None
-    start: str
-    """`FULL`: all rows, of the starting snapshot if there is one, before changes; otherwise `CHANGES`."""
-    begins: bool
-    """Whether the query says where the stream begins; otherwise the table's options do."""
-    kinds: bool
-    consumer_id: str | None
-    most_snapshots: int | None
-    limit: Limit | None
-    least_rows: LeastRows | None
-
-
-@dataclass(frozen=True)
-class SinkOptions:
-    """The options of a write; `table` are options that the table has or is created with."""
-
-    kinds: str | None
-    commit_user: str | None
-    commit_identifier: int | None
-    dynamic_overwrite: bool | None
-    """None where it is not given."""
-    table: Mapping[str, str]
-    evolution: Evolution | None = None
-    """How the table's columns follow those of the rows; None: not at all."""
-    replace_where: str | None = None
-    """The condition of an overwrite."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """The table's path and branch, and the options of its store; `branch` None is main."""
-
-    path: str
-    branch: str | None
-    storage_options: Mapping[str, str] = field(repr=False)
-    verify: Verify | None = None
 
 
 class Options:
@@ -140,12 +87,12 @@ class Options:
             )
         names = [name for name in self._given if name.startswith(STORAGE_PREFIX)]
         storage = {name.removeprefix(STORAGE_PREFIX): self._given[name] for name in names}
-        return Place(path, self._given.get("branch"), storage, self._get("verify", _verify))
+        return Place(path, self._given.get("branch"), storage, self._get("verify", verify))
 
     @property
     def pushes_filters(self) -> bool:
         """Whether Spark passes its filters; see `datasource.PushingReader`."""
-        return self._get(PUSH_FILTERS, _boolean) or False
+        return self._get(PUSH_FILTERS, boolean) or False
 
     @property
     def is_stream(self) -> bool:
@@ -155,17 +102,19 @@ class Options:
     def read(self) -> ReadOptions:
         """Parses the options of a batch read. Refuses those of a stream and unknown ones."""
         travel: dict[str, Callable[[str], int | str]] = {
-            "as-of": _id_or_text,
+            "as-of": id_or_text,
             "snapshot": int,
             "tag": str,
-            "timestamp": _id_or_text,
+            "timestamp": id_or_text,
             "watermark": int,
             "version": str,
         }
         self._only("columns", "filter", PUSH_FILTERS, *travel)
         found = {name.replace("-", "_"): self._get(name, parse) for name, parse in travel.items()}
         chosen = {name: value for name, value in found.items() if value is not None}
-        return ReadOptions(self._get("columns", _columns), self._given.get("filter"), cast("TravelArguments", chosen))
+        return ReadOptions(
+            self._get("columns", names_of_columns), self._given.get("filter"), cast("TravelArguments", chosen)
+        )
 
     def stream(self) -> StreamOptions:
         """Parses the options of a stream read."""
@@ -174,23 +123,23 @@ class Options:
         _at_most_one("where a stream begins", begin)
         sizes = [name for name in LIMITS.values() if name in self._given]
         _at_most_one("what a batch takes", sizes)
-        limits = (Limit(what, size) for what, name in LIMITS.items() if (size := self._get(name, _positive)))
+        limits = (Limit(what, size) for what, name in LIMITS.items() if (size := self._get(name, positive)))
         return StreamOptions(
-            columns=self._get("columns", _columns),
+            columns=self._get("columns", names_of_columns),
             filter=self._given.get("filter"),
-            starting_snapshot=next((self._get(name, _positive) for name in begin if name in SNAPSHOTS), None),
-            starting_timestamp=next((self._get(name, _id_or_text) for name in begin if name in TIMESTAMPS), None),
+            starting_snapshot=next((self._get(name, positive) for name in begin if name in SNAPSHOTS), None),
+            starting_timestamp=next((self._get(name, id_or_text) for name in begin if name in TIMESTAMPS), None),
             start=self._start(begin),
             begins=bool(begin) or MODE in self._given,
-            kinds=self._get(KINDS, _boolean) or False,
+            kinds=self._get(KINDS, boolean) or False,
             consumer_id=self._given.get(CONSUMER_ID),
-            most_snapshots=self._get("max-snapshots-per-trigger", _positive),
+            most_snapshots=self._get("max-snapshots-per-trigger", positive),
             limit=next(limits, None),
             least_rows=self._least_rows(),
         )
 
     def _start(self, begin: list[str]) -> str:
-        mode = self._get(MODE, _one_of("default", *MODES)) or "default"
+        mode = self._get(MODE, one_of("default", *MODES)) or "default"
         if mode == "default":
             return CHANGES if begin else FULL
         start, needed = MODES[mode]
@@ -201,7 +150,7 @@ class Options:
         return start
 
     def _least_rows(self) -> LeastRows | None:
-        rows, delay = self._get(LEAST_ROWS, _positive), self._get(MOST_DELAY, _positive)
+        rows, delay = self._get(LEAST_ROWS, positive), self._get(MOST_DELAY, positive)
         if rows is None and delay is None:
             return None
         if rows is None or delay is None:
@@ -220,7 +169,7 @@ class Options:
             REPLACE_WHERE,
             *EVOLVING,
         }
-        mode = self._get(OVERWRITE_MODE, _one_of("static", "dynamic"))
+        mode = self._get(OVERWRITE_MODE, one_of("static", "dynamic"))
         if mode is not None and not overwrite:
             raise InvalidArgument("the option 'partitionOverwriteMode' belongs to .mode('overwrite'); leave it out")
         if "commit-identifier" in self._given and "commit-user" not in self._given:
@@ -247,7 +196,7 @@ class Options:
         return condition
 
     def _evolution(self) -> Evolution | None:
-        merges, widens, casts = (self._get(name, _boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))
+        merges, widens, casts = (self._get(name, boolean) or False for name in (MERGE_SCHEMA, WIDENING, CASTING))
         if merges:
             return Evolution(widens, casts)
         if widens or casts:
@@ -256,7 +205,7 @@ class Options:
 
     def _refuse_paimons(self) -> None:
         for name in self._given:
-            if name.startswith(OF_PAIMONS_WRITES) and self._get(name, _boolean):
+            if name.startswith(OF_PAIMONS_WRITES) and self._get(name, boolean):
                 raise Unsupported(f"the option {name!r}", hint="change the table first, by morrow.open(path).alter")
 
     def _get(self, name: str, parse: Callable[[str], T]) -> T | None:
@@ -286,40 +235,3 @@ def check_stream_sink(given: Mapping[str, str]) -> None:
 def _at_most_one(what: str, names: list[str]) -> None:
     if len(names) > 1:
         raise InvalidArgument(f"{' and '.join(names)} both say {what}; give one of them")
-
-
-def _columns(text: str) -> tuple[str, ...]:
-    if text.startswith("["):
-        names = json.loads(text)
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("a JSON list of names is expected")
-        return tuple(names)
-    return tuple(name.strip() for name in text.split(","))
-
-
-def _id_or_text(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() else text
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError("it is 1 at least")
-    return number
-
-
-def _one_of(*values: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.lower() not in values:
-            raise ValueError(f"it is {' or '.join(values)}")
-        return text.lower()
-
-    return parse
-
-
-def _verify(text: str) -> Verify:
-    return cast("Verify", _one_of(VERIFY_PAGES)(text))
-
-
-def _boolean(text: str) -> bool:
-    return _one_of("true", "false")(text) == "true"

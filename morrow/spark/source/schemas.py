@@ -11,7 +11,8 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import travel_of
-from morrow.spark.source.options import Options, Place
+from morrow.spark.source.option_values import Place
+from morrow.spark.source.options import Options
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 from morrow.table_scan import Scan, make_scan
 

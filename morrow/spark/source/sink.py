@@ -28,7 +28,8 @@ from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import logger
 from morrow.spark.job.wire import encoded, messages_in
-from morrow.spark.source.options import Options, SinkOptions
+from morrow.spark.source.option_values import SinkOptions
+from morrow.spark.source.options import Options
 from morrow.spark.source.plain import BATCH_PROPERTY, QUERY_PROPERTY, Written
 from morrow.spark.source.schemas import metadata_of
 from morrow.spark.writing.job import Commit, Replaced, committed

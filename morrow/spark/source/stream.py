@@ -34,7 +34,8 @@ from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.spark.source.limits import NO_END, Limit
 from morrow.spark.source.option_names import CHANGES, FULL
-from morrow.spark.source.options import Options, StreamOptions
+from morrow.spark.source.option_values import StreamOptions
+from morrow.spark.source.options import Options
 from morrow.spark.source.pieces import change_pieces
 from morrow.spark.source.plain import Piece
 from morrow.spark.source.schemas import check_schema, metadata_of

@@ -10,10 +10,11 @@ from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
 from morrow.incremental import CHANGES_BY, are_of_changes, changes
 from morrow.spark.catalogs.place import Place, full_name, parsed
 from morrow.spark.catalogs.read_options import travel
-from morrow.spark.catalogs.syntax import name_of
+from morrow.spark.catalogs.words import name_of
+from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
-from morrow.spark.statements.text import Statement, quoted, replaced
+from morrow.spark.statements.text import Statement, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,7 @@ def query(session: Session, text: str) -> DataFrame:
     for first, path in words.paths():
         start = words.start(first)
         if len(path) == 1 and path[0].lower() in CHANGES_BY and words.word() == "(":
-            key: tuple[object, ...] = (path[0].lower(), *_constants(words.listed(), path[0]))
+            key: tuple[object, ...] = (path[0].lower(), *_constants(words.expressions(), path[0]))
         elif session.place(path) is None or len(path) < 3:
             if len(path) == 1 and path[0].upper() in CHANGING and words.word() in ("INTO", "OVERWRITE", "FROM"):
                 raise Unsupported(f"{path[0].upper()} after WITH", hint="put the WITH into its query")
@@ -107,11 +108,11 @@ def _state(words: Statement) -> tuple[tuple[str, str], ...]:
         for begin in begins:
             if begin and words.has(*begin, "AS", "OF"):
                 if words.word() in ("TIMESTAMP", "DATE"):
-                    words.takes(words.word())
-                value = words.string()
+                    words.has(words.word())
+                value = words.text_if_any()
                 return ((option, str(words.number()) if value is None else value),)
     if words.word() == "WITH" and words.word(1) == "(":
-        words.takes("WITH")
+        words.has("WITH")
         return tuple(sorted(words.properties().items()))
     return ()
 
@@ -157,7 +158,7 @@ def _constants(texts: list[str], function: str) -> list[str]:
     found = []
     for text in texts:
         words = Statement(text)
-        value = words.string()
+        value = words.text_if_any()
         found.append(str(words.number()) if value is None else value)
         if not words.is_at_end():
             raise Unsupported(f"{function} of anything but constants")

@@ -11,7 +11,7 @@ from morrow.engine.io.resolve import Roots, given_roots
 from morrow.incremental import CHANGES_BY
 from morrow.spark.catalogs.install import catalog as make_catalog
 from morrow.spark.catalogs.place import Place
-from morrow.spark.statements import rows, tables
+from morrow.spark.statements import altering, calling, merging, rows, showing, tables
 from morrow.spark.statements.queries import QUERIES, Session, query
 from morrow.spark.statements.text import Statement
 from morrow.spark.versions import check_catalogs
@@ -26,15 +26,15 @@ STATEMENTS: Mapping[str, Callable[[Session, Statement], DataFrame | None]] = {
     "INSERT": rows.insert,
     "DELETE": rows.delete_rows,
     "UPDATE": rows.update_rows,
-    "MERGE": rows.merge_rows,
+    "MERGE": merging.merge_rows,
     "TRUNCATE": rows.truncate,
     "CREATE": tables.create,
     "DROP": tables.drop,
-    "ALTER": tables.change,
-    "CALL": tables.called,
-    "SHOW": tables.show,
-    "DESCRIBE": tables.describe,
-    "DESC": tables.describe,
+    "ALTER": altering.change,
+    "CALL": calling.called,
+    "SHOW": showing.show,
+    "DESCRIBE": showing.describe,
+    "DESC": showing.describe,
 }
 """By the first word."""
 
@@ -117,7 +117,7 @@ def run(session: Session, text: str) -> DataFrame:
         return done
     if first not in STATEMENTS:
         raise Unsupported(f"the statement {first} here", hint=f"there are SELECT, {', '.join(STATEMENTS)}")
-    words.takes(first)
+    words.has(first)
     found = STATEMENTS[first](session, words)
     return session.spark.range(1).limit(0).select() if found is None else found
 

@@ -46,12 +46,12 @@ def test_parsed(text: str, statement: Statement | None) -> None:
     [
         ("SHOW TAGS 't'", "a name is expected, not \"'t'\""),
         ("ALTER TABLE t CREATE TAG 1", "a name is expected, not '1'"),
-        ("ALTER TABLE t CREATE TAG a.b", "the end is expected, not '.'"),
+        ("ALTER TABLE t CREATE TAG a.b", "the end of the statement is expected, not '.'"),
         ("ALTER TABLE t CREATE TAG x RETAIN 5 WEEKS", "DAYS or HOURS or MINUTES is expected, not 'WEEKS'"),
         ("ALTER TABLE t CREATE TAG x AS OF VERSION -1", "a number is expected, not '-'"),
-        ("ALTER TABLE t REPLACE TAG IF NOT EXISTS x", "the end is expected, not 'NOT'"),
+        ("ALTER TABLE t REPLACE TAG IF NOT EXISTS x", "the end of the statement is expected, not 'NOT'"),
         ("ALTER TABLE t\nRENAME TAG x", "ALTER TABLE t RENAME TAG x: TO is expected, not the end"),
-        ("SHOW TAGS t; SHOW TAGS t", "the end is expected, not 'SHOW'"),
+        ("SHOW TAGS t; SHOW TAGS t", "the end of the statement is expected, not 'SHOW'"),
     ],
 )
 def test_refused(text: str, words: str) -> None:

@@ -49,14 +49,23 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
     least, greatest = min(int(run.min()) for run in runs), max(int(run.max()) for run in runs)
     if greatest - least >= DENSE * sum(map(len, runs)):
         return None
-    seen = np.zeros(greatest - least + 1, bool)
+    fresh = np.ones(greatest - least + 1, bool)
     found = []
-    for run in newest_first:
-        # Differences of narrow integers do not fit into their own width.
-        slots = run.astype(np.int64, copy=False) - least
-        found.append(~seen[slots])
-        seen[slots] = True
+    for number, run in enumerate(newest_first):
+        slots = _slots(run, least)
+        found.append(fresh[slots].copy() if isinstance(slots, slice) else fresh.take(slots))
+        if number + 1 < len(newest_first):
+            fresh[slots] = False
     return found
+
+
+def _slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:
+    """Returns the places of distinct keys in a table that begins with the key `least`."""
+    if len(run) and int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
+        return slice(int(run[0]) - least, int(run[-1]) - least + 1)
+    # Differences of narrow integers do not fit into their own width.
+    wide = run.astype(np.int64, copy=False)
+    return wide - least if least else wide
 
 
 def newest_of_each_key(

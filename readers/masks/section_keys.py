@@ -31,6 +31,7 @@ from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks.key_ranges import RANGED_TYPES, KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
+from morrow.readers.masks.told_keys import told_keys
 
 RANGE_WORKERS = 2
 """Key ranges merged at once; each holds the keys of about `RANGE_ROWS` rows."""
@@ -155,7 +156,11 @@ class SectionKeys:
 
     def read(self, part: KeyRange, packing: KeyPacking | None) -> list[pl.DataFrame]:
         """Reads the deciding columns of each file in the range, with positions unless the range is everything."""
-        fields = (*self.key_fields, *self.other_fields)
+        fields = self.deciding_fields
+        if part.whole and packing is None:
+            read = self._read_files(fields, self.key_fields)
+            self._check_bounds(read)
+            return read
         frames = []
         for number in part.files:
             frame = file_frame(
@@ -170,9 +175,27 @@ class SectionKeys:
             read = pl.collect_all(frames)
         if part.whole:
             self.checked_heights(read)
-            if packing is None:
-                self._check_bounds(read)
         return read
+
+    def _read_files(self, fields: Sequence[DataField], key: Sequence[DataField]) -> list[pl.DataFrame]:
+        """Reads all rows of each file with `fields`; the columns `key` among them may be told by statistics."""
+        names = self.stored_names()
+        told = [
+            told_keys(file, key[0], name, self.store) if len(key) == len(self.spec.key) == 1 else None
+            for file, name in zip(self.files, names)
+        ]
+        read: list[pl.DataFrame] = [pl.DataFrame() if keys is None else keys.to_frame() for keys in told]
+        decoded = [[field for field in fields if keys is None or field.name != keys.name] for keys in told]
+        wanted = [number for number, each in enumerate(decoded) if each]
+        frames = [file_frame(self.plan, self.section, [self.files[i]], decoded[i], self.store) for i in wanted]
+        with reading_files(self.plan, [self.section], fields, self.store):
+            found = pl.collect_all(frames)
+        for number, frame in zip(wanted, found):
+            keys = told[number]
+            self._check_height(self.files[number], frame)
+            read[number] = frame if keys is None else frame.insert_column(0, keys)
+        self.checked_heights(read)
+        return [frame.select(cols(field.name for field in fields)) for frame in read]
 
     def check(self, frames: Sequence[pl.DataFrame]) -> None:
         """Checks all rows of each file, keys unpacked, against the plan.
@@ -186,11 +209,8 @@ class SectionKeys:
     def read_whole(self, names: Sequence[str]) -> list[pl.DataFrame]:
         """Reads all rows of each file with the deciding columns and `names`."""
         values = (self.plan.schema.by_name[name] for name in names)
-        fields = tuple(dict.fromkeys((*self.key_fields, *self.other_fields, *values)))
-        frames = [file_frame(self.plan, self.section, [file], fields, self.store) for file in self.files]
-        with reading_files(self.plan, [self.section], fields, self.store):
-            read = pl.collect_all(frames)
-        self.checked_heights(read)
+        fields = tuple(dict.fromkeys((*self.deciding_fields, *values)))
+        read = self._read_files(fields, [field for field in self.key_fields if field.name not in names])
         self._check_bounds(read)
         return read
 
@@ -268,6 +288,10 @@ class SectionKeys:
     def checked_heights(self, frames: Sequence[pl.DataFrame]) -> list[int]:
         """Returns the row count of each file. Raises `CorruptFile` if it differs from the manifest entry."""
         for file, frame in zip(self.files, frames):
-            if frame.height != file.row_count:
-                raise CorruptFile(file.path, f"{frame.height} rows where the manifest says {file.row_count}")
+            self._check_height(file, frame)
         return [frame.height for frame in frames]
+
+    @staticmethod
+    def _check_height(file: DataFile, frame: pl.DataFrame) -> None:
+        if frame.height != file.row_count:
+            raise CorruptFile(file.path, f"{frame.height} rows where the manifest says {file.row_count}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.format.snapshot import DURATION, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line, shown
 from morrow.engine.wording import plural
@@ -111,8 +111,10 @@ def _count(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-NUMBERS = ("rows_added", "rows_deleted", "rows_written", "deletions_written", "files_added", "files_removed")
+RECORDED = {"rows_added": ROWS_INSERTED, "rows_updated": ROWS_UPDATED, "rows_deleted": ROWS_DELETED}
+NUMBERS = (*RECORDED, "rows_written", "deletions_written", "files_added", "files_removed")
 COUNTS = (*NUMBERS, "bytes_added", "stored_rows", "stored_rows_change", "changelog_rows")
+MOST_DIGITS = 19
 
 
 def history_frame(metadata: TableMetadata, limit: int | None = None) -> pl.DataFrame:
@@ -130,18 +132,21 @@ def history_frame(metadata: TableMetadata, limit: int | None = None) -> pl.DataF
             "kind": s.commit_kind,
             "operation": s.operation,
             **_done(s, entries, keyed=keyed),
+            **_recorded(s),
             "stored_rows": s.total_record_count,
             "stored_rows_change": s.delta_record_count,
             "changelog_rows": s.changelog_record_count,
             "schema_id": s.schema_id,
             "watermark": s.watermark,
             "commit_user": s.commit_user,
+            "duration": _number(s, DURATION),
         }
         for s, entries in zip(snapshots, _changes(metadata, snapshots), strict=True)
     ]
     texts = ("kind", "operation", "commit_user")
-    order = ("snapshot_id", "time", "kind", "operation", *COUNTS, "schema_id", "watermark", "commit_user")
-    types = {**dict.fromkeys(order, pl.Int64()), **dict.fromkeys(texts, pl.String()), "time": pl.Datetime("ms", "UTC")}
+    order = ("snapshot_id", "time", "kind", "operation", *COUNTS, "schema_id", "watermark", "commit_user", "duration")
+    times = {"time": pl.Datetime("ms", "UTC"), "duration": pl.Duration("ms")}
+    types = {**dict.fromkeys(order, pl.Int64()), **dict.fromkeys(texts, pl.String()), **times}
     return pl.DataFrame(rows, schema={name: types[name] for name in order})
 
 
@@ -178,6 +183,17 @@ def _done(snapshot: Snapshot, entries: pl.DataFrame | None, *, keyed: bool) -> M
         "files_removed": removed.height,
         "bytes_added": int(added["_FILE_SIZE"].sum()),
     }
+
+
+def _recorded(snapshot: Snapshot) -> Mapping[str, int]:
+    """Returns the rows that the operation counted, where it did: then it changed no others."""
+    counts = {name: _number(snapshot, key) for name, key in RECORDED.items()}
+    return {} if all(rows is None for rows in counts.values()) else {name: rows or 0 for name, rows in counts.items()}
+
+
+def _number(snapshot: Snapshot, key: str) -> int | None:
+    text = snapshot.properties.get(key, "")
+    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else None
 
 
 def _exact(

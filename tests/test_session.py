@@ -113,20 +113,43 @@ def test_history_tells_what_was_done(tmp_path: Path) -> None:
     made.compact(full=True)
     made.overwrite([{"id": 1}])
     counts = ("rows_added", "rows_deleted", "rows_written", "files_added", "files_removed")
-    told = made.history().sort("snapshot_id").select("kind", *counts).rows()
+    told = made.history().sort("snapshot_id").select("kind", "operation", *counts).rows()
     assert told == [
-        ("APPEND", 5, 0, 5, 1, 0),
-        ("APPEND", 1, 0, 1, 1, 0),
-        ("COMPACT", 0, 0, 0, 1, 2),
-        ("OVERWRITE", None, None, 1, 1, 1),
+        ("APPEND", "WRITE", 5, 0, 5, 1, 0),
+        ("APPEND", "WRITE", 1, 0, 1, 1, 0),
+        ("COMPACT", None, 0, 0, 0, 1, 2),
+        ("OVERWRITE", "OVERWRITE", None, None, 1, 1, 1),
     ]
     assert made.history(limit=1)["snapshot_id"].to_list() == [4]
 
     keyed = morrow.Catalog(tmp_path).create_table("db.k", schema="id INT", primary_keys=["id"], options={"bucket": 1})
     keyed.append([{"id": 1}, {"id": 2}])
     keyed.delete("id = 1")
-    newest, *_ = keyed.history().select("rows_added", "rows_written", "deletions_written").rows()
-    assert newest == (None, 0, 1)
+    newest, oldest = keyed.history().select("rows_added", "rows_deleted", "rows_written", "deletions_written").rows()
+    assert newest == (0, 1, 0, 1)
+    assert oldest == (None, None, 2, 0)
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_history_counts_the_rows_of_operations(tmp_path: Path, keys: list[str]) -> None:
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT, v INT", primary_keys=keys)
+    table.append([{"id": i, "v": i} for i in range(5)], properties={"job": "1"})
+    table.update({"v": "0"}, "id > 2")
+    merge = table.merge([{"id": 1, "v": 7}, {"id": 9, "v": 9}], "id")
+    merge.when_matched_update().when_not_matched_insert().execute()
+    table.delete("id = 0")
+    table.truncate()
+    told = table.history().sort("snapshot_id").filter(pl.col("kind") != "COMPACT")
+    assert told.select("operation", "rows_updated", "rows_deleted").rows() == [
+        ("WRITE", None, None if keys else 0),
+        ("UPDATE", 2, 0),
+        ("MERGE", 1, 0),
+        ("DELETE", 0, 1),
+        ("TRUNCATE", None, None if keys else 5),
+    ]
+    assert told["rows_added"].to_list()[1:4] == [0, 1, 0]
+    assert all(0 <= each.total_seconds() < 600 for each in told["duration"])
+    assert dict(table.snapshots()[0].properties)["job"] == "1"
 
 
 def test_logs_worth_reading(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,6 +56,12 @@ _KNOWN = (
     "tagCreateTime",
     "tagTimeRetained",
 )
+DURATION = "morrow.duration-ms"
+ROWS_INSERTED = "morrow.rows-inserted"
+ROWS_UPDATED = "morrow.rows-updated"
+ROWS_DELETED = "morrow.rows-deleted"
+"""Properties in which Morrow records how long an operation took, and the rows that it changed where it counted them."""
+
 _KEPT = frozenset(("uuid", "writerVersion"))
 """Known members that are only copied, in `Snapshot.extra`."""
 

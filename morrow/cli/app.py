@@ -13,7 +13,9 @@ from typer.core import TyperGroup
 from morrow.cli import arguments as arg
 from morrow.cli import life, looking, moving
 from morrow.cli import warehouse as of_warehouse
+from morrow.cli.argument_values import column_names, named_paths, pairs, warehouse_and_query
 from morrow.cli.arguments import Format
+from morrow.cli.shared_options import shared, travels
 from morrow.engine.errors import MorrowError
 from morrow.engine.telling import shown
 
@@ -60,7 +62,7 @@ def command(panel: str | None = None) -> Callable[[Callable[..., None]], Callabl
     """Takes a function in as a command, with the options that all commands of its kind have."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        app.command(rich_help_panel=panel)(arg.shared(function))
+        app.command(rich_help_panel=panel)(shared(function))
         return function
 
     return register
@@ -86,11 +88,11 @@ def _root(
 ) -> None:
     from morrow.cli.opening import begin
 
-    begin(allowed_roots or (), warehouse, profile, arg.pairs("--catalog", catalog))
+    begin(allowed_roots or (), warehouse, profile, pairs("--catalog", catalog))
 
 
 @command()
-@arg.travels
+@travels
 def read(
     at: arg.At,
     path: arg.Readable,
@@ -103,7 +105,7 @@ def read(
     """Show the rows of a table, merged; in the format table the first 20, unless --limit says otherwise."""
     from morrow.cli import rows
 
-    rows.read(path, at, arg.column_names(columns), where, limit, form, output)
+    rows.read(path, at, column_names(columns), where, limit, form, output)
 
 
 @command()
@@ -131,7 +133,7 @@ def snapshots(
 
 
 @command()
-@arg.travels
+@travels
 def system(
     at: arg.At,
     path: arg.TablePath,
@@ -145,11 +147,11 @@ def system(
     """Show a system table: snapshots, schemas, tags, files, audit_log, ...; all_tables and the like of a warehouse."""
     from morrow.cli import system as tables
 
-    tables.system(path, name, at, arg.column_names(columns), where, limit, form, output)
+    tables.system(path, name, at, column_names(columns), where, limit, form, output)
 
 
 @command()
-@arg.travels
+@travels
 def files(
     at: arg.At,
     path: arg.TablePath,
@@ -165,7 +167,7 @@ def files(
 
 
 @command()
-@arg.travels
+@travels
 def explain(
     at: arg.At,
     path: arg.TablePath,
@@ -178,7 +180,7 @@ def explain(
     """Explain what a read would open and why: pruning, sections, masks, bytes, pushed conditions."""
     from morrow.cli import plans
 
-    plans.explain(path, at, arg.column_names(columns), where, limit, form, output)
+    plans.explain(path, at, column_names(columns), where, limit, form, output)
 
 
 @command()
@@ -199,8 +201,8 @@ def sql(
     """
     from morrow.cli import rows
 
-    warehouse, text = arg.warehouse_and_query(query or [])
-    rows.sql(text, warehouse, arg.named_paths(tables), limit, form, output, yes)
+    warehouse, text = warehouse_and_query(query or [])
+    rows.sql(text, warehouse, named_paths(tables), limit, form, output, yes)
 
 
 @command()
@@ -244,7 +246,7 @@ def compact(
     """Make few files of many, in one commit; the rows stay as they are."""
     from morrow.cli import writing
 
-    writing.compact(path, full, where, arg.column_names(order_by), strategy)
+    writing.compact(path, full, where, column_names(order_by), strategy)
 
 
 PANELS = {

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import inspect
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from morrow.cli import completing
-from morrow.engine.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from morrow.engine.plan.time_travel import TravelArguments
@@ -203,63 +199,6 @@ NoPager = Annotated[
 ]
 
 
-def shared(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of all commands of its kind: ``--warehouse``, and where there is a result (a
-    parameter ``form``) ``--vertical`` and ``--no-pager``.
-    """
-    parameters = list(inspect.signature(command, eval_str=True).parameters.values())
-    has_result = any(each.name == "form" for each in parameters)
-    more: list[tuple[str, object, object]] = [("warehouse", Warehouse, None)]
-    if has_result:
-        more += [("vertical", Vertical, False), ("no_pager", NoPager, False)]
-
-    def run(warehouse: str | None, vertical: bool = False, no_pager: bool = False, **given: Any) -> None:
-        from morrow.cli import opening, paging
-
-        paging.forbid(no_pager)
-        if warehouse is not None:
-            opening.use_warehouse(warehouse)
-        if vertical:
-            if given["form"] not in (Format.TABLE, Format.VERTICAL):
-                raise typer.BadParameter(f"--vertical and --format {given['form'].value}: give one of them")
-            given["form"] = Format.VERTICAL
-        command(**given)
-
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-        for name, annotation, default in more
-    ]
-    return _signed(run, command, parameters)
-
-
-def _signed(
-    run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
-) -> Callable[..., None]:
-    """Returns `run` with the name and help of `command` and these parameters, which typer reads."""
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # functions take any attribute
-    return run
-
-
-def travels(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of `TRAVEL`; it gets those that are given as its first argument."""
-
-    def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in TRAVEL}
-        command({name: value for name, value in values.items() if value is not None}, **given)
-
-    _, *own = inspect.signature(command).parameters.values()
-    hints = get_type_hints(command, include_extras=True)
-    shown = [each.replace(annotation=hints[each.name]) for each in own]
-    travel = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
-        for name, annotation in TRAVEL.items()
-    ]
-    place = next(i for i, each in enumerate(shown) if each.name == "form")  # what is read comes before its form
-    return _signed(run, command, [*shown[:place], *travel, *shown[place:]])
-
-
 ResultFormat = Annotated[
     Format,
     typer.Option(
@@ -344,60 +283,3 @@ OlderThan = Annotated[
 ]
 MaxDeletes = Annotated[int | None, typer.Option("--max-deletes", metavar="N", help="Snapshots to remove at most.")]
 Remove = Annotated[bool, typer.Option("--delete", help="Remove them; without it they are only listed.")]
-
-
-def column_names(text: str | None) -> list[str] | None:
-    """Parses a comma-separated list of names, which may be quoted as in CSV; None for None.
-
-    Raises:
-        InvalidArgument: no such list.
-    """
-    if text is None:
-        return None
-    try:
-        return next(csv.reader([text], skipinitialspace=True), [])
-    except csv.Error as error:
-        raise InvalidArgument(f'{text!r} is no list of names: {error}; write a,"b,c"') from error
-
-
-def warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
-    """Splits ``QUERY``, ``WAREHOUSE QUERY``, or nothing. Raises `InvalidArgument` for more."""
-    if len(words) > 2:
-        raise InvalidArgument(f"{len(words)} arguments where a warehouse and a query were expected: quote the query")
-    if len(words) == 2:
-        return words[0], words[1]
-    return None, words[0] if words else None
-
-
-def named_paths(texts: list[str] | None) -> dict[str, str]:
-    """Returns ``NAME=PATH`` options by name.
-
-    Raises:
-        InvalidArgument: an option of another form, or a name given twice.
-    """
-    paths: dict[str, str] = {}
-    for text in texts or []:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise InvalidArgument(f"--table {text}: write NAME=PATH")
-        if name in paths:
-            raise InvalidArgument(f"--table {text}: the name {name} is given twice")
-        paths[name] = path
-    return paths
-
-
-def pairs(option: str, texts: list[str] | None, *, last: bool = False) -> dict[str, str]:
-    """Returns ``NAME=VALUE`` options by name, split at the last ``=`` if `last`, else at the first.
-
-    Raises:
-        InvalidArgument: an option of another form, or a name given twice.
-    """
-    found: dict[str, str] = {}
-    for text in texts or []:
-        name, equals, value = text.rpartition("=") if last else text.partition("=")
-        if not (name and equals):
-            raise InvalidArgument(f"{option} {text}: write NAME=VALUE")
-        if name in found:
-            raise InvalidArgument(f"{option} {text}: {name} is given twice")
-        found[name] = value
-    return found

@@ -10,7 +10,9 @@ import typer
 
 from morrow.cli import arguments as arg
 from morrow.cli import completing
+from morrow.cli.argument_values import column_names
 from morrow.cli.arguments import Format
+from morrow.cli.shared_options import travels
 
 HEAD_ROWS = 10
 Few = Annotated[int, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.")]
@@ -38,7 +40,7 @@ def schema(
     metadata.schema(path, branch, form, output)
 
 
-@arg.travels
+@travels
 def partitions(
     at: arg.At,
     path: arg.TablePath,
@@ -53,7 +55,7 @@ def partitions(
     system.system(path, "partitions", at, None, where, limit, form, output)
 
 
-@arg.travels
+@travels
 def head(
     at: arg.At,
     path: arg.Readable,
@@ -66,10 +68,10 @@ def head(
     """Show some rows of a table: 10 unless --limit says otherwise; which, is not told."""
     from morrow.cli import rows
 
-    rows.read(path, at, arg.column_names(columns), where, limit, form, output)
+    rows.read(path, at, column_names(columns), where, limit, form, output)
 
 
-@arg.travels
+@travels
 def count(
     at: arg.At,
     path: arg.Readable,
@@ -96,7 +98,7 @@ def diff(
     """Compare two states of a table: rows with their kinds, and on standard error how many changed, by column."""
     from morrow.cli import differences
 
-    differences.diff(path, old, new, arg.column_names(columns), where, limit, form, output)
+    differences.diff(path, old, new, column_names(columns), where, limit, form, output)
 
 
 def tail(
@@ -111,7 +113,7 @@ def tail(
     """Show the changes of the newest snapshots, the last 10 rows unless --limit says otherwise, and follow them."""
     from morrow.cli import differences
 
-    differences.tail(path, branch, arg.column_names(columns), where, limit, follow, form)
+    differences.tail(path, branch, column_names(columns), where, limit, follow, form)
 
 
 def history(

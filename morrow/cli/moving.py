@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from morrow.cli import arguments as arg
+from morrow.cli.argument_values import column_names, pairs
 
 Set = Annotated[
     list[str],
@@ -36,14 +37,14 @@ def update(path: arg.TablePath, set_: Set, where: arg.Where = None, dry_run: arg
     """Change columns of the rows for which a condition is true (all without one), in one commit."""
     from morrow.cli import writing
 
-    writing.update(path, arg.pairs("--set", set_), where, dry_run)
+    writing.update(path, pairs("--set", set_), where, dry_run)
 
 
 def import_(path: arg.TablePath, file: arg.RowsFile, primary_key: Keys = None) -> None:
     """Add the rows of a file as append does; a table that does not exist is made of the columns of the file."""
     from morrow.cli import writing
 
-    writing.import_(path, file, arg.column_names(primary_key) or [])
+    writing.import_(path, file, column_names(primary_key) or [])
 
 
 def export(
@@ -60,7 +61,7 @@ def export(
 
     given = {"as_of": as_of, "branch": branch}
     at = arg.At(**{name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]  # names are members
-    writing.export(path, file, at, arg.column_names(columns), where, limit)
+    writing.export(path, file, at, column_names(columns), where, limit)
 
 
 import_.__name__ = "import"

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from morrow.cli import arguments as arg
+from morrow.cli.argument_values import column_names, pairs
 from morrow.cli.arguments import Format
 
 Texts = list[str] | None
@@ -64,8 +65,8 @@ def create(
     """Create a table, or a database if only its name is given."""
     from morrow.cli import catalogs
 
-    keys, partitions = arg.column_names(primary_key) or [], arg.column_names(partition_by) or []
-    catalogs.create(name, columns, keys, partitions, arg.pairs("--set", options), comment, if_not_exists)
+    keys, partitions = column_names(primary_key) or [], column_names(partition_by) or []
+    catalogs.create(name, columns, keys, partitions, pairs("--set", options), comment, if_not_exists)
 
 
 def alter(
@@ -87,11 +88,11 @@ def alter(
     catalogs.alter(
         path,
         branch,
-        add=arg.pairs("--add", add, last=True),
+        add=pairs("--add", add, last=True),
         drop=drop or [],
-        rename=arg.pairs("--rename", rename),
-        types=arg.pairs("--type", types, last=True),
-        options=arg.pairs("--set", options),
+        rename=pairs("--rename", rename),
+        types=pairs("--type", types, last=True),
+        options=pairs("--set", options),
         unset=unset or [],
         comment=comment,
         yes=yes,

@@ -8,6 +8,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.querying import Prepared, evaluated
 from morrow.statements.changing import condition_of
 from morrow.statements.context import Context
+from morrow.statements.expressions import LooksAtRows
 from morrow.statements.statement import Delete, Explain, Insert, MergeInto, Query, Update, shown_name
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ def explain(context: Context, statement: Explain) -> duckdb.DuckDBPyRelation:
     found = statement.statement
     parts: list[tuple[str, str]] = []
     if isinstance(found, (Delete, Update)):
-        where = None if found.where is None else condition_of(context, found)
+        try:
+            where = condition_of(context, found)
+        except LooksAtRows:  # all rows are joined
+            where = None
         scan = context.table(found.table).scan(filter=where)
         parts.append((f"{found.kind} {shown_name(found.table)}: the rows are read by", scan.explain()))
     elif isinstance(found, Insert):

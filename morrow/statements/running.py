@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument
 from morrow.querying import Prepared, evaluated, prepared, related
-from morrow.statements import altering, calling, changing, rows, showing, tables
+from morrow.statements import altering, calling, changing, merging, rows, showing, tables
 from morrow.statements import statement as st
 from morrow.statements.context import Context
 from morrow.statements.explaining import explain
@@ -69,7 +69,7 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Delete: changing.delete,
     st.Update: changing.update,
     st.Truncate: changing.truncate,
-    st.MergeInto: changing.merge,
+    st.MergeInto: merging.merge,
     st.Show: showing.show,
     st.Describe: showing.describe,
     st.DescribeDatabase: showing.describe_database,

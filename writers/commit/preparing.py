@@ -18,7 +18,7 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.entry_frames import entries_frame, index_frame
 from morrow.engine.format.json_file import parse_object
 from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS
-from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
+from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
 from morrow.engine.plan.entries import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.changes import Changes
@@ -28,6 +28,7 @@ from morrow.writers.commit.manifests import ManifestWriter
 from morrow.writers.commit.merging import merged
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.row_tracking import assigned
+from morrow.writers.commit.tally import Tally, running
 from morrow.writers.target import WriteTarget
 
 AnyChanges: TypeAlias = Changes | Callable[[Snapshot | None], Changes]
@@ -135,6 +136,7 @@ class Preparer:
             lambda: self._manifests.manifest_list(base, written), metadata.latest_schema
         )
         changelog = delta.changes.changelog
+        done = _operation(request)
         rows = _rows(delta.entries)
         schema_id = newest.id
         return Snapshot(
@@ -156,7 +158,8 @@ class Preparer:
             changelog_record_count=sum(entry.file.row_count for entry in changelog) if changelog else None,
             watermark=_later(request.watermark, latest.watermark if latest else None),
             statistics=request.statistics or self._statistics(latest, schema_id),
-            properties=dict(latest.properties if request.only_manifests and latest else request.properties),
+            properties=_properties(request, latest),
+            operation=None if done is None else done.operation,
             # A delta that is written once for all tries assigns no row ids.
             next_row_id=delta.next_row_id if self._target.options.row_tracking else _next_row_id(latest),
         )
@@ -190,6 +193,18 @@ def _no_manifests() -> pl.DataFrame:
 def _rows(entries: pl.DataFrame) -> int:
     added = entries["_KIND"] == ADD
     return int(entries["_ROW_COUNT"].filter(added).sum()) - int(entries["_ROW_COUNT"].filter(~added).sum())
+
+
+def _operation(request: SnapshotRequest) -> Tally | None:
+    """Returns the operation that the snapshot records; a compaction after its rows is none of it."""
+    return None if request.kind == COMPACT else running()
+
+
+def _properties(request: SnapshotRequest, latest: Snapshot | None) -> dict[str, str]:
+    if request.only_manifests and latest is not None:
+        return dict(latest.properties)
+    done = _operation(request)
+    return {**({} if done is None or done.operation is None else done.properties()), **request.properties}
 
 
 def _later(one: int | None, other: int | None) -> int | None:

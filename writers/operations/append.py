@@ -8,6 +8,7 @@ from functools import partial
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.writers.buckets import BucketMode, bucket_mode
+from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.operations.growing import READ_AGAIN, SchemaMode, grown
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import WriteSession
@@ -15,6 +16,7 @@ from morrow.writers.rows import NULL, Kinds, Missing
 from morrow.writers.target import WriteTarget
 
 
+@recorded(Operation.WRITE)
 def append(
     target: WriteTarget,
     data: object,

@@ -16,10 +16,11 @@ from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike, parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
 from morrow.writers.append.row_level import delete_where
+from morrow.writers.commit import tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
+from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations import tally
 from morrow.writers.operations.new_versions import check_deletable, check_deletions
 from morrow.writers.operations.partitions import matching_partitions
 from morrow.writers.operations.retrying import retried
@@ -33,6 +34,7 @@ MOST_LISTED = 1_000
 """Keys up to which a scan filters by their list; for more keys it filters by their bounds."""
 
 
+@recorded(Operation.DELETE)
 def delete_matching(target: WriteTarget, condition: FilterLike) -> Snapshot | None:
     """Deletes the rows for which the condition is true.
 
@@ -63,6 +65,7 @@ def _delete_rows(target: WriteTarget, premise: Premise) -> Snapshot | None:
     return commit_once(maintained(target), messages, BATCH_COMMIT_IDENTIFIER, premise=premise)
 
 
+@recorded(Operation.DELETE)
 def delete_keys(target: WriteTarget, keys: object) -> Snapshot | None:
     """Deletes the rows with these primary keys; keys that are not in the table are left out.
 

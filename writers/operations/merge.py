@@ -20,8 +20,9 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import col
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
+from morrow.writers.commit import tally
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations import tally
+from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.operations.delete import bounds_of
 from morrow.writers.operations.expressions import JOIN, Expression, Value, checked, condition, values
 from morrow.writers.operations.joining import matches
@@ -90,6 +91,7 @@ class Merge:
     def _with(self, clause: Clause) -> Merge:
         return replace(self, clauses=(*self.clauses, clause))
 
+    @recorded(Operation.MERGE)
     def execute(self) -> Snapshot | None:
         """Runs the merge in one commit.
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.operations.growing import SchemaMode, grown
@@ -19,6 +20,7 @@ from morrow.writers.rows.sources import Source, source_of
 from morrow.writers.target import WriteTarget
 
 
+@recorded(Operation.OVERWRITE)
 def overwrite(
     target: WriteTarget,
     data: object,
@@ -59,6 +61,7 @@ def overwrite(
         return commits.overwrite(messages, partitions=[spec] if spec else "all")
 
 
+@recorded(Operation.TRUNCATE)
 def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, object]]) -> Snapshot | None:
     """Removes all rows of partitions with these values in (some of) their columns.
 
@@ -70,6 +73,7 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
     return maintained(target).drop_partitions(specs)
 
 
+@recorded(Operation.TRUNCATE)
 def truncate(target: WriteTarget) -> Snapshot | None:
     """Removes all rows."""
     return maintained(target).truncate()

@@ -14,11 +14,11 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.fallback import check_not_of_fallback
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import ScanRequest
+from morrow.writers.commit import tally
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.files import Placement
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations import tally
 from morrow.writers.operations.recompaction import MOST_TRIES, recompacted_places
 from morrow.writers.operations.retrying import retried
 from morrow.writers.target import WriteTarget

@@ -13,10 +13,11 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.writers.append.row_level import update_where
+from morrow.writers.commit import tally
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
+from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations import tally
 from morrow.writers.operations.expressions import Expression, Value, checked, values
 from morrow.writers.operations.new_versions import check_updatable, new_versions
 from morrow.writers.operations.scanning import checked as checked_rows
@@ -26,6 +27,7 @@ from morrow.writers.operations.session import WriteSession, commit_once
 from morrow.writers.target import WriteTarget
 
 
+@recorded(Operation.UPDATE)
 def update(target: WriteTarget, assignments: Mapping[str, Value], condition: FilterLike) -> Snapshot | None:
     """Updates columns in the rows for which the condition is true (None: in all rows).
 

@@ -1,0 +1,107 @@
+"""What an operation does, while it runs: its name, its rows, and when it began.
+
+    with tallied(Operation.UPDATE) as tally:
+        table.update({"amount": "0"}, "id = 1")
+    tally.updated  # 1
+
+The snapshots of the operation record it (`recorded`). An operation that is repeated after a conflict is counted anew,
+so that the counts are those of its commit.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ParamSpec, TypeVar
+
+from morrow.engine.format.snapshot import DURATION, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+
+
+class Operation(StrEnum):
+    """The operations that snapshots name: Paimon's ``Snapshot.Operation``."""
+
+    WRITE = "WRITE"
+    OVERWRITE = "OVERWRITE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+    UPDATE = "UPDATE"
+    MERGE = "MERGE"
+
+
+@dataclass
+class Tally:
+    """An operation and its numbers of rows; None: nobody counted them, as where whole partitions are dropped."""
+
+    operation: Operation | None = None
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def properties(self) -> dict[str, str]:
+        """Returns the properties of the operation's snapshots: counts of rows, and milliseconds up to now."""
+        duration = round((time.monotonic() - self.began) * 1000)
+        counts = {ROWS_INSERTED: self.inserted, ROWS_UPDATED: self.updated, ROWS_DELETED: self.deleted}
+        return {DURATION: str(duration), **{name: str(rows) for name, rows in counts.items() if rows is not None}}
+
+
+_current: ContextVar[Tally | None] = ContextVar("morrow_tally", default=None)
+
+
+@contextmanager
+def tallied(operation: Operation | None = None) -> Iterator[Tally]:
+    """Counts the rows of the operations of a block, on this thread. The block of a caller that counts goes on."""
+    outer = _current.get()
+    if outer is not None:
+        outer.operation = outer.operation or operation
+        yield outer
+        return
+    tally = Tally(operation)
+    token = _current.set(tally)
+    try:
+        yield tally
+    finally:
+        _current.reset(token)
+
+
+def recorded(operation: Operation) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]:
+    """Makes a function an operation, which its snapshots record."""
+
+    def decorate(function: Callable[Args, Result]) -> Callable[Args, Result]:
+        @functools.wraps(function)
+        def run(*args: Args.args, **kwargs: Args.kwargs) -> Result:
+            with tallied(operation):
+                return function(*args, **kwargs)
+
+        return run
+
+    return decorate
+
+
+def running() -> Tally | None:
+    """Returns the operation that runs on this thread, if one does."""
+    return _current.get()
+
+
+def begin() -> None:
+    """Forgets what an attempt has counted."""
+    if (tally := _current.get()) is not None:
+        tally.inserted = tally.updated = tally.deleted = None
+
+
+def count(*, inserted: int | None = None, updated: int | None = None, deleted: int | None = None) -> None:
+    """Adds rows to the counts."""
+    tally = _current.get()
+    if tally is None:
+        return
+    for name, rows in (("inserted", inserted), ("updated", updated), ("deleted", deleted)):
+        if rows is not None:
+            setattr(tally, name, (getattr(tally, name) or 0) + rows)

@@ -136,6 +136,7 @@ class RowOperations:
         *,
         partition: Mapping[str, object] | None = None,
         dynamic: bool | None = None,
+        replace_where: FilterLike | None = None,
         missing: Missing = "null",
         schema_mode: SchemaMode = None,
     ) -> Snapshot | None:
@@ -146,16 +147,26 @@ class RowOperations:
             partition: values of some or all partition columns: only rows of these partitions are written and replaced.
             dynamic: True: replace only partitions that `data` has rows of. False: all that `partition` names, or the
                 whole table. None: by the option ``dynamic-partition-overwrite`` (default True).
+            replace_where: a condition on partition columns, in place of `partition` and `dynamic`: the partitions for
+                which it is true are replaced, also those of which `data` has no rows.
             missing, schema_mode: as in `append`.
 
         Returns: the last snapshot created, None when there was nothing to do.
 
         Raises:
-            InvalidArgument: rows outside of `partition`, or as `append`.
+            InvalidArgument: rows outside of `partition` or `replace_where`, or as `append`.
         """
         from morrow.writers.operations.overwrite import overwrite
 
-        return overwrite(self._target(), data, partition, dynamic, missing=missing, schema_mode=schema_mode)
+        return overwrite(
+            self._target(),
+            data,
+            partition,
+            dynamic,
+            replace_where=replace_where,
+            missing=missing,
+            schema_mode=schema_mode,
+        )
 
     def truncate(self) -> Snapshot | None:
         """Deletes all rows, in one commit; older snapshots keep them."""

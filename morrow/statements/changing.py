@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import RowType
 from morrow.engine.telling import did_you_mean
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.context import Context
-from morrow.statements.expressions import LooksAtRows, holder_of, is_inside, path_of, replace_subqueries, text_of
+from morrow.statements.expressions import (
+    LooksAtRows,
+    holder_of,
+    is_inside,
+    path_of,
+    replace_subqueries,
+    sql_of,
+    text_of,
+)
 from morrow.statements.joined import delete_joined, update_joined
 from morrow.statements.rows import column_named, counted, default_of
 from morrow.statements.statement import Delete, Name, Truncate, Update, shown_name
@@ -47,11 +55,10 @@ def update(context: Context, statement: Update) -> duckdb.DuckDBPyRelation:
     names = _names(statement.table, statement.alias)
     with tallied(Operation.UPDATE) as tally:
         try:
-            value = partial(_value, context, names=names)
-            values = _assignments(statement.set, table._newest, names, value)
             where = condition_of(context, statement)
+            values = _assignments(statement.set, table._newest, names, partial(_value, context, names=names))
         except LooksAtRows:
-            value = partial(_expression, context)
+            value = partial(sql_of, context)
             snapshot = update_joined(
                 context, statement, table, _assignments(statement.set, table._newest, names, value)
             )
@@ -75,15 +82,15 @@ def _names(table: Name, alias: str | None) -> set[str]:
 
 
 def _assignments(
-    given: Sequence[tuple[Name, str]], schema: TableSchema, names: set[str], sql_of: Callable[[str, str], str]
+    given: Sequence[tuple[Name, str]], schema: TableSchema, names: set[str], value_of: Callable[[str, str], str]
 ) -> dict[str, str]:
-    """Returns SQL by the columns that an UPDATE sets; `sql_of` makes it of an expression and what that is for."""
+    """Returns SQL by the columns that an UPDATE sets; `value_of` makes it of an expression and what that is for."""
     found: dict[str, str] = {}
     members: dict[str, dict[tuple[str, ...], str]] = {}
     for path, text in given:
         path = path[1:] if len(path) > 1 and path[0].lower() in names and path[0] not in schema.by_name else path
         field = column_named(path[0], schema)
-        value = default_of(field) if text.upper() == DEFAULT else sql_of(text, f"set {field.name}")
+        value = default_of(field) if text.upper() == DEFAULT else value_of(text, f"set {field.name}")
         if len(path) == 1:
             if field.name in found or field.name in members:
                 raise InvalidArgument(f"UPDATE: the column {field.name!r} is set twice")
@@ -126,14 +133,11 @@ def _with_members(row: str, kind: RowType, given: Mapping[tuple[str, ...], str])
 
 
 def condition_of(context: Context, statement: Delete | Update) -> str | None:
-    """Returns the condition of a statement as a filter; None without one."""
+    """Returns the condition of a statement as a filter; None without one. Raises `LooksAtRows`."""
     names = _names(statement.table, statement.alias)
+    if statement.source is not None:
+        raise LooksAtRows(Unsupported(f"{statement.kind} that joins {statement.source}"))
     return None if statement.where is None else _value(context, statement.where, "WHERE", names)
-
-
-def _expression(context: Context, text: str, what: str) -> str:
-    """Returns an expression as DuckDB writes it, with its subqueries."""
-    return text_of(holder_of(context, text, what))
 
 
 def _value(context: Context, text: str, what: str, names: set[str]) -> str:

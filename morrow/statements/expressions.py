@@ -38,6 +38,11 @@ def text_of(holder: Node) -> str:
     return str(with_room(lambda: holder.this.sql(dialect=DuckDB), "", "the statement"))
 
 
+def sql_of(context: Context, text: str, what: str) -> str:
+    """Returns an expression as DuckDB writes it, with literals in the place of parameters."""
+    return text_of(holder_of(context, text, what))
+
+
 def is_inside(node: Node, kind: type) -> bool:
     return node.find_ancestor(kind) is not None
 

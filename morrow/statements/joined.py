@@ -1,4 +1,7 @@
-"""UPDATE and DELETE that look at other tables for each row: the rows are found by a query, and changed by a merge."""
+"""UPDATE and DELETE that look at other tables for each row, by subqueries, FROM or USING.
+
+A query finds the rows, and a merge changes them.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,10 @@ def _matched(context: Context, statement: Delete | Update, table: Table, values:
     alias = quote_identifier(statement.alias or statement.table[-1])
     selected = [f"{alias}.{quote_identifier(name)} AS {_key(i)}" for i, name in enumerate(columns)]
     selected += [f"{text} AS {_value(i)}" for i, text in enumerate(values.values())]
+    others = "" if statement.source is None else f", {statement.source}"
     place = ".".join(map(quote_identifier, statement.table))
     where = "" if statement.where is None else f" WHERE {statement.where}"
-    rows = context.rows(f"SELECT DISTINCT {', '.join(selected)} FROM {place} AS {alias}{where}")
+    rows = context.rows(f"SELECT DISTINCT {', '.join(selected)} FROM {place} AS {alias}{others}{where}")
     if not rows.num_rows:
         return None
     equal = (

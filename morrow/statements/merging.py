@@ -17,7 +17,7 @@ from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.changing import DEFAULT
 from morrow.statements.context import Context
 from morrow.statements.expressions import LooksAtRows, holder_of, is_inside, path_of, replace_subqueries, text_of
-from morrow.statements.rows import counted, default_of
+from morrow.statements.rows import counted, default_of, evolve
 from morrow.statements.statement import MergeInto, Name, When, shown_name
 from morrow.writers.commit.tally import tallied
 from morrow.writers.operations.merge import SOURCE, TARGET, UNMATCHED, UNMATCHED_BY_SOURCE
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 def merge(context: Context, statement: MergeInto) -> duckdb.DuckDBPyRelation:
     table = context.table(statement.table)
-    schema = table._newest
     source = _source(context, statement)
+    if statement.evolves:
+        evolve(table, source.schema, _wanted(statement, source.column_names))
+    schema = table._newest
     sides = _Sides(context, statement, schema, source.column_names)
     on = sides.text(statement.on, "ON", (TARGET, SOURCE))
     equal = _equal_columns(on, schema, source)
@@ -44,6 +46,14 @@ def merge(context: Context, statement: MergeInto) -> duckdb.DuckDBPyRelation:
     with tallied() as tally:
         snapshot: Snapshot | None = built.execute()
     return counted(context, snapshot, tally.inserted, tally.updated, tally.deleted)
+
+
+def _wanted(statement: MergeInto, columns: Sequence[str]) -> list[str]:
+    """Returns the columns of the source that its clauses assign: all by ``*``, and those that they set by name."""
+    if any(clause.set is None and clause.action != "delete" for clause in statement.clauses):
+        return list(columns)
+    names = {path[-1].lower() for clause in statement.clauses for path, _ in clause.set or () if path}
+    return [name for name in columns if name.lower() in names]
 
 
 def _source(context: Context, statement: MergeInto) -> pa.Table:

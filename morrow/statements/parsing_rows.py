@@ -15,7 +15,7 @@ QUERIES = ("SELECT", "VALUES", "WITH", "FROM", "TABLE")
 MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
-def _insert(overwrite: bool) -> Callable[[Words], Statement]:
+def _insert(*, overwrite: bool, evolves: bool = False) -> Callable[[Words], Statement]:
     def parse(words: Words) -> Statement:
         words.has("TABLE")
         table = words.path()
@@ -28,16 +28,33 @@ def _insert(overwrite: bool) -> Callable[[Words], Statement]:
             columns = tuple(words.enclosed(words.name))
         if columns is None and words.has("IF", "NOT", "EXISTS"):
             raise Unsupported("INSERT ... IF NOT EXISTS")
+        if evolves and not by_name:
+            raise Unsupported("INSERT WITH SCHEMA EVOLUTION by position", hint="write BY NAME behind the table")
         if words.comes("DEFAULT", "VALUES"):
             raise Unsupported("INSERT ... DEFAULT VALUES", hint="write the values")
         if not words.comes("(") and not any(words.comes(word) for word in QUERIES):
             raise words.unexpected("VALUES or a query")
-        query = words.rest()
+        query = _query(words)
         if columns is not None and len(set(columns)) != len(columns):
             raise InvalidArgument(f"{words}: a column is named twice")
-        return Insert(table, query, columns, partition, bool(by_name), overwrite, replaced)
+        return Insert(table, query, columns, partition, bool(by_name), overwrite, replaced, evolves)
 
     return parse
+
+
+def _query(words: Words) -> str:
+    """Takes the rest, a query. Raises `Unsupported` for ON CONFLICT and RETURNING behind it."""
+    start, end = words.at, len(words.tokens)
+    while not words.is_at_end():
+        words.until("RETURNING", "CONFLICT", "DUPLICATE")
+        _no_returning(words)
+        if words.one_of("CONFLICT", "DUPLICATE") is not None and words.tokens[words.at - 2].text.upper() == "ON":
+            raise Unsupported(
+                "INSERT ... ON CONFLICT",
+                hint="an INSERT into a table with a primary key is an upsert; MERGE INTO does the rest",
+            )
+    words.at = end
+    return words.raw(start, end)
 
 
 def _replaced(words: Words) -> str | None:
@@ -89,22 +106,20 @@ def _alias(words: Words) -> str | None:
 def _delete(words: Words) -> Statement:
     words.need("FROM")
     table, alias = words.path(), _alias(words)
-    if words.comes("USING"):
-        raise Unsupported("DELETE ... USING", hint="use MERGE INTO, or IN (SELECT ...)")
+    source = words.until("WHERE", "RETURNING") if words.has("USING") else None
     where = words.until("RETURNING") if words.has("WHERE") else None
     _no_returning(words)
-    return Delete(table, alias, where)
+    return Delete(table, alias, where, source)
 
 
 def _update(words: Words) -> Statement:
     table, alias = words.path(), _alias(words)
     words.need("SET")
     assignments = tuple(words.listed(lambda: _assignment(words, ",", "WHERE", "RETURNING", "FROM")))
-    if words.comes("FROM"):
-        raise Unsupported("UPDATE ... FROM", hint="use MERGE INTO")
+    source = words.until("WHERE", "RETURNING") if words.has("FROM") else None
     where = words.until("RETURNING") if words.has("WHERE") else None
     _no_returning(words)
-    return Update(table, assignments, alias, where)
+    return Update(table, assignments, alias, where, source)
 
 
 def _no_returning(words: Words) -> None:
@@ -132,8 +147,7 @@ def _truncate(words: Words) -> Statement:
 
 
 def _merge(words: Words) -> Statement:
-    if words.comes("WITH", "SCHEMA", "EVOLUTION"):
-        raise Unsupported("MERGE WITH SCHEMA EVOLUTION", hint="add the columns by ALTER TABLE")
+    evolves = words.has("WITH", "SCHEMA", "EVOLUTION")
     words.need("INTO")
     table, alias = words.path(), _alias(words)
     words.need("USING")
@@ -155,7 +169,7 @@ def _merge(words: Words) -> Statement:
     if not clauses:
         raise words.unexpected("WHEN MATCHED or WHEN NOT MATCHED")
     _no_returning(words)
-    return MergeInto(table, alias, source, source_alias, columns, on, tuple(clauses))
+    return MergeInto(table, alias, source, source_alias, columns, on, tuple(clauses), evolves)
 
 
 def _take_source(words: Words) -> None:
@@ -227,6 +241,8 @@ def _inserted(words: Words) -> tuple[tuple[Name, str], ...] | None:
 
 ROWS: Sequence[tuple[tuple[str, ...], Callable[[Words], Statement]]] = (
     (("INSERT", "INTO"), _insert(overwrite=False)),
+    (("INSERT", "WITH", "SCHEMA", "EVOLUTION", "INTO"), _insert(overwrite=False, evolves=True)),
+    (("INSERT", "WITH", "SCHEMA", "EVOLUTION", "OVERWRITE"), _insert(overwrite=True, evolves=True)),
     (("INSERT", "OVERWRITE"), _insert(overwrite=True)),
     (("DELETE",), _delete),
     (("UPDATE",), _update),

@@ -14,6 +14,7 @@ from morrow.statements.statement import (
     AlterChange,
     AlterTable,
     Analyze,
+    AnalyzeTables,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
@@ -200,6 +201,14 @@ def _comment_on(words: Words) -> Statement:
     return AlterTable(table_name, (AlterChange("set table comment", value=text_or_null(words)),))
 
 
+def _analyze_tables(words: Words) -> Statement:
+    database = (words.name(),) if words.one_of("IN", "FROM") is not None else ()
+    words.need("COMPUTE", "STATISTICS")
+    if words.comes("NOSCAN"):
+        raise Unsupported("ANALYZE TABLES with NOSCAN, which finds nothing that metadata does not tell,")
+    return AnalyzeTables(database)
+
+
 def _analyze(words: Words) -> Statement:
     table = words.path()
     if words.comes("PARTITION"):
@@ -226,4 +235,5 @@ TABLES: Sequence[tuple[tuple[str, ...], Parse]] = (
     (("ALTER", "TABLE"), parse_alteration),
     (("COMMENT", "ON"), _comment_on),
     (("ANALYZE", "TABLE"), _analyze),
+    (("ANALYZE", "TABLES"), _analyze_tables),
 )

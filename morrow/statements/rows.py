@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
+from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.schema.defaults import default_value
@@ -19,6 +18,7 @@ from morrow.parameters import literal
 from morrow.querying import Prepared, evaluated
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
+from morrow.statements.expressions import sql_of
 from morrow.statements.statement import Insert
 from morrow.statements.words import Words, tokens_of
 from morrow.writers.operations.expressions import is_cast
@@ -79,6 +79,9 @@ def counted(
 def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
     """Writes the rows of a query; columns by position, or by name."""
     table = context.table(statement.table)
+    if statement.evolves:
+        found = _run(context, context.prepared(statement.query)).limit(0).to_arrow_table().schema
+        evolve(table, found, found.names)
     schema = table._newest
     given = _partition(context, statement, schema)
     names = _columns(statement, schema, given)
@@ -88,12 +91,22 @@ def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
     return counted(context, snapshot, filling.rows, None if schema.primary_keys else 0, _deleted(statement))
 
 
+def evolve(table: Table, columns: pa.Schema, names: Sequence[str]) -> None:
+    """Adds the columns of these names that a table lacks."""
+    from morrow.writers.operations.growing import add_columns
+
+    there = {name.lower() for name in table._newest.by_name}
+    new = [columns.field(name) for name in names if name.lower() not in there]
+    if new:
+        add_columns(table._metadata, pa.schema(new))
+
+
 def _written(
     context: Context, statement: Insert, table: Table, filling: Filling, given: Mapping[str, object]
 ) -> Snapshot | None:
     if statement.replace_where is not None:
-        partition = _equalities(context, statement.replace_where)
-        return table.overwrite(filling.source, partition=partition, dynamic=False)
+        condition = sql_of(context, statement.replace_where, "REPLACE WHERE")
+        return table.overwrite(filling.source, replace_where=condition)
     if statement.overwrite:
         is_static = bool(given) and None not in statement.partition.values()
         return table.overwrite(filling.source, partition=given or None, dynamic=False if is_static else None)
@@ -224,16 +237,3 @@ def default_of(field: DataField) -> str:
         return "NULL"
     value = default_value(field.type, field.default_value, field.name).as_py()
     return f"CAST({literal(value).sql(dialect=DuckDB)} AS {type_name(field.type)})"
-
-
-def _equalities(context: Context, text: str) -> dict[str, object]:
-    """Returns the values of a condition ``a = 1 AND b = 'x'``. Raises `Unsupported` for another one."""
-    tree: Any = context.expression(text, "REPLACE WHERE")
-    found: dict[str, object] = {}
-    for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
-        node = part.unnest()
-        column, value = (node.this, node.expression) if isinstance(node, exp.EQ) else (node, node)
-        if not isinstance(column, exp.Column) or column.table or value.find(exp.Column):
-            raise Unsupported("REPLACE WHERE with another condition", hint="overwrite partitions by equality")
-        found[column.name] = context.constant(value.sql(dialect=DuckDB), "REPLACE WHERE")
-    return found

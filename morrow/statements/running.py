@@ -65,6 +65,7 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.DeleteTags: tables.delete_tags,
     st.RenameTag: tables.rename_tag,
     st.Analyze: tables.analyze,
+    st.AnalyzeTables: tables.analyze_tables,
     st.Insert: rows.insert,
     st.Delete: changing.delete,
     st.Update: changing.update,

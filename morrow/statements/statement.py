@@ -221,6 +221,14 @@ class Analyze(Statement):
     columns: tuple[str, ...] | None = ()
 
 
+@dataclass(frozen=True)
+class AnalyzeTables(Statement):
+    """ANALYZE TABLES: counts the rows of all tables of a database; empty: of the current one."""
+
+    kind: ClassVar[str] = "ANALYZE TABLES"
+    database: Name = ()
+
+
 # Rows
 
 
@@ -236,6 +244,8 @@ class Insert(Statement):
     by_name: bool = False
     overwrite: bool = False
     replace_where: str | None = None
+    evolves: bool = False
+    """Columns of the query that the table lacks are added to it: WITH SCHEMA EVOLUTION."""
 
     @property
     def loss(self) -> str | None:
@@ -249,6 +259,8 @@ class Delete(Statement):
     table: Name
     alias: str | None = None
     where: str | None = None
+    source: str | None = None
+    """What stands behind USING."""
 
     @property
     def loss(self) -> str:
@@ -262,6 +274,8 @@ class Update(Statement):
     set: tuple[tuple[Name, str], ...]
     alias: str | None = None
     where: str | None = None
+    source: str | None = None
+    """What stands behind FROM."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +299,8 @@ class MergeInto(Statement):
     source_columns: tuple[str, ...]
     on: str
     clauses: tuple[When, ...]
+    evolves: bool = False
+    """Columns of the source that the table lacks are added to it: WITH SCHEMA EVOLUTION."""
 
     @property
     def loss(self) -> str | None:

@@ -9,11 +9,13 @@ from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgumen
 from morrow.engine.options.declared.table import PATH
 from morrow.engine.options.kinds import names
 from morrow.engine.schema.sql import Columns
+from morrow.engine.wording import plural
 from morrow.querying import evaluated
 from morrow.statements.context import Context
 from morrow.statements.rows import Filling, column_named, counted
 from morrow.statements.statement import (
     Analyze,
+    AnalyzeTables,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
@@ -229,3 +231,11 @@ def analyze(context: Context, statement: Analyze) -> duckdb.DuckDBPyRelation:
     named = None if columns is None else [column_named(name, table._newest).name for name in columns]
     snapshot = table.analyze(named)
     return counted(context, snapshot, 0, 0, 0)
+
+
+def analyze_tables(context: Context, statement: AnalyzeTables) -> duckdb.DuckDBPyRelation:
+    database = context.database_of(statement.database)
+    names = context.catalog.tables(database)
+    for name in names:
+        context.catalog.table(f"{database}.{name}").analyze()
+    return context.did(f"counted the rows of {plural(len(names), 'table')} of {database}")

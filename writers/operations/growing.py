@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument
+from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.changes import AddColumn
 from morrow.engine.schema.columns import columns_of
 from morrow.engine.schema.committing import commit_changes
@@ -42,27 +43,35 @@ def grown(target: WriteTarget, data: object, kinds: Kinds, mode: SchemaMode) -> 
     new = [name for name in source.names if name not in target.schema.by_name and name != kinds]
     first = next(source.pieces, None)
     if new and first is not None:
-        columns = columns_of(_schema(first, new)).columns
-        _add(target, [AddColumn((each.name,), each.type.with_nullable(True), each.comment) for each in columns])
+        add_columns(target.metadata, _schema(first, new))
         target = WriteTarget.of(target.metadata, target.commit_user)
     if first is None:
         return target, Source(tuple(name for name in source.names if name not in new), iter(()))
     return target, data if isinstance(data, READ_AGAIN) else Source(source.names, chain((first,), source.pieces))
 
 
+def add_columns(metadata: TableMetadata, columns: pa.Schema) -> None:
+    """Adds columns to a table, nullable and last. Raises as `grown`."""
+    _check_types(columns)
+    made = columns_of(columns).columns
+    _add(metadata, [AddColumn((each.name,), each.type.with_nullable(True), each.comment) for each in made])
+
+
 def _schema(piece: Piece, names: list[str]) -> pa.Schema:
     whole = piece.schema if isinstance(piece, pa.Table) else piece.head(0).to_arrow().schema
-    schema = pa.schema([whole.field(name) for name in names])
+    return pa.schema([whole.field(name) for name in names])
+
+
+def _check_types(schema: pa.Schema) -> None:
     empty = [field.name for field in schema if pa.types.is_null(field.type)]
     if empty:
         raise InvalidArgument(f"column {empty[0]!r} has no value that tells its type; leave it out, or give it a type")
-    return schema
 
 
-def _add(target: WriteTarget, changes: list[AddColumn]) -> None:
+def _add(metadata: TableMetadata, changes: list[AddColumn]) -> None:
     try:
-        commit_changes(target.metadata, changes)
+        commit_changes(metadata, changes)
     except AlreadyExists:  # somebody else has added some meanwhile; values that do not fit are refused when written
         for change in changes:
             with suppress(AlreadyExists):
-                commit_changes(target.metadata, [change])
+                commit_changes(metadata, [change])

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
+import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.filter import Filter, FilterLike
+from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.expressions import Expression, constant
 from morrow.writers.operations.growing import SchemaMode, grown
-from morrow.writers.operations.partitions import PartitionSpec, is_in, partition_spec
+from morrow.writers.operations.partitions import (
+    PartitionSpec,
+    is_in,
+    matching,
+    matching_partitions,
+    partition_filter,
+    partition_spec,
+)
+from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import cleaned_up
 from morrow.writers.operations.table_writer import TableWriter
 from morrow.writers.rows import NULL, Kinds, Missing, incoming
@@ -28,6 +41,7 @@ def overwrite(
     dynamic: bool | None,
     kinds: Kinds = None,
     *,
+    replace_where: FilterLike | None = None,
     missing: Missing = NULL,
     schema_mode: SchemaMode = None,
 ) -> Snapshot | None:
@@ -38,10 +52,19 @@ def overwrite(
         dynamic: True: replaces only partitions of which the data has rows. False: replaces all partitions of
             `partition`, or the whole table. None: as ``dynamic-partition-overwrite``. Tables without partitions are
             replaced.
+        replace_where: a condition on partition columns: replaces the partitions for which it is true.
 
     Raises:
-        InvalidArgument: rows of another partition than `partition`, and as `incoming` and `growing.grown`.
+        InvalidArgument: rows of another partition than `partition` or `replace_where` say. Others as `incoming` and
+            `growing.grown`.
     """
+    condition = None
+    if replace_where is not None:
+        if partition is not None or dynamic is not None:
+            raise InvalidArgument(
+                "replace_where says which partitions are overwritten; leave partition and dynamic out"
+            )
+        condition = partition_filter(target, None, replace_where, "replace_where")
     target, data = grown(target, data, kinds, schema_mode)
     spec = partition_spec(target, partition or {})
     if dynamic is None:
@@ -55,10 +78,40 @@ def overwrite(
     finally:
         writer.close()
     with cleaned_up(commits, messages):
+        if condition is not None:
+            return replace_matching(target, messages, condition, partial(commits.overwrite, messages))
         if target.partition_fields and dynamic:
             _check_partitions(target, {message.partition for message in messages}, spec)
             return commits.overwrite(messages, partitions=list(dict.fromkeys(m.partition for m in messages)))
         return commits.overwrite(messages, partitions=[spec] if spec else "all")
+
+
+def replace_matching(
+    target: WriteTarget, messages: Sequence[CommitMessage], condition: Filter, commit: Callable[..., Snapshot | None]
+) -> Snapshot | None:
+    """Replaces the partitions for which a condition is true by written files.
+
+    Args:
+        commit: commits the messages; it takes ``partitions`` and a ``premise``.
+
+    Raises:
+        InvalidArgument: rows of a partition for which the condition is not true.
+        CommitConflict: others made such partitions, or changed them, each time.
+    """
+    written = pl.Series(list(dict.fromkeys(message.partition for message in messages)), dtype=pl.Binary)
+    inside = set(matching(target, written, condition))
+    outside = next((partition for partition in written if partition not in inside), None)
+    if outside is not None:
+        values = dict(zip(target.schema.partition_keys, target.partition_values(outside)))
+        raise InvalidArgument(f"{target.where}: the data has rows of the partition {values}, not of {condition}")
+
+    def once() -> Snapshot | None:
+        newest = target.metadata.latest_snapshot()
+        there = [] if newest is None else matching_partitions(target, newest, condition)
+        partitions = list(dict.fromkeys([*there, *written]))
+        return commit(partitions=partitions, premise=Premise(newest, condition)) if partitions else None
+
+    return retried(target, once)
 
 
 @recorded(Operation.TRUNCATE)

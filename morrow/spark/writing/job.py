@@ -6,12 +6,10 @@ only those are committed. The attempt log finds the files of the other attempts,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
-
-import polars as pl
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
@@ -31,7 +29,8 @@ from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessag
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.snapshots import SnapshotLog
 from morrow.writers.history.expiry.automatic import maintained
-from morrow.writers.operations.partitions import PartitionSpec, is_in, matching, matching_partitions
+from morrow.writers.operations.overwrite import replace_matching
+from morrow.writers.operations.partitions import PartitionSpec, is_in
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import check_identifier, cleaned_up, commit_once, full_compaction_is_due
 from morrow.writers.rows import incoming
@@ -149,37 +148,8 @@ def committed(target: WriteTarget, messages: Sequence[CommitMessage], commit: Co
     )
     with cleaned_up(commits, messages, commit.number):
         if isinstance(commit.replaced, Filter):
-            condition = commit.replaced
-            _check_within(target, messages, condition)
-            return retried(target, lambda: _replacing(target, messages, condition, replaced))
+            return replace_matching(target, messages, commit.replaced, replaced)
         return replaced(partitions=_replaced(target, messages, commit))
-
-
-def _check_within(target: WriteTarget, messages: Sequence[CommitMessage], condition: Filter) -> None:
-    """Raises `InvalidArgument` for rows of a partition for which the condition is not true."""
-    partitions = _partitions_of(messages)
-    inside = matching(target, partitions, condition)
-    for partition in partitions:
-        if partition not in inside:
-            values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
-            raise InvalidArgument(f"{target.where}: the data has rows of the partition {values}, not of {condition}")
-
-
-def _partitions_of(messages: Sequence[CommitMessage]) -> pl.Series:
-    return pl.Series(list(dict.fromkeys(message.partition for message in messages)), dtype=pl.Binary)
-
-
-def _replacing(
-    target: WriteTarget,
-    messages: Sequence[CommitMessage],
-    condition: Filter,
-    replaced: Callable[..., Snapshot | None],
-) -> Snapshot | None:
-    """Replaces the partitions for which the condition is true now; a conflict where others make some meanwhile."""
-    newest = target.metadata.latest_snapshot()
-    there = [] if newest is None else matching_partitions(target, newest, condition)
-    partitions = list(dict.fromkeys([*there, *_partitions_of(messages)]))
-    return replaced(partitions=partitions, premise=Premise(newest, condition)) if partitions else None
 
 
 def was_committed(target: WriteTarget, identifier: int | None) -> bool:

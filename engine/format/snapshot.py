@@ -60,6 +60,7 @@ DURATION = "morrow.duration-ms"
 ROWS_INSERTED = "morrow.rows-inserted"
 ROWS_UPDATED = "morrow.rows-updated"
 ROWS_DELETED = "morrow.rows-deleted"
+OF_OPERATIONS = (DURATION, ROWS_INSERTED, ROWS_UPDATED, ROWS_DELETED)
 """Properties in which Morrow records how long an operation took, and the rows that it changed where it counted them."""
 
 _KEPT = frozenset(("uuid", "writerVersion"))

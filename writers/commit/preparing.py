@@ -18,7 +18,7 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.entry_frames import entries_frame, index_frame
 from morrow.engine.format.json_file import parse_object
 from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS
-from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OVERWRITE, Snapshot
+from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OF_OPERATIONS, OVERWRITE, Snapshot
 from morrow.engine.plan.entries import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries
 from morrow.writers.commit.changes import Changes
@@ -202,7 +202,7 @@ def _operation(request: SnapshotRequest) -> Tally | None:
 
 def _properties(request: SnapshotRequest, latest: Snapshot | None) -> dict[str, str]:
     if request.only_manifests and latest is not None:
-        return dict(latest.properties)
+        return {key: value for key, value in latest.properties.items() if key not in OF_OPERATIONS}
     done = _operation(request)
     return {**({} if done is None or done.operation is None else done.properties()), **request.properties}
 

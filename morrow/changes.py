@@ -14,7 +14,7 @@ from morrow.engine.plan.filter import FilterLike, parse_filter
 from morrow.engine.plan.time_travel import Time, Travel, resolve, to_millis
 from morrow.engine.telling import shown
 from morrow.rows import Rows
-from morrow.table_scan import checked_columns, checked_rows
+from morrow.scan_arguments import checked_columns, checked_rows
 
 if TYPE_CHECKING:
     import polars as pl

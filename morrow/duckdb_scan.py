@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.planner import ScanRequest
-from morrow.table_scan import Scan, checked_rows
+from morrow.scan_arguments import checked_rows
+from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,7 +14,8 @@ from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.telling import did_you_mean, shown
 from morrow.rows import Rows
-from morrow.table_scan import Scan, checked_columns, checked_limit, checked_rows
+from morrow.scan_arguments import checked_columns, checked_limit, checked_rows
+from morrow.table_scan import Scan
 
 if TYPE_CHECKING:
     import duckdb

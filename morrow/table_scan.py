@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from morrow.engine.arguments import MOST_BATCH_ROWS, MOST_ROWS
-from morrow.engine.errors import ColumnNotFound, FileMissing, InvalidArgument, MorrowError
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError
 from morrow.engine.format.schema import refuse_system_names
 from morrow.engine.plan.explain import explain
-from morrow.engine.plan.fallback import plan_with_fallback, readable_schema
+from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
-from morrow.engine.telling import did_you_mean, logger, shown, shown_lines
-from morrow.engine.wording import plural, size_text
+from morrow.engine.telling import did_you_mean, shown, shown_lines
+from morrow.planning import planned
 from morrow.rows import Rows
-
-log = logger(__name__)
+from morrow.scan_arguments import checked_columns, checked_limit, checked_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -70,44 +65,6 @@ def make_scan(
     return Scan(metadata, request)
 
 
-def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Checks a caller's list of column names. Raises `InvalidArgument` for anything else, and for duplicates."""
-    if isinstance(columns, str):
-        raise InvalidArgument(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
-    if not isinstance(columns, Iterable) or not all(isinstance(name, str) for name in columns):
-        raise InvalidArgument(f"columns must be a list of column names, not {columns!r}")
-    if len(set(columns)) != len(columns):
-        raise InvalidArgument(f"columns names a column twice: {list(columns)}")
-    return tuple(columns)
-
-
-def checked_limit(limit: int | None) -> int | None:
-    """Checks a caller's limit. Raises `InvalidArgument` unless it is a number of rows."""
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit <= MOST_ROWS):
-        raise InvalidArgument(f"limit must be a number of rows, 0 or more, not {limit!r}")
-    return limit
-
-
-def checked_rows(batch_rows: int | None) -> int | None:
-    """Checks a caller's batch size. Raises `InvalidArgument` unless it is a positive number."""
-    if batch_rows is not None and (
-        isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or not 1 <= batch_rows <= MOST_BATCH_ROWS
-    ):
-        raise InvalidArgument(f"batch_rows must be a number of rows, 1 or more, not {batch_rows!r}")
-    return batch_rows
-
-
-def _tell(plan: ScanPlan, where: str, seconds: float) -> None:
-    """Logs what a read opens: ``planned 3 of 10 files, 1.2 MiB, of snapshot 5``."""
-    if not log.isEnabledFor(logging.INFO):
-        return
-    files = [file for part in plan.parts for file in part.files]
-    known = max((step.of for step in plan.steps if step.name.startswith("files")), default=len(files))
-    state = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}"
-    told = f"{len(files):,} of {plural(max(known, len(files)), 'file')}, {size_text(sum(file.size for file in files))}"
-    log.info("%s: opened %s, planned %s, in %.2f s", where, state, told, seconds)
-
-
 class Scan(Rows):
     """A read of a table: rows as Arrow, Polars, pandas, DuckDB or Spark. The plan is made once, on first use."""
 
@@ -121,13 +78,7 @@ class Scan(Rows):
         """The immutable plan: files, sections, the results of pruning."""
         if self._given_plan is not None:
             return self._given_plan
-        began = time.monotonic()
-        request = self._request
-        # The schema was read for this request; with a fallback branch it is that of two branches, and no file's.
-        known = self._metadata if request.options.other_branch is not None else self._metadata.knowing(request.schema)
-        plan = plan_with_fallback(known, request)
-        _tell(plan, self._metadata.where, time.monotonic() - began)
-        return plan
+        return planned(self._metadata, self._request)
 
     def prepare(self) -> None:
         """Makes the plan now, which reads no rows."""
@@ -322,18 +273,9 @@ class Scan(Rows):
             SnapshotExpired: files are gone because the snapshot has been removed meanwhile.
             CorruptFile, FileMissing, Unsupported, UnsafePath: metadata that cannot be read. StorageError.
         """
-        from morrow.engine.plan.file_facts import file_facts
-        from morrow.engine.plan.in_flight import in_flight
-        from morrow.readers.execution.verification.files import verified
-        from morrow.readers.execution.verification.report import Verification
+        from morrow.readers.execution.verification.plans import verified_plan
 
-        with in_flight(self.plan, self._metadata.store):
-            parts = [file_facts(self._metadata, part) for part in self.plan.parts]
-            found = Verification(tuple(file for part, files in parts for file in verified(self._metadata, part, files)))
-            if missing := [file.error for file in found.files if isinstance(file.error, FileMissing)]:
-                with suppress(FileMissing), in_flight(self.plan, self._metadata.store):
-                    raise missing[0]  # which says whether the snapshot has been removed
-        return found
+        return verified_plan(self._metadata, self.plan)
 
     def explain(self) -> str:
         """Explains the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import AlreadyExists, Unsupported
 from morrow.engine.options.declared.table import PATH
 from morrow.engine.options.kinds import names
+from morrow.scan_arguments import checked_columns
 from morrow.spark.catalogs.place import Place, full_name
 from morrow.spark.catalogs.rewriting import unpacked
 from morrow.spark.catalogs.syntax import ALL_ANALYZED
 from morrow.spark.catalogs.tables import IGNORED, PROVIDERS, check_database
 from morrow.spark.maintenance.analyzing import analyzed
-from morrow.table_scan import checked_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

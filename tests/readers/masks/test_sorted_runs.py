@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,3 +51,17 @@ def test_the_newest_row_of_each_key_is_that_of_a_dict(base: set[int], updates: l
     newest = {key: row for row, key in enumerate(keys)}
     if known is not None:
         assert np.flatnonzero(known.newest).tolist() == sorted(newest.values())
+
+
+@pytest.mark.parametrize("step", [1, 3, 10**6])
+@pytest.mark.parametrize(
+    ("dtype", "first"), [(np.int8, -128), (np.int64, -(2**63)), (np.uint64, 2**63 - 2), (np.uint64, 0)]
+)
+def test_places_are_the_same_however_close_keys_lie(dtype: type[np.integer[Any]], first: int, step: int) -> None:
+    count = 40 if dtype is np.int8 else 50
+    run = [first + number * (step if dtype is not np.int8 or step == 1 else 5) for number in range(count)]
+    wanted = [run[0], run[0] + 1, run[3], run[-2] + 1, run[-1], run[-1] + 1]
+    wanted = sorted({*wanted, *run[10:20]})
+    known = long_run(np.array([*run, *wanted], dtype), [len(run), len(wanted)])
+    assert known is not None
+    assert known.found.tolist() == [run.index(key) if key in run else -1 for key in wanted]

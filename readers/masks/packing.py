@@ -30,7 +30,8 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.names import col
+from morrow.engine.names import col, series
+from morrow.readers.masks.repeated import run_starts
 
 WORD_BYTES = 8
 WORD_BITS = 64
@@ -84,29 +85,49 @@ class KeyPacking:
         # A value of another length becomes null, which `pack` notices.
         return pl.when(content.bin.size() == length).then(word).alias(field.name)
 
+    def words(self, frame: pl.DataFrame) -> list[pl.Series]:
+        """Returns the columns of `expressions` for rows in memory: text that repeats is packed once."""
+        return [self._words(frame, field, made) for field, made in zip(self.fields, self.expressions)]
+
+    def _words(self, frame: pl.DataFrame, field: DataField, made: pl.Expr) -> pl.Series:
+        starts = run_starts(series(frame, field.name)) if field.name in self.lengths else None
+        if starts is None:
+            return frame.select(made).to_series()
+        each = series(frame, field.name).gather(starts).to_frame().select(made).to_series()
+        numbers = pl.Series(np.repeat(np.arange(len(starts), dtype=np.uint32), np.diff(starts, append=frame.height)))
+        return each.gather(numbers)
+
     def pack(self, frame: pl.DataFrame, low: Sequence[object], high: Sequence[object]) -> npt.NDArray[np.uint64] | None:
         """Packs rows of `frame` (columns of `expressions`) into numbers equal for equal keys only; None if inexact."""
         if frame.is_empty():
             return np.empty(0, np.uint64)
         if not all(self._is_exact(frame, index, low, high) for index in range(len(self.fields))):
             return None
-        packed = pl.lit(0, dtype=pl.UInt64)
+        packed: npt.NDArray[np.uint64] | None = None
         left = WORD_BITS
         for field in self.fields:
-            least, greatest = frame[field.name].min(), frame[field.name].max()
-            assert isinstance(least, int) and isinstance(greatest, int)
+            column = frame[field.name]
+            if column.null_count():
+                return None
+            values = column.to_numpy()
+            least, greatest = int(values.min()), int(values.max())
             bits = (greatest - least).bit_length()
             left -= bits
             if left < 0:
                 return None
             if bits == WORD_BITS:
                 # Nothing else fits beside it, and its difference from the least value may overflow.
-                sign = 0 if field.name in self.lengths else 1 << (WORD_BITS - 1)
-                packed = col(field.name).reinterpret(signed=False) ^ pl.lit(sign, dtype=pl.UInt64)
+                sign = 0 if values.dtype == np.uint64 else 1 << (WORD_BITS - 1)
+                packed = values.view(np.uint64) ^ np.uint64(sign)
+                continue
+            place = (values - values.dtype.type(least)).view(np.uint64)
+            if packed is None:
+                packed = place
             else:
-                packed = packed * (1 << bits) + (col(field.name) - least).cast(pl.UInt64)
-        number: npt.NDArray[np.uint64] = frame.lazy().select(packed).collect(engine="streaming").to_series().to_numpy()
-        return number
+                packed <<= np.uint64(bits)
+                packed |= place
+        assert packed is not None  # a key has a column
+        return packed
 
     def _is_exact(self, frame: pl.DataFrame, index: int, low: Sequence[object], high: Sequence[object]) -> bool:
         """Returns whether the last eight bytes distinguish the values of a text column.

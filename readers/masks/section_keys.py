@@ -57,6 +57,13 @@ def _age(file: DataFile) -> tuple[int, int]:
     return file.min_sequence, file.max_sequence
 
 
+def halves(frames: Sequence[pl.DataFrame], cuts: Sequence[int] | None) -> list[list[pl.DataFrame]]:
+    """Returns the rows of the files before and behind the cuts; all in one part for None."""
+    if cuts is None:
+        return [list(frames)]
+    return [[frame[:cut] for frame, cut in zip(frames, cuts)], [frame[cut:] for frame, cut in zip(frames, cuts)]]
+
+
 @dataclass(frozen=True)
 class SectionKeys:
     """The keys of one section; `files` are its files, oldest first."""
@@ -230,33 +237,33 @@ class SectionKeys:
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """Splits all rows of the files into parts that share no key, to be processed at once: each file cut at one key.
+        """Splits all rows of the files into parts that share no key, to be processed at once; see `cuts`."""
+        return halves(frames, self.cuts(frames))
 
-        The keys may be packed: equal keys are then equal words, which go to the same part. One part where a split does
-        not pay, or where the keys turn out not to be sorted.
+    def cuts(self, frames: Sequence[pl.DataFrame]) -> list[int] | None:
+        """Returns the rows at which to cut the files, so that the parts before and behind share no key.
+
+        The keys may be packed: equal keys are then equal words, which go to the same part. None where a split does not
+        pay, or where the keys turn out not to be sorted.
         """
         first = self.key_fields[0].name
-        rows = sum(frame.height for frame in frames)
-        whole = [list(frames)]
-        if rows < WORTH_CUTTING or not isinstance(self.key_fields[0].type, RANGED_TYPES):
-            return whole
-        if any(series(frame, first).null_count() for frame in frames):  # texts that packing does not distinguish
-            return whole
-        sample = pl.concat([series(frame, first).gather_every(SAMPLED) for frame in frames]).sort()
+        if sum(frame.height for frame in frames) < WORTH_CUTTING:
+            return None
+        keys = [series(frame, first) for frame in frames]
+        if not isinstance(self.key_fields[0].type, RANGED_TYPES) or any(each.null_count() for each in keys):
+            return None  # texts that packing does not distinguish are null
+        sample = pl.concat([each.gather_every(SAMPLED) for each in keys]).sort()
         pivot = sample[len(sample) // 2]
-        cuts = [int(series(frame, first).search_sorted(pivot, side="left")) for frame in frames]
-        lower = [frame[:cut] for frame, cut in zip(frames, cuts)]
-        upper = [frame[cut:] for frame, cut in zip(frames, cuts)]
-        sorted_apart = all((series(part, first) < pivot).all() for part in lower) and all(
-            (series(part, first) >= pivot).all() for part in upper
-        )
-        return [lower, upper] if sorted_apart else whole
+        cuts = [int(each.search_sorted(pivot, side="left")) for each in keys]
+        apart = all((each[:cut] < pivot).all() and (each[cut:] >= pivot).all() for each, cut in zip(keys, cuts))
+        return cuts if apart else None
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""
         if self.packing is None:
             return self.unpacked(frame)
-        return frame.select(*self.packing.expressions, *cols(field.name for field in self.other_fields))
+        others = frame.select(cols(field.name for field in self.other_fields))
+        return pl.DataFrame([*self.packing.words(frame), *others.iter_columns()])
 
     def unpacked(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the same without packing."""

@@ -139,14 +139,23 @@ def history_frame(metadata: TableMetadata, limit: int | None = None) -> pl.DataF
             "schema_id": s.schema_id,
             "watermark": s.watermark,
             "commit_user": s.commit_user,
-            "duration": _number(s, DURATION),
+            "duration_ms": _number(s, DURATION),
         }
         for s, entries in zip(snapshots, _changes(metadata, snapshots), strict=True)
     ]
     texts = ("kind", "operation", "commit_user")
-    order = ("snapshot_id", "time", "kind", "operation", *COUNTS, "schema_id", "watermark", "commit_user", "duration")
-    times = {"time": pl.Datetime("ms", "UTC"), "duration": pl.Duration("ms")}
-    types = {**dict.fromkeys(order, pl.Int64()), **dict.fromkeys(texts, pl.String()), **times}
+    order = (
+        "snapshot_id",
+        "time",
+        "kind",
+        "operation",
+        *COUNTS,
+        "schema_id",
+        "watermark",
+        "commit_user",
+        "duration_ms",
+    )
+    types = {**dict.fromkeys(order, pl.Int64()), **dict.fromkeys(texts, pl.String()), "time": pl.Datetime("ms", "UTC")}
     return pl.DataFrame(rows, schema={name: types[name] for name in order})
 
 

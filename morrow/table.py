@@ -107,11 +107,11 @@ class Table(RowOperations, Maintenance, Following):
         ``rows_added``, ``rows_updated`` and ``rows_deleted`` are the rows that the commit added to, changed in, and
         took from the table; null where nobody counted them: in tables with a primary key a written row may be new or
         not. Updates, deletes and merges of Morrow count theirs, and its operations record how long they took
-        (``duration``). ``rows_written`` are all rows that writers handed over, deletions apart (``deletions_written``);
-        compactions write none. ``files_added``, ``files_removed`` and ``bytes_added`` count data files, those of
-        compactions, too. ``stored_rows`` counts rows before merging and deletion vectors, ``stored_rows_change`` what
-        the commit added to them (less what it took away), ``changelog_rows`` its recorded changes. Null where the
-        writer recorded nothing, or the manifest is gone.
+        (``duration_ms``). ``rows_written`` are all rows that writers handed over, deletions apart
+        (``deletions_written``); compactions write none. ``files_added``, ``files_removed`` and ``bytes_added`` count
+        data files, those of compactions, too. ``stored_rows`` counts rows before merging and deletion vectors,
+        ``stored_rows_change`` what the commit added to them (less what it took away), ``changelog_rows`` its recorded
+        changes. Null where the writer recorded nothing, or the manifest is gone.
 
         Args:
             limit: the newest snapshots only, so many.

@@ -148,7 +148,7 @@ def test_history_counts_the_rows_of_operations(tmp_path: Path, keys: list[str]) 
         ("TRUNCATE", None, None if keys else 5),
     ]
     assert told["rows_added"].to_list()[1:4] == [0, 1, 0]
-    assert all(0 <= each.total_seconds() < 600 for each in told["duration"])
+    assert all(0 <= each < 600_000 for each in told["duration_ms"])
     assert dict(table.snapshots()[0].properties)["job"] == "1"
 
 

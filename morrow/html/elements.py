@@ -6,8 +6,10 @@ import html
 
 from morrow.engine.telling import printable, redacted
 
-LEAST_WIDTH = 640
-"""Pixels below which a wide drawing is not made smaller, but scrolled: its text could not be read."""
+WHOLE = 100.0
+"""The width of a drawing, in percents of itself."""
+LEAST = 0.15
+"""The least width of a box: it can be seen."""
 
 
 class Safe(str):
@@ -41,21 +43,17 @@ def joined(*parts: object) -> Safe:
     return Safe("".join(map(text, parts)))
 
 
-def drawing(width: float, height: float, *shapes: object, label: str) -> Safe:
-    """Returns SVG as wide as its place, between `LEAST_WIDTH` and `width`; `label` is for whoever does not see it."""
-    return element(
-        "svg",
-        element("title", label),
-        *shapes,
-        viewBox=f"0 0 {_short(width)} {_short(height)}",
-        role="img",
-        style=f"width:100%;max-width:{_short(width)}px;min-width:{_short(min(width, LEAST_WIDTH))}px",
-    )
+def drawing(height: float, *shapes: object, label: str) -> Safe:
+    """Returns SVG as wide as its place and `height` pixels high; `label` is for whoever does not see it.
+
+    Places and widths of shapes are percents of its width, heights are pixels: text keeps its size on narrow screens.
+    """
+    return element("svg", element("title", label), *shapes, role="img", style=f"width:100%;height:{_short(height)}px")
 
 
 def box(x: float, y: float, width: float, height: float, kind: str, told: str) -> Safe:
     """Returns a rectangle of the class `kind` with a text that shows under the pointer."""
-    size = {"x": _short(x), "y": _short(y), "width": _short(max(width, 0.5)), "height": _short(height)}
+    size = {"x": percent(x), "y": _short(y), "width": percent(max(width, LEAST)), "height": _short(height)}
     return element("rect", element("title", told), class_=kind, rx=2, **size)
 
 
@@ -69,9 +67,14 @@ def legend(*kinds: tuple[str, str]) -> Safe:
     return element("p", *marks, class_="note")
 
 
-def word(x: float, y: float, content: object, kind: str = "", anchor: str = "start") -> Safe:
-    """Returns a text in a drawing."""
-    return element("text", content, x=_short(x), y=_short(y), class_=kind or None, text_anchor=anchor)
+def word(x: float, y: float, content: object, kind: str = "", anchor: str = "start", dx: float = 0) -> Safe:
+    """Returns a text in a drawing, `dx` pixels beside its place."""
+    place = {"x": percent(x), "y": _short(y), "dx": _short(dx) if dx else None}
+    return element("text", content, class_=kind or None, text_anchor=anchor, **place)
+
+
+def percent(number: float) -> str:
+    return f"{number:.2f}%".replace(".00%", "%")
 
 
 def _short(number: float) -> str:

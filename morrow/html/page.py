@@ -33,6 +33,10 @@ line.branch { stroke: var(--compact); stroke-width: 3 }
 rect.level0 { fill: var(--fall) } rect.level1, rect.level2 { fill: var(--warn) }
 rect.level3, rect.level4 { fill: var(--compact) } rect.level5, rect.level6 { fill: var(--append) }
 rect { stroke: var(--card); stroke-width: .5 }
+.run, .share { display: grid; gap: 8px; align-items: center; margin: 0 0 5px; font-size: 12px }
+.run { grid-template-columns: 76px 64px 1fr }
+.share { grid-template-columns: minmax(84px, 32%) 1fr minmax(96px, 30%) }
+.name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 """
 
 

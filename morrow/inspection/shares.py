@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from morrow.engine.wording import plural, size_text
-from morrow.html.elements import Safe, box, drawing, element, word
+from morrow.html.elements import WHOLE, Safe, box, drawing, element
 from morrow.inspection.files import total
 
-WIDTH, LEFT = 440, 160
-ROW, GAP = 18, 5
+ROW = 18
 MOST_PARTITIONS = 15
-LABEL = 25
 AGES = (
     ("under a minute", dt.timedelta(minutes=1)),
     ("under an hour", dt.timedelta(hours=1)),
@@ -29,14 +27,17 @@ AGES = (
 def bars(rows: Sequence[tuple[str, float, str]], label: str) -> Safe:
     """Returns a bar for each name, value and text beside it."""
     most = max((value for _, value, _ in rows), default=0) or 1
-    shapes: list[Safe] = []
-    for number, (name, value, told) in enumerate(rows):
-        y = number * (ROW + GAP)
-        width = value / most * (WIDTH - LEFT - 130)
-        shown = name if len(name) <= LABEL else f"{name[: LABEL - 1]}…"
-        shapes += [word(0, y + 13, shown), box(LEFT, y, width, ROW, "append", f"{name}: {told}")]
-        shapes.append(word(LEFT + width + 6, y + 13, told, "dim"))
-    return drawing(WIDTH, max(len(rows), 1) * (ROW + GAP), *shapes, label=label)
+    lines = (
+        element(
+            "div",
+            element("span", name, class_="name", title=name),
+            drawing(ROW, box(0, 0, value / most * WHOLE, ROW, "append", f"{name}: {told}"), label=f"{name}: {told}"),
+            element("span", told, class_="dim"),
+            class_="share",
+        )
+        for name, value, told in rows
+    )
+    return element("div", *lines, role="group", aria_label=label)
 
 
 def partitions(frame: pl.DataFrame, keys: Sequence[str]) -> Safe:

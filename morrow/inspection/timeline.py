@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.wording import plural
-from morrow.html.elements import Safe, box, drawing, element, joined, legend, word
+from morrow.html.elements import WHOLE, Safe, box, drawing, element, joined, legend, percent, word
 
-WIDTH, HEIGHT = 960, 110
+HEIGHT = 110
 LINE = 26
 MOST_BARS = 120
 MOST_TAGS = 12
@@ -44,7 +44,7 @@ def timeline(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Safe:
         return element("p", "Nothing was committed.")
     step = -(-len(snapshots) // MOST_BARS)
     bars = [Bar(tuple(snapshots[i : i + step])) for i in range(0, len(snapshots), step)]
-    wide = WIDTH / len(bars)
+    wide = WHOLE / len(bars)
     at = {each.id: (number + 0.5) * wide for number, bar in enumerate(bars) for each in bar.snapshots}
     tags, branches = metadata.tags(), metadata.branch_names() if metadata.branch == "main" else []
     shapes = [*_bars(bars, wide), *_tags([(tag.name, tag.snapshot.id) for tag in tags[-MOST_TAGS:]], at)]
@@ -59,12 +59,12 @@ def timeline(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Safe:
     if step > 1:
         more.append(element("p", f"Each bar is {plural(step, 'snapshot')}.", class_="note"))
     colours = legend(("append", "rows written"), ("compact", "compacted"), ("fall", "fewer rows stored than before"))
-    return joined(element("p", told), colours, drawing(WIDTH, height, *shapes, *lines, label=told), *more)
+    return joined(element("p", told), colours, drawing(height, *shapes, *lines, label=told), *more)
 
 
 def _bars(bars: Sequence[Bar], wide: float) -> list[Safe]:
     most = max(max(abs(bar.change) for bar in bars), 1)
-    width = min(max(wide - 2, 0.8), 60)
+    width = min(wide * 0.85, 6.5)
     shapes = []
     for number, bar in enumerate(bars):
         high = max(abs(bar.change) / most * (HEIGHT - 50), 3)
@@ -79,23 +79,23 @@ def _bars(bars: Sequence[Bar], wide: float) -> list[Safe]:
 def _tags(tags: Sequence[tuple[str, int]], at: dict[int, float]) -> list[Safe]:
     shapes = []
     for number, (name, snapshot) in enumerate(tags):
-        x, y = at.get(snapshot, 2), 12 + 11 * (number % 3)
-        anchor = "end" if x > WIDTH * 0.85 else "start"
-        line = element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=y, y2=HEIGHT - 16, class_="tag")
-        shapes += [line, word(x + (-3 if anchor == "end" else 3), y, _label(name), "tag", anchor)]
+        x, y = at.get(snapshot, 0.5), 12 + 11 * (number % 3)
+        anchor = "end" if x > WHOLE / 2 else "start"
+        line = element("line", x1=percent(x), x2=percent(x), y1=y, y2=HEIGHT - 16, class_="tag")
+        shapes += [line, word(x, y, _label(name), "tag", anchor, dx=-3 if anchor == "end" else 3)]
     return shapes
 
 
 def _branch(metadata: TableMetadata, name: str, number: int, at: dict[int, float]) -> Safe:
     ids = metadata.at_branch(name).living_snapshot_ids()
-    y = HEIGHT + 8 + LINE * number + 10
+    y = HEIGHT + 8 + LINE * number + 14
     known = [at[each] for each in ids if each in at]
-    start = known[0] if known else 4
-    end = min(start + 12 * max(len(ids), 1), WIDTH - 150)
-    start = min(start, end)
-    line = element("line", x1=f"{start:.1f}", x2=f"{end:.1f}", y1=y, y2=y, class_="branch")
+    start = known[0] if known else 0.5
+    end = min(start + len(ids) + 1, WHOLE)
+    line = element("line", x1=percent(start), x2=percent(end), y1=y, y2=y, class_="branch")
     span = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
-    return joined(line, word(end + 6, y + 4, f"{_label(name)}: {span}"))
+    anchor = "end" if start > WHOLE / 2 else "start"
+    return joined(line, word(end if anchor == "end" else start, y - 5, f"{_label(name)}: {span}", anchor=anchor))
 
 
 def _label(name: str) -> str:

@@ -9,15 +9,16 @@ from itertools import groupby
 import polars as pl
 
 from morrow.engine.wording import plural, size_text
-from morrow.html.elements import Safe, box, drawing, element, joined, legend, word
+from morrow.html.elements import WHOLE, Safe, box, drawing, element, joined, legend
 from morrow.inspection.files import LiveFiles, Placed, placed, total
 
-WIDTH, LEFT = 960, 130
-ROW, GAP = 22, 5
+ROW = 22
 MOST_BUCKETS = 8
 MOST_RUNS = 10
 MOST_BOXES = 320
 """Boxes in all pictures of buckets together."""
+LEAST_FILE = 0.4
+"""Percents of the width that a file has at least, so that the pointer finds it."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,8 @@ def _tree(partition: str, bucket: int, runs: Sequence[Run], most: int) -> Safe:
     names = f"{partition}, bucket {bucket}" if partition else f"bucket {bucket}"
     told = [plural(len(files), "file"), plural(len(runs), "sorted run"), size_text(size)]
     told += [plural(dead, "dead row")] if dead else []
-    shapes = [shape for number, run in enumerate(_fitting(runs)) for shape in _row(run, number, most)]
-    rows = min(len(runs), MOST_RUNS + 1)
-    picture = drawing(WIDTH, rows * (ROW + GAP), *shapes, label=f"{names}: {', '.join(told)}")
+    rows = [_row(run, most) for run in _fitting(runs)]
+    picture = element("div", *rows, role="group", aria_label=f"{names}: {', '.join(told)}")
     return joined(element("h3", names, element("small", ", ".join(told))), picture)
 
 
@@ -91,21 +91,22 @@ def _fitting(runs: Sequence[Run]) -> Iterator[Run]:
     yield from runs[-half:]
 
 
-def _row(run: Run, number: int, most: int) -> Iterator[Safe]:
-    y = number * (ROW + GAP)
+def _row(run: Run, most: int) -> Safe:
     size = size_text(sum(each.size for each in run.files))
     name = f"level {run.level}" if run.runs == 1 else f"{run.runs} more runs"
-    yield word(0, y + 15, name)
-    yield word(LEFT - 8, y + 15, size, "dim", "end")
     groups = [run.files] if run.runs > 1 else list(_grouped(run.files, most))
-    for group in groups:
-        start, end = min(each.start for each in group), max(each.end for each in group)
-        width = max((end - start) * (WIDTH - LEFT), 3)
-        x = min(LEFT + start * (WIDTH - LEFT), WIDTH - width)
-        rows, dead = sum(each.rows for each in group), sum(each.dead for each in group)
-        yield box(x, y, width, ROW, f"level{min(run.level, 6)}", _told(group, rows, dead))
-        if dead and rows:
-            yield box(x, y + ROW - 4, width * dead / rows, 4, "dead", f"{plural(dead, 'dead row')} of {rows:,}")
+    boxes = drawing(ROW, *(shape for group in groups for shape in _boxes(group, run.level)), label=f"{name}, {size}")
+    return element("div", element("span", name), element("span", size, class_="dim n"), boxes, class_="run")
+
+
+def _boxes(group: Sequence[Placed], level: int) -> Iterator[Safe]:
+    start, end = min(each.start for each in group), max(each.end for each in group)
+    width = max((end - start) * WHOLE, LEAST_FILE)
+    x = min(start * WHOLE, WHOLE - width)
+    rows, dead = sum(each.rows for each in group), sum(each.dead for each in group)
+    yield box(x, 0, width, ROW, f"level{min(level, 6)}", _told(group, rows, dead))
+    if dead and rows:
+        yield box(x, ROW - 4, width * dead / rows, 4, "dead", f"{plural(dead, 'dead row')} of {rows:,}")
 
 
 def _grouped(files: Sequence[Placed], most: int) -> Iterator[Sequence[Placed]]:

@@ -26,7 +26,8 @@ from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.sql import Column, parse_columns, parse_type
 from morrow.statements.context import Context
 from morrow.statements.rows import column_named
-from morrow.statements.statement import AlterChange, AlterTable, Name, shown_name
+from morrow.statements.statement import Name, shown_name
+from morrow.statements.table_statements import AlterChange, AlterTable
 
 if TYPE_CHECKING:
     import duckdb

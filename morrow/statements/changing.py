@@ -24,8 +24,10 @@ from morrow.statements.expressions import (
     text_of,
 )
 from morrow.statements.joined import delete_joined, update_joined
+from morrow.statements.row_statements import Delete, Update
 from morrow.statements.rows import column_named, counted, default_of
-from morrow.statements.statement import Delete, Name, Truncate, Update, shown_name
+from morrow.statements.statement import Name, shown_name
+from morrow.statements.table_statements import Truncate
 from morrow.writers.commit.tally import Operation, tallied
 
 if TYPE_CHECKING:

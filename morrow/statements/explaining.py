@@ -9,7 +9,8 @@ from morrow.querying import Prepared, evaluated
 from morrow.statements.changing import condition_of
 from morrow.statements.context import Context
 from morrow.statements.expressions import LooksAtRows
-from morrow.statements.statement import Delete, Explain, Insert, MergeInto, Query, Update, shown_name
+from morrow.statements.row_statements import Delete, Insert, MergeInto, Update
+from morrow.statements.statement import Explain, Query, shown_name
 
 if TYPE_CHECKING:
     import duckdb

@@ -17,8 +17,9 @@ from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.changing import DEFAULT
 from morrow.statements.context import Context
 from morrow.statements.expressions import LooksAtRows, holder_of, is_inside, path_of, replace_subqueries, text_of
+from morrow.statements.row_statements import MergeInto, When
 from morrow.statements.rows import counted, default_of, evolve
-from morrow.statements.statement import MergeInto, Name, When, shown_name
+from morrow.statements.statement import Name, shown_name
 from morrow.writers.commit.tally import tallied
 from morrow.writers.operations.merge import SOURCE, TARGET, UNMATCHED, UNMATCHED_BY_SOURCE
 

@@ -9,17 +9,16 @@ from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import Unsupported
 from morrow.statements.parsing_rows import static_partition
-from morrow.statements.statement import (
+from morrow.statements.statement import Name, Statement
+from morrow.statements.table_statements import (
     AlterChange,
     AlterTable,
     CreateTag,
     DeleteTags,
     DropPartitions,
-    Name,
     NewColumn,
     RenameTable,
     RenameTag,
-    Statement,
 )
 from morrow.statements.words import OPENING, Words, either
 

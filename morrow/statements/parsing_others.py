@@ -8,19 +8,16 @@ from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import Unsupported
 from morrow.statements.parsing_rows import static_partition
+from morrow.statements.row_statements import Delete, Insert, MergeInto, Update
 from morrow.statements.statement import (
     Argument,
     CallProcedure,
     CopyTo,
-    Delete,
     Describe,
     DescribeDatabase,
-    Insert,
-    MergeInto,
     Query,
     Show,
     Statement,
-    Update,
     Use,
 )
 from morrow.statements.words import Words

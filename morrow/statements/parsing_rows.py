@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.statements.statement import Delete, Insert, MergeInto, Name, Statement, Truncate, Update, Values, When
+from morrow.statements.row_statements import Delete, Insert, MergeInto, Update, When
+from morrow.statements.statement import Name, Statement, Values
+from morrow.statements.table_statements import Truncate
 from morrow.statements.words import Words
 
 NO_ALIAS = ("SET", "WHERE", "USING", "ON", "WHEN", "FROM", "RETURNING", "VALUES", "SELECT", "PARTITION", "BY")

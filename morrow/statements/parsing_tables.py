@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import TokenType
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.schema.sql import Columns, parse_columns
 from morrow.statements.parsing_alterations import COMMENT, check_literal, parse_alteration, text_or_null
-from morrow.statements.statement import (
+from morrow.statements.statement import Name, Statement
+from morrow.statements.table_statements import (
     AlterChange,
     AlterTable,
     Analyze,
@@ -20,8 +21,6 @@ from morrow.statements.statement import (
     CreateTableLike,
     DropDatabase,
     DropTable,
-    Name,
-    Statement,
 )
 from morrow.statements.words import Words
 

@@ -19,7 +19,7 @@ from morrow.querying import Prepared, evaluated
 from morrow.readers.merges.sql.types import type_name
 from morrow.statements.context import Context
 from morrow.statements.expressions import sql_of
-from morrow.statements.statement import Insert
+from morrow.statements.row_statements import Insert
 from morrow.statements.words import Words, tokens_of
 from morrow.writers.operations.expressions import is_cast
 from morrow.writers.rows.sources import Source

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from morrow.engine.errors import InvalidArgument
 from morrow.querying import Prepared, evaluated, prepared, related
 from morrow.statements import altering, calling, changing, merging, rows, showing, tables
+from morrow.statements import row_statements as rs
 from morrow.statements import statement as st
+from morrow.statements import table_statements as ts
 from morrow.statements.context import Context
 from morrow.statements.explaining import explain
 
@@ -53,24 +55,24 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     st.Explain: explain,
     st.CopyTo: _copy,
     st.Use: tables.use,
-    st.CreateDatabase: tables.create_database,
-    st.DropDatabase: tables.drop_database,
-    st.CreateTable: tables.create_table,
-    st.CreateTableLike: tables.create_table_like,
-    st.DropTable: tables.drop_table,
-    st.RenameTable: tables.rename_table,
-    st.AlterTable: altering.alter_table,
-    st.DropPartitions: tables.drop_partitions,
-    st.CreateTag: tables.create_tag,
-    st.DeleteTags: tables.delete_tags,
-    st.RenameTag: tables.rename_tag,
-    st.Analyze: tables.analyze,
-    st.AnalyzeTables: tables.analyze_tables,
-    st.Insert: rows.insert,
-    st.Delete: changing.delete,
-    st.Update: changing.update,
-    st.Truncate: changing.truncate,
-    st.MergeInto: merging.merge,
+    ts.CreateDatabase: tables.create_database,
+    ts.DropDatabase: tables.drop_database,
+    ts.CreateTable: tables.create_table,
+    ts.CreateTableLike: tables.create_table_like,
+    ts.DropTable: tables.drop_table,
+    ts.RenameTable: tables.rename_table,
+    ts.AlterTable: altering.alter_table,
+    ts.DropPartitions: tables.drop_partitions,
+    ts.CreateTag: tables.create_tag,
+    ts.DeleteTags: tables.delete_tags,
+    ts.RenameTag: tables.rename_tag,
+    ts.Analyze: tables.analyze,
+    ts.AnalyzeTables: tables.analyze_tables,
+    rs.Insert: rows.insert,
+    rs.Delete: changing.delete,
+    rs.Update: changing.update,
+    ts.Truncate: changing.truncate,
+    rs.MergeInto: merging.merge,
     st.Show: showing.show,
     st.Describe: showing.describe,
     st.DescribeDatabase: showing.describe_database,

@@ -13,7 +13,8 @@ from morrow.engine.wording import plural
 from morrow.querying import evaluated
 from morrow.statements.context import Context
 from morrow.statements.rows import Filling, column_named, counted
-from morrow.statements.statement import (
+from morrow.statements.statement import Use
+from morrow.statements.table_statements import (
     Analyze,
     AnalyzeTables,
     CreateDatabase,
@@ -26,7 +27,6 @@ from morrow.statements.statement import (
     DropTable,
     RenameTable,
     RenameTag,
-    Use,
 )
 
 if TYPE_CHECKING:

@@ -12,15 +12,12 @@ Arrow compares floats as IEEE does, where NaN is neither above nor equal to anyt
 
 from __future__ import annotations
 
-import ctypes
 import datetime as dt
 import math
 import re
-import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +33,7 @@ from morrow.engine.format.types import (
     TimestampType,
     TimeType,
 )
+from morrow.engine.plan.filter.arrow_tree import QUOTED, Call, Field, Literal, Tree, UnknownForm, identity, tree_of
 from morrow.engine.plan.filter.literals import (
     BINARY_TYPES,
     FLOAT_TYPES,
@@ -59,36 +57,8 @@ from morrow.engine.plan.filter.terms import (
 )
 from morrow.engine.plan.predicate import ALWAYS, NEGATED, NEVER, Leaf, Op, Predicate
 
-C_SCHEMA_SIZE = 72
-C_SCHEMA_METADATA_OFFSET = 16
 MATCH_NULLS, SKIP_NULLS = 0, 1
 """SetLookupOptions: a null in the set matches null, or is ignored."""
-
-_QUOTED = re.compile(r'"(\\.|[^"\\])*"')
-
-
-@dataclass(frozen=True)
-class _Call:
-    name: str
-    arguments: tuple[_Node, ...]
-    options: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Field:
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Literal:
-    scalar: pa.Scalar
-
-
-_Node: TypeAlias = _Call | _Field | _Literal
-
-
-class _UnknownForm(Exception):
-    """A serialized expression with a part unknown to this module."""
 
 
 def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
@@ -98,25 +68,17 @@ def split_arrow(expression: pc.Expression, columns: Columns) -> list[Part]:
         InvalidArgument, ColumnNotFound: see `parse_filter`.
     """
     try:
-        conditions = [_condition(node, columns) for node in _chain(_tree(expression), "and_kleene")]
-    except _UnknownForm:
+        conditions = [_condition(node, columns) for node in _chain(tree_of(expression), "and_kleene")]
+    except UnknownForm:
         conditions = [None]
     known: list[Part] = [condition for condition in conditions if condition is not None]
     if len(known) == len(conditions):
         return known
     reads = _columns_read(expression, columns)
-    return [*known, Residual("arrow", str(expression), reads, expression, _identity(expression))]
+    return [*known, Residual("arrow", str(expression), reads, expression, identity(expression))]
 
 
-def _identity(expression: pc.Expression) -> bytes | None:
-    try:
-        (serialized, *_) = expression.__reduce__()[1]
-        return bytes(serialized)
-    except (pa.ArrowException, ValueError, TypeError):
-        return None
-
-
-def _condition(node: _Node, columns: Columns) -> Predicate | None:
+def _condition(node: Tree, columns: Columns) -> Predicate | None:
     try:
         return shallow(_rows(node, True, columns))
     except RecursionError:
@@ -136,7 +98,7 @@ def _columns_read(expression: pc.Expression, columns: Columns) -> frozenset[str]
         if problem.startswith("No match for FieldRef"):
             raise ColumnNotFound(f"filter: {shown} names a field that the table lacks: {first}")
         raise InvalidArgument(f"filter: Arrow cannot evaluate {shown}: {first}")
-    if "FieldPath(" in _QUOTED.sub("", str(expression)):
+    if "FieldPath(" in QUOTED.sub("", str(expression)):
         raise InvalidArgument(f"filter: name the columns of {shown} instead of numbering them")
     return frozenset(
         name for i, name in enumerate(schema.names) if _binding_error(expression, schema.remove(i)) is not None
@@ -151,89 +113,23 @@ def _binding_error(expression: pc.Expression, schema: pa.Schema) -> str | None:
     return None
 
 
-def _tree(expression: pc.Expression) -> _Node:
-    try:
-        (serialized, *_) = expression.__reduce__()[1]
-        values = pa.ipc.open_file(serialized).read_all()
-        items = iter(_metadata_items(values.schema))
-        return _node(*next(items), items, values)
-    except (pa.ArrowException, StopIteration, ValueError, TypeError, IndexError) as error:
-        raise _UnknownForm from error
-
-
-def _metadata_items(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Returns the schema's metadata in order, with its repeated keys."""
-    exported = ctypes.create_string_buffer(C_SCHEMA_SIZE)
-    schema._export_to_c(ctypes.addressof(exported))
-    try:
-        start = ctypes.c_void_p.from_buffer(exported, C_SCHEMA_METADATA_OFFSET).value
-        return list(_read_pairs(start)) if start else []
-    finally:
-        pa.Schema._import_from_c(ctypes.addressof(exported))  # takes the export back, which releases it
-
-
-def _read_pairs(address: int) -> Iterator[tuple[str, str]]:
-    def text() -> str:
-        nonlocal address
-        (length,) = struct.unpack("=i", ctypes.string_at(address, 4))
-        value = ctypes.string_at(address + 4, length)
-        address += 4 + length
-        return value.decode()
-
-    (count,) = struct.unpack("=i", ctypes.string_at(address, 4))
-    address += 4
-    for _ in range(count):
-        yield text(), text()
-
-
-def _node(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> _Node:
-    """Returns the tree, built on an explicit stack: a chain of thousands of ORs nests as deep."""
-    open_: list[tuple[str, list[_Node], dict[str, Any]]] = []
-    while True:
-        if key == "call":
-            open_.append((value, [], {}))
-        elif key == "options":
-            options = {name: values.column(int(value))[0][name] for name in values.schema.field(int(value)).type.names}
-            open_[-1][2].update(options)
-        else:
-            node = _call(*open_.pop()) if key == "end" else _leaf(key, value, items, values)
-            if not open_:
-                return node
-            open_[-1][1].append(node)
-        key, value = next(items)
-
-
-def _call(name: str, arguments: list[_Node], options: dict[str, Any]) -> _Node:
-    return _Call(name, tuple(arguments), options)
-
-
-def _leaf(key: str, value: str, items: Iterator[tuple[str, str]], values: pa.Table) -> _Node:
-    if key == "field_ref":
-        return _Field((value,))
-    if key == "nested_field_ref":
-        return _Field(tuple(name for _, name in (next(items) for _ in range(int(value)))))
-    if key == "literal":
-        return _Literal(values.column(int(value))[0])
-    raise _UnknownForm
-
-
-def _chain(node: _Node, connective: str) -> Iterator[_Node]:
+def _chain(node: Tree, connective: str) -> Iterator[Tree]:
     """Yields the operands of a chain of ANDs or of ORs, however long."""
     left = [node]
     while left:
         node = left.pop()
-        if isinstance(node, _Call) and node.name == connective:
+        if isinstance(node, Call) and node.name == connective:
             left += reversed(node.arguments)
         else:
             yield node
 
 
-def _rows(node: _Node, want: bool, columns: Columns) -> Predicate | None:
+def _rows(node: Tree, want: bool, columns: Columns) -> Predicate | None:
     """Returns the rows where the node is `want`, neither null nor the opposite; None without an exact predicate."""
-    if isinstance(node, _Literal):
+    if isinstance(node, Literal):
         known = node.scalar.type == pa.bool_() and node.scalar.is_valid
         return (ALWAYS if node.scalar.as_py() is want else NEVER) if known else None
-    if isinstance(node, _Field):
+    if isinstance(node, Field):
         column = _column(node, columns)
         return Leaf(column.name, Op.EQ, (want,)) if column and isinstance(column.type, BooleanType) else None
     if node.name in ("and_kleene", "or_kleene"):
@@ -248,8 +144,8 @@ def _rows(node: _Node, want: bool, columns: Columns) -> Predicate | None:
     return rule(column, node.options, want) if rule and column else None
 
 
-def _column(node: _Node, columns: Columns) -> DataField | None:
-    return columns.exact(node.path[0]) if isinstance(node, _Field) and len(node.path) == 1 else None
+def _column(node: Tree, columns: Columns) -> DataField | None:
+    return columns.exact(node.path[0]) if isinstance(node, Field) and len(node.path) == 1 else None
 
 
 _COMPARISONS = {
@@ -262,13 +158,13 @@ _COMPARISONS = {
 }
 
 
-def _compared(node: _Call, want: bool, columns: Columns) -> Predicate | None:
+def _compared(node: Call, want: bool, columns: Columns) -> Predicate | None:
     left, right = node.arguments
     op = _COMPARISONS[node.name]
-    if isinstance(left, _Literal):
+    if isinstance(left, Literal):
         left, right, op = right, left, MIRRORED[op]
     column = _column(left, columns)
-    if column is None or not isinstance(right, _Literal):
+    if column is None or not isinstance(right, Literal):
         return None
     value = _value(right.scalar, column)
     if value is None:

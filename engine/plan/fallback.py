@@ -32,8 +32,8 @@ PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
 def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPlan:
     """Plans a read, with the partitions that only the fallback branch has.
 
-    Plans are cached by request and snapshot. (With a fallback branch a plan depends on two snapshots, and some filters
-    cannot be compared: those plans are made each time.)
+    Plans are cached by snapshot and request, whatever columns and limit it has. (With a fallback branch a plan depends
+    on two snapshots, and some filters cannot be compared: those plans are made each time.)
 
     Raises:
         BranchNotFound: the option names no branch of the table.
@@ -41,10 +41,11 @@ def plan_with_fallback(metadata: TableMetadata, request: ScanRequest) -> ScanPla
     """
     if request.options.other_branch is not None or not request.filter.is_identified:
         return _plan(metadata, request)
-    key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, request)
-    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, request)))
+    shared = replace(request, columns=(), limit=None)
+    key = (metadata.store.url(metadata.root), metadata.branch, metadata.allowed_roots, shared)
+    plan = METADATA_CACHE.get_or_make(key, lambda: _sized(_plan(metadata, shared)))
     assert isinstance(plan, ScanPlan)
-    return plan
+    return replace(plan, columns=request.columns, limit=request.limit)
 
 
 def _sized(plan: ScanPlan) -> tuple[ScanPlan, int]:

@@ -25,7 +25,7 @@ from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
 from morrow.readers.execution.counting import check_complete, checked_rows, enough, is_complete
 from morrow.readers.execution.joined_reads import join_masks
 from morrow.readers.execution.joined_sections import section_frames
-from morrow.readers.execution.one_pass import read_at_once
+from morrow.readers.execution.one_pass import bytes_of, read_at_once
 from morrow.readers.execution.section_frames import empty_frame, filtered
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_errors import reading_sections
@@ -46,6 +46,8 @@ MOST_GROUPED = 64
 
 STREAM_HELD = 160 << 20
 """About how many bytes of sections that merge a stream reads at once, in one pass: the columns that are asked for."""
+AT_ONCE = 64 << 20
+"""Columns of about so many bytes are one batch: a stream of batches takes some more time."""
 
 
 def lazy(plan: ScanPlan, store: FileStore, *, held: float = 0) -> pl.LazyFrame:
@@ -68,7 +70,7 @@ def reading_plan(plan: ScanPlan, store: FileStore) -> AbstractContextManager[Non
 
 
 def frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> Iterator[pl.DataFrame]:
-    """Yields all rows of the plan, in bounded memory: what was read at once as it is, the rest in batches."""
+    """Yields all rows of the plan, in bounded memory: what is read at once as it is, the rest in batches."""
     if not plan.columns:
         yield pl.DataFrame(height=count(plan, store))
         return
@@ -80,7 +82,9 @@ def frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> I
             read, scanned = _apart(part, part.sections, store, STREAM_HELD)
         yield from read
         del read
-        if scanned is not None:
+        if scanned is not None and sum(bytes_of(part, section) for section in part.sections) <= AT_ONCE:
+            yield scanned.collect()
+        elif scanned is not None:
             yield from batches(scanned, batch_rows)
 
 

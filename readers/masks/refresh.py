@@ -188,9 +188,10 @@ def patched(
     masks: list[pl.Series | None] = [None] * len(oldest)
     for place, file, old, rows, values in zip(oldest, found.keys.files, found.before, found.rows, decided):
         before = None if old is None else known[old]
-        mask = np.full(file.row_count, blank) if before is None else before.to_numpy(writable=True)
-        mask[rows] = values
-        made = pl.Series(mask)
+        if before is None and (values == blank).all():
+            continue
+        mask = pl.repeat(blank, file.row_count, eager=True) if before is None else before.clone()
+        made = mask.scatter(pl.Series(rows), pl.Series(values))  # copies the bits, which the base keeps
         masks[place] = None if (made.all() if blank else not made.any()) else made
     return tuple(masks)
 

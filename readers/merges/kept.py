@@ -57,7 +57,7 @@ def nearest_known(merge: SectionMerge) -> tuple[Section, Merged] | None:
 
 def told(merge: SectionMerge, rows: pl.DataFrame) -> Merged:
     """Returns merged rows, with their keys, as they are cached."""
-    return Merged(rows.select(cols(merge.names)), fingerprints(rows.select(cols(merge.spec.key))))
+    return Merged.of(rows.select(cols(merge.names)), fingerprints(rows.select(cols(merge.spec.key))))
 
 
 def no_rows(merge: SectionMerge) -> Merged:

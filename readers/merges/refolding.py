@@ -12,6 +12,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
+from morrow.readers.files.registry import is_scanned
 from morrow.readers.files.virtual_columns import depend_on_file
 from morrow.readers.masks import Mask, long_mask
 from morrow.readers.masks.file_keys import file_keys
@@ -32,11 +33,7 @@ def refolded(merge: SectionMerge) -> Merged | None:
     if change is None:
         return None
     before, found = change
-    masks: list[Mask] = []
-    for file, rows, shared in zip(found.keys.files, found.rows, _shared(merge, found)):
-        mask = np.zeros(file.row_count, bool)
-        mask[rows[shared]] = True
-        masks.append(pl.Series(mask) if shared.any() else None)
+    masks = _masks(found, _shared(merge, found))
     frames = merge.read(found.keys, found.keys.everything, masks, merge.fields(found.keys))
     return before.changed(found.wanted, [told(merge, rows) for rows in merge.merged_once(found.keys, frames)])
 
@@ -52,21 +49,16 @@ def refolded_rows(merge: SectionMerge) -> pl.DataFrame | None:
     before, found = change
     wanted = [merge.plan.schema.by_name[name] for name in merge.names]
     inputs = [field for field in merge.values(found.keys) if field not in wanted]
-    rows = _read_whole(merge, found.keys, wanted)
-    starts = np.cumsum([0, *(file.row_count for file in found.keys.files)])
     shared = _shared(merge, found)
-    numbers = np.concatenate([start + row[kept] for start, row, kept in zip(starts, found.rows, shared)])
+    single, picked = _read_apart(merge, found.keys, wanted, _masks(found, shared))
     deciding = [frame.filter(pl.Series(kept)) for frame, kept in zip(_with(merge, found, inputs), shared)]
-    picked = rows[numbers].select(cols(name for name in rows.columns if name not in deciding[0].columns))
+    values = picked.select(cols(name for name in picked.columns if name not in deciding[0].columns))
     ends = np.cumsum([frame.height for frame in deciding])
     frames = [
-        pl.concat([frame, picked[end - frame.height : end]], how="horizontal") for frame, end in zip(deciding, ends)
+        pl.concat([frame, values[end - frame.height : end]], how="horizontal") for frame, end in zip(deciding, ends)
     ]
     new = [told(merge, each) for each in merge.merged_once(found.keys, frames)]
-    merged = keep(merge, before.changed(found.wanted, new)).rows
-    masks = version_masks(merge.plan, merge.section, merge.store).single
-    mask = long_mask(found.keys.files, [masks[i] for i in oldest_first(merge.section)])
-    return pl.concat([rows if mask is None else rows.filter(mask), merged])
+    return pl.concat([single, keep(merge, before.changed(found.wanted, new)).rows])
 
 
 def _changed(merge: SectionMerge) -> tuple[Merged, Changed] | None:
@@ -101,15 +93,41 @@ def _with(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> l
     ]
 
 
-def _read_whole(merge: SectionMerge, keys: SectionKeys, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Reads all rows of the files, one file after another, the oldest first."""
+def _masks(found: Changed, shared: Sequence[Rows]) -> list[Mask]:
+    """Returns for each file which of its rows have changed and are `shared`; None: none of them."""
+    masks: list[Mask] = []
+    for file, rows, kept in zip(found.keys.files, found.rows, shared):
+        mask = pl.repeat(False, file.row_count, eager=True) if kept.any() else None
+        masks.append(None if mask is None else mask.scatter(pl.Series(rows[kept]), True))
+    return masks
+
+
+def _read_apart(
+    merge: SectionMerge, keys: SectionKeys, fields: Sequence[DataField], picked: Sequence[Mask]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Reads the files once, the oldest first: returns the rows whose keys have one version, and those of `picked`."""
+    masks = version_masks(merge.plan, merge.section, merge.store).single
+    single = [masks[i] for i in oldest_first(merge.section)]
+    none: list[Mask] = [
+        pl.repeat(False, file.row_count, eager=True) if m is None else m for file, m in zip(keys.files, picked)
+    ]
     shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
     one_by_one = len(shapes) > 1 or depend_on_file(merge.plan, fields)
-    groups = [[file] for file in keys.files] if one_by_one else [list(keys.files)]
-    frames = [file_frame(merge.plan, merge.section, group, fields, merge.store) for group in groups]
+    numbers = range(len(keys.files))
+    groups = [[number] for number in numbers] if one_by_one else [list(numbers)]
+    parts: tuple[list[pl.LazyFrame], list[pl.LazyFrame]] = [], []
     with reading_files(merge.plan, [merge.section], tuple(fields), merge.store):
-        read = pl.collect_all(frames)
-    for group, frame in zip(groups, read):
-        if frame.height != sum(file.row_count for file in group):
-            raise CorruptFile(group[0].path, f"{frame.height} rows in this and others, not those of the manifests")
-    return pl.concat(read)
+        for group in groups:
+            files = [keys.files[number] for number in group]
+            frame = file_frame(merge.plan, merge.section, files, fields, merge.store)
+            if not is_scanned(files[0].format, files[0].path):
+                frame = frame.collect().lazy()  # a decoder would run for each of the two
+            for chosen, rows in zip((single, none), parts):
+                mask = long_mask(files, [chosen[number] for number in group])
+                rows.append(frame if mask is None else frame.filter(pl.lit(mask)))
+        # A stream gives rows to both as it reads them, and holds no others.
+        alone, together = pl.collect_all([pl.concat(rows) for rows in parts], engine="streaming")
+    for chosen, height in ((single, alone.height), (none, together.height)):
+        if height != sum(file.row_count if m is None else int(m.sum()) for file, m in zip(keys.files, chosen)):
+            raise CorruptFile(keys.files[0].path, f"{height} rows in it and others, not those of the manifests")
+    return alone, together

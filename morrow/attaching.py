@@ -21,7 +21,7 @@ from morrow.engine.catalog.names import MARK
 from morrow.engine.catalog.watching import watch
 from morrow.engine.errors import InvalidArgument, MorrowError, Unsupported
 from morrow.engine.plan.time_travel import NOW
-from morrow.readers.execution.duckdb_relation import HANDOFF_DATABASE, HANDOFF_VIEW, HandOffs, checked_connection
+from morrow.readers.execution.duckdb_relation import HANDOFF_DATABASE, HandOffs, checked_connection
 from morrow.readers.expressions.sql import quote_identifier, quote_text
 from morrow.readers.system.registry import SYSTEM_TABLES
 
@@ -67,7 +67,7 @@ class Attachment:
         """Returns SQL that reads a table; DuckDB calls it while it binds a query."""
         self._look()
         dataset = self._catalog._dataset(name, NOW)
-        return f"FROM {self._handoffs.hand_over(dataset)}.{HANDOFF_VIEW}"
+        return self._handoffs.text(dataset)
 
     def _look(self) -> None:
         """Looks for tables that others have made, once in a while; the next query sees them."""

@@ -29,7 +29,7 @@ from morrow.engine.plan.time_travel import Travel
 from morrow.hints import hints_in, options_of_hints
 from morrow.incremental import are_of_changes
 from morrow.parameters import Node, literal, value_of
-from morrow.readers.execution.duckdb_relation import handed
+from morrow.readers.execution.duckdb_relation import variable
 from morrow.readers.expressions.library import check_duckdb
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def prepared(
         if found is None:
             _check_no_travel(table)
             continue
-        variable = f"morrow_{uuid.uuid4().hex}"
-        variables[variable] = handed(found)
-        _replace(table, variable)
+        name = f"morrow_{uuid.uuid4().hex}"
+        variables[name] = variable(found, connection)
+        _replace(table, name)
     changed = _values(tree, sources, database, given)
     used = _used(tree, given)
     if not (variables or changed or used or bound):
@@ -245,12 +245,12 @@ def _check_no_travel(table: Node) -> None:
         raise TableNotFound(f"the query: only tables of the catalog, written database.table, have a past; not {name}")
 
 
-def _replace(table: Node, variable: str) -> None:
+def _replace(table: Node, variable_name: str) -> None:
     """Replaces the table by a variable, which keeps its alias or else its name."""
     if not table.alias and not isinstance(table.parent, (exp.Summarize, exp.Describe)):
         name = table.name or table.this.name  # of a function
         table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-    table.set("this", exp.to_identifier(variable, quoted=True))
+    table.set("this", exp.to_identifier(variable_name, quoted=True))
     table.set("db", None)
     table.set("version", None)
 

@@ -24,6 +24,7 @@ from morrow.engine.errors import (
     TagNotFound,
     Unsupported,
 )
+from morrow.readers.execution import duckdb_own
 from tests.support.recording_store import RecordingStore
 
 NOON = dt.datetime(2024, 5, 14, 12, tzinfo=dt.UTC)
@@ -152,7 +153,10 @@ def test_names_without_a_database(catalog: morrow.Catalog, con: duckdb.DuckDBPyC
     assert rows(catalog, "SELECT max(id) FROM orders VERSION AS OF 2, range(2)", con, database="db") == [(2,)]
 
 
-def test_columns_and_filters_reach_the_files(made: Path, con: duckdb.DuckDBPyConnection) -> None:
+def test_columns_and_filters_reach_the_files(
+    made: Path, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb_own, "MOST_FILES", 0)
     catalog = morrow.Catalog(made)
     store = RecordingStore()
     object.__setattr__(catalog, "_catalog", type(catalog._catalog)(store, str(made)))

@@ -1,9 +1,8 @@
 """Scans as DuckDB relations, and the table function ``paimon_scan`` for SQL.
 
 DuckDB reads a scan through a `PaimonDataset`: its projections and filters arrive in `scanner(columns, filter)`, the
-files are scanned and masked by Polars, and the rows come back as an Arrow stream of views (`duckdb_stream`). One path
-serves every format and merge engine. DuckDB's own ``read_parquet`` would have to find each row's position and its bit
-in the mask, by `get_bit` or by joins: for a sum of one column, that takes longer than reading the column.
+files are scanned and masked by Polars, and the rows come back as an Arrow stream of views (`duckdb_stream`). That path
+serves every format and merge engine; files of Parquet that need no mask DuckDB scans itself (`duckdb_own`).
 
 DuckDB has no Python table functions, but ``query(<text>)`` in a macro is bound from text that a Python function
 returns; the function registers the dataset as a view in an in-memory database of its own. Other rows get another
@@ -25,8 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.cache import ByteCache
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
+from morrow.readers.execution.duckdb_own import own_scan, reads_files
 from morrow.readers.execution.duckdb_stream import view_reader
 from morrow.readers.expressions.duckdb_names import field_apart, is_apart, rows_apart, told_apart, values_apart
 from morrow.readers.expressions.library import check_duckdb
@@ -38,6 +39,10 @@ HANDOFF_DATABASE = "morrow_handoff"
 HANDOFF_VIEW = "scan"
 MOST_HANDOFFS = 32
 """Hand-off databases kept for one connection; older ones are detached (a query binds its view at once)."""
+
+
+TEXT_BYTES = 1 << 20
+"""Statements of scans that DuckDB makes itself, kept for one connection: a query is bound more than once."""
 
 
 class _Handed(pads.Dataset):  # type: ignore[misc]  # pyarrow ships no types
@@ -79,7 +84,17 @@ def handed(source: PaimonDataset | pa.Table) -> pads.Dataset | pa.Table:
 
 def relation(source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
     """Returns a relation over `source` on `connection` (DuckDB's default connection when None)."""
-    return checked_connection(connection).from_arrow(handed(source))
+    connection = checked_connection(connection)
+    text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
+    return connection.from_arrow(handed(source)) if text is None else connection.sql(text)
+
+
+def variable(
+    source: PaimonDataset | pa.Table, connection: duckdb.DuckDBPyConnection
+) -> pads.Dataset | pa.Table | duckdb.DuckDBPyRelation:
+    """Returns the object that queries of `connection` scan under the name of a variable."""
+    text = own_scan(source, connection) if isinstance(source, PaimonDataset) else None
+    return handed(source) if text is None else connection.sql(text)
 
 
 def checked_connection(connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyConnection:
@@ -101,9 +116,22 @@ class HandOffs:
     def __init__(self, connection: duckdb.DuckDBPyConnection, base: str = HANDOFF_DATABASE) -> None:
         self.base = base
         self._known: OrderedDict[Hashable, str] = OrderedDict()
+        self._texts: ByteCache[str] = ByteCache(TEXT_BYTES)
         self._lock = threading.Lock()
         self._cursor = connection.cursor()
         self._cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {base} (READ_WRITE)")
+
+    def text(self, dataset: PaimonDataset) -> str:
+        """Returns SQL that reads `dataset`."""
+        known = None if dataset.key is None else self._texts.get(dataset.key)
+        if known is not None and reads_files(self._cursor):
+            return known
+        text = own_scan(dataset, self._cursor)
+        if text is None:
+            return f"FROM {self.hand_over(dataset)}.{HANDOFF_VIEW}"
+        if dataset.key is not None:
+            self._texts.put(dataset.key, text, len(text))
+        return text
 
     def hand_over(self, dataset: PaimonDataset) -> str:
         """Returns the database in which `dataset` is a view; the same rows are registered once."""
@@ -117,7 +145,7 @@ class HandOffs:
         with self._cursor.cursor() as cursor:
             cursor.execute(f"ATTACH ':memory:' AS {database} (READ_WRITE)")
             cursor.execute(f"USE {database}")
-            relation(dataset, cursor).create_view(HANDOFF_VIEW)
+            cursor.from_arrow(handed(dataset)).create_view(HANDOFF_VIEW)
             cursor.execute(f"USE {self.base}")
             with self._lock:
                 self._known[key] = database
@@ -180,7 +208,7 @@ class ScanFunction:
         given = {name: value for name, value in zip(self.PARAMETERS, values, strict=True) if value is not None}
         dataset = self._open_dataset(path, given)
         assert self._handoffs is not None  # installed
-        return f"FROM {self._handoffs.hand_over(dataset)}.{HANDOFF_VIEW}"
+        return self._handoffs.text(dataset)
 
     def _function(self) -> Callable[..., str]:
         """Returns `plan` with a signature that names each argument, as DuckDB requires of functions."""

@@ -22,7 +22,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
-from morrow.readers.execution import duckdb_stream, execute
+from morrow.readers.execution import duckdb_own, duckdb_stream, execute
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_relation import relation
 from morrow.readers.execution.duckdb_stream import view_reader, view_schema, view_table
@@ -140,7 +140,10 @@ def test_duckdb_reads_views_as_the_types_that_were_declared(
     assert found.to_arrow_table().to_pylist() == expected.to_arrow_table().to_pylist()
 
 
-def test_duckdb_pushes_columns_and_filters(every_type: morrow.Table, con: duckdb.DuckDBPyConnection) -> None:
+def test_duckdb_pushes_columns_and_filters(
+    every_type: morrow.Table, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdb_own, "MOST_FILES", 0)
     asked: list[tuple[Any, str]] = []
     source = handed(every_type)
     plan = source.plan

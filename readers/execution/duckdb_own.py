@@ -1,0 +1,75 @@
+"""Scans that DuckDB makes itself: of files whose rows are rows of the table as they are, by its reader of Parquet.
+
+DuckDB then prunes columns, row groups and partitions of its own accord, with all of its threads, and no row passes
+through Arrow. Rows under masks are handed over instead: finding each row's position and bit takes DuckDB longer than
+taking the rows that are left (`duckdb_stream`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import Unsupported
+from morrow.engine.io.store import FileStore
+from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.readers.execution.dataset import PaimonDataset
+from morrow.readers.execution.plain_sql import PARQUET, plain_sql
+from morrow.readers.files.file_frames import source_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_FILES = 256
+"""Files at most: of more, metadata tells faster than their footers which a query needs."""
+MOST_PARTITIONS = 16
+"""Each partition is a query of its own."""
+ALLOWED = "SELECT current_setting('enable_external_access'), current_setting('disabled_filesystems')"
+
+
+def own_scan(source: PaimonDataset, connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Returns the statement by which DuckDB reads a dataset itself; None where it is handed the rows.
+
+    Raises:
+        CorruptFile, FileMissing, UnsafePath: a file is gone, has another size than metadata says, or lies elsewhere.
+    """
+    if source.plan is None:
+        return None
+    plan, store = source.plan(None, None)
+    if not _is_plain(plan, store) or not reads_files(connection):
+        return None
+    try:
+        text = plain_sql(plan, store)
+    except Unsupported:
+        return None
+    for part in plan.parts:
+        for file in part.files:
+            source_of(file, part, store)
+    return text
+
+
+def _is_plain(plan: ScanPlan, store: FileStore) -> bool:
+    """Returns whether all rows of all files are wanted, and the files few."""
+    if not store.is_local or store.checks_pages or not plan.columns or plan.limit is not None:
+        return False
+    if plan.filter.predicate != ALWAYS or plan.filter.residuals:
+        return False
+    sections = [(part, section) for part in plan.parts for section in part.sections]
+    if not sections or sum(len(section.files) for _, section in sections) > MOST_FILES:
+        return False
+    partitions = {section.partition_row for _, section in sections}
+    return len(partitions) <= MOST_PARTITIONS and all(_is_unmasked(part, section) for part, section in sections)
+
+
+def _is_unmasked(plan: ScanPlan, section: Section) -> bool:
+    return section.kind is SectionKind.RAW and not any(
+        file.format != PARQUET or file.deletion is not None or (plan.drops_retractions and file.may_hold_retractions)
+        for file in section.files
+    )
+
+
+def reads_files(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Returns whether the connection may read files of the local disk."""
+    with connection.cursor() as cursor:
+        access, disabled = cursor.execute(ALLOWED).fetchall()[0]
+    return access in (True, "true") and not disabled

@@ -93,7 +93,12 @@ class _Sides:
         try:
             replace_subqueries(self._context, tree, what)
         except LooksAtRows as found:
-            raise found.error from None
+            if isinstance(found.error, Unsupported):
+                raise found.error from None
+            raise InvalidArgument(
+                f"MERGE, {what}: {found.error}; a subquery here is read once and sees no column of either side: what it "
+                "needs belongs into USING"
+            ) from None
         return text_of(tree)
 
     def _column(self, column: Node, what: str, visible: Sequence[str]) -> Node:

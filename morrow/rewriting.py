@@ -104,9 +104,9 @@ class Rewriting:
         Raises:
             CommitConflict: others were faster each time. CorruptFile, FileMissing: a manifest cannot be read.
         """
-        from morrow.writers.commit import TableCommit
+        from morrow.writers.commit.manifest_compaction import compact_manifests
 
-        return TableCommit(self._target()).compact_manifests()
+        return compact_manifests(self._target())
 
     @watched("analyzing")
     def analyze(self, columns: Sequence[str] | None = ()) -> Snapshot | None:

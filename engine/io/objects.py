@@ -6,10 +6,12 @@ import io
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
+from morrow.engine.io.object_streams import ObjectOutput, ObjectStream
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.spellings import CONNECTION_OPTIONS
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
@@ -28,9 +30,9 @@ _memories: dict[str, Bucket] = {}
 _naming = threading.Lock()
 BUCKET_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "adl", "azure")
 STREAM_BUFFER = 1 << 20
+"""The fewest bytes that a read of a stream fetches: a request takes as long as transferring some 100 KiB."""
 PLACEHOLDER = ".keep"
 """Name of the empty object that stands for an empty folder."""
-"""The fewest bytes that a read of a stream fetches: a request takes as long as transferring some 100 KiB."""
 PART = 8 << 20
 """Bytes of one part of an upload, the unit held in memory; S3 accepts 10,000 parts, so files up to 80 GB."""
 PARTS_AT_ONCE = 4
@@ -115,7 +117,7 @@ class ObjectStore:
         size = self.size(path)
         if size is None:
             raise FileMissing(self.url(path))
-        return io.BufferedReader(_ObjectStream(self, path, size), STREAM_BUFFER)
+        return io.BufferedReader(ObjectStream(partial(self.read_range, path), size), STREAM_BUFFER)
 
     def size(self, path: str) -> int | None:
         try:
@@ -156,7 +158,9 @@ class ObjectStore:
 
         upload = obstore.open_writer(self._bucket, path, buffer_size=PART, max_concurrency=PARTS_AT_ONCE)
         try:
-            with io.BufferedWriter(_ObjectOutput(self, path, upload), STREAM_BUFFER) as stream:
+            with io.BufferedWriter(
+                ObjectOutput(lambda data: int(self._told(path, lambda: upload.write(data)))), STREAM_BUFFER
+            ) as stream:
                 yield cast(BinaryIO, stream)
             self._told(path, upload.close)
         except BaseException as error:
@@ -165,6 +169,9 @@ class ObjectStore:
                 upload.__exit__(type(error), error, None)
             self.discard([path])
             raise
+
+    def _sent(self, path: str, upload: Any, data: bytes) -> int:
+        return int(self._told(path, lambda: upload.write(data)))
 
     def local_target(self, path: str) -> str | None:  # noqa: ARG002  # a bucket has no local path
         return None
@@ -274,56 +281,6 @@ def _memory(base: str) -> Bucket:
 def _file_status(found: ObjectMeta) -> FileStatus:
     name = found["path"].rsplit("/", 1)[-1]
     return FileStatus(name, found["size"], int(found["last_modified"].timestamp() * MILLIS_PER_SECOND))
-
-
-class _ObjectStream(io.RawIOBase):
-    """A seekable stream over ranges of one object."""
-
-    def __init__(self, store: ObjectStore, path: str, size: int) -> None:
-        self._store, self._path, self._size = store, path, size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(base + offset, 0)
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        length = min(len(buffer), self._size - self._position)
-        if length <= 0:
-            return 0
-        data = self._store.read_range(self._path, self._position, length)
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-
-class _ObjectOutput(io.RawIOBase):
-    """A stream whose bytes go into an upload; closing it leaves the upload open."""
-
-    def __init__(self, store: ObjectStore, path: str, upload: Any) -> None:
-        self._store, self._path, self._upload = store, path, upload
-        self._position = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def write(self, data: Any) -> int:
-        written = int(self._store._told(self._path, lambda: self._upload.write(bytes(data))))
-        self._position += written
-        return written
 
 
 def _connection_option(key: str) -> str | None:

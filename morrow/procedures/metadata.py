@@ -17,7 +17,7 @@ from morrow.procedures.procedure import (
     known_options,
     required,
 )
-from morrow.writers.commit import TableCommit
+from morrow.writers.commit.manifest_compaction import compact_manifests
 from morrow.writers.history.cleaning.repair import repair_earliest_snapshot
 from morrow.writers.operations.overriding import with_options
 from morrow.writers.target import WriteTarget
@@ -49,7 +49,7 @@ def _compact_manifest(
     if dry_run:
         _tell(target)
     else:
-        TableCommit(target).compact_manifests()
+        compact_manifests(target)
     return DONE
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.statements.context import Context
-from morrow.writers.operations.merge import SOURCE, TARGET
+from morrow.writers.operations.merge_clauses import SOURCE, TARGET
 
 if TYPE_CHECKING:
     from morrow.engine.format.snapshot import Snapshot

@@ -21,7 +21,7 @@ from morrow.statements.row_statements import MergeInto, When
 from morrow.statements.rows import counted, default_of, evolve
 from morrow.statements.statement import Name, shown_name
 from morrow.writers.commit.tally import tallied
-from morrow.writers.operations.merge import SOURCE, TARGET, UNMATCHED, UNMATCHED_BY_SOURCE
+from morrow.writers.operations.merge_clauses import SOURCE, TARGET, UNMATCHED, UNMATCHED_BY_SOURCE
 
 if TYPE_CHECKING:
     import duckdb

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
 from morrow.engine.errors import (
     CommitConflict,
-    FileMissing,
     InvalidArgument,
     StorageError,
     UnclearOutcome,
 )
 from morrow.engine.format.binary_row import Value
-from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
-from morrow.engine.format.paths import segment
 from morrow.engine.format.snapshot import ANALYZE, APPEND, COMPACT, OVERWRITE, Snapshot
 from morrow.engine.format.table_statistics import TableStatistics, encode_statistics
 from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
+from morrow.writers.commit.attributes import CommonAttributes
 from morrow.writers.commit.changes import Changes, appended, at_once, compacted
+from morrow.writers.commit.message_files import MessageFiles
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.numbering import Numbered
 from morrow.writers.commit.overwriting import Partitions, overwritten, upgraded
 from morrow.writers.commit.premise import Premise
-from morrow.writers.commit.preparing import AnyChanges, NothingMerged, SnapshotRequest
-from morrow.writers.files.placement import Placement, file_path
+from morrow.writers.commit.preparing import SnapshotRequest
+from morrow.writers.files.placement import Placement
 from morrow.writers.target import WriteTarget
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
@@ -46,32 +44,6 @@ class Maintenance(Protocol):
         """Takes the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
 
 
-@dataclass(frozen=True)
-class _Common:
-    """The attributes that all snapshots of one commit share."""
-
-    identifier: int
-    watermark: int | None
-    properties: Mapping[str, str]
-    recognised: bool = False
-    known: Snapshot | None = None
-    premise: Premise | None = None
-
-    def request(self, kind: str, changes: AnyChanges, *, check: bool) -> SnapshotRequest:
-        """Returns the request for one of them. Only the first has the premise: the one after it is a compaction."""
-        return SnapshotRequest(
-            kind,
-            self.identifier,
-            changes,
-            check,
-            self.watermark,
-            self.properties,
-            self.recognised,
-            self.known,
-            None if kind == COMPACT else self.premise,
-        )
-
-
 class TableCommit:
     """Commits of one user to one table. Not thread-safe; each thread may have its own."""
 
@@ -79,6 +51,7 @@ class TableCommit:
         self.target = target
         self._maintenance = maintenance
         self._committer = Committer(target)
+        self._files = MessageFiles(target)
         self.uncompacted: list[Placement] = []
 
     def latest_snapshot(self) -> Snapshot | None:
@@ -122,11 +95,16 @@ class TableCommit:
         """
         recognised = identifier != BATCH_COMMIT_IDENTIFIER
         known = self.latest_snapshot() if recognised else None
-        common = _Common(identifier, watermark, properties, recognised, known, premise)
+        common = CommonAttributes(identifier, watermark, properties, recognised, known, premise)
         return self._commit(messages, common, check_append_files=check_append_files, keep_empty=keep_empty)
 
     def _commit(
-        self, messages: Sequence[CommitMessage], common: _Common, *, check_append_files: bool, keep_empty: bool | None
+        self,
+        messages: Sequence[CommitMessage],
+        common: CommonAttributes,
+        *,
+        check_append_files: bool,
+        keep_empty: bool | None,
     ) -> Snapshot | None:
         self.uncompacted = []
         written, compaction = appended(messages), compacted(messages)
@@ -146,7 +124,7 @@ class TableCommit:
         return self._done(last)
 
     def _create_numbered(
-        self, kind: str, messages: Sequence[CommitMessage], common: _Common, *, check: bool
+        self, kind: str, messages: Sequence[CommitMessage], common: CommonAttributes, *, check: bool
     ) -> tuple[Snapshot, Sequence[CommitMessage]]:
         """Creates the snapshot of the written files; returns it and the messages after renumbering."""
         changes = Numbered(self.target, self._committer.base, self._committer.routes, messages)
@@ -191,7 +169,7 @@ class TableCommit:
             InvalidArgument: a new file lies outside of the partitions. CommitConflict, UnclearOutcome: as `commit`.
         """
         self.uncompacted = []
-        common = _Common(identifier, watermark, properties, premise=premise)
+        common = CommonAttributes(identifier, watermark, properties, premise=premise)
         written, compaction = appended(messages), compacted(messages)
         compacts = bool(compaction.files or compaction.index)
         waits = compacts and self.target.hides_level_zero
@@ -207,11 +185,11 @@ class TableCommit:
         if compacts:
             last = self._compact(messages, Changes(compaction.files, (), compaction.index), last, common)
         for message in messages:
-            self._remove(message, (*message.changelog_files, *message.compact_changelog), ())
+            self._files.remove(message, (*message.changelog_files, *message.compact_changelog), ())
             if waits:
                 after = {file.file_name for file in message.compact_after}
                 replaced = [f for f in message.compact_before if f.file_name not in after]
-                self._remove(message, replaced, message.compact_deleted_index_files)
+                self._files.remove(message, replaced, message.compact_deleted_index_files)
         return self._done(last)
 
     def truncate(self, *, identifier: int = BATCH_COMMIT_IDENTIFIER) -> Snapshot | None:
@@ -225,23 +203,6 @@ class TableCommit:
         if not partitions or not all(partitions):
             raise InvalidArgument(f"{self.target.where}: name the partitions to drop, or truncate the table")
         return self.overwrite((), partitions=partitions, identifier=identifier)
-
-    def compact_manifests(self) -> Snapshot | None:
-        """Merges the small manifests, and those that delete files, of the newest snapshot, in a COMPACT snapshot.
-
-        Returns: the snapshot, None where no manifest is worth merging. No maintenance follows.
-
-        Raises:
-            CommitConflict, UnclearOutcome: as `commit`. CorruptFile, FileMissing: a manifest cannot be read.
-        """
-        committer = Committer(_merging_manifests(self.target))
-        if committer.log.latest() is None:
-            return None
-        request = SnapshotRequest(COMPACT, BATCH_COMMIT_IDENTIFIER, Changes(), check=False, only_manifests=True)
-        try:
-            return committer.create(request)
-        except NothingMerged:
-            return None
 
     def analyze(self, statistics: TableStatistics) -> Snapshot:
         """Commits statistics of the table, in an ANALYZE snapshot of the same rows.
@@ -284,25 +245,17 @@ class TableCommit:
         newest = self._committer.log.latest_of(self.target.commit_user) if batches else None
         waiting = sorted(i for i in batches if newest is None or i > newest.commit_identifier)
         for identifier in waiting:
-            self._check_there(batches[identifier])
+            self._files.check_there(batches[identifier])
         for identifier in waiting:
-            common = _Common(identifier, watermark, properties, identifier != BATCH_COMMIT_IDENTIFIER, known, premise)
+            common = CommonAttributes(
+                identifier, watermark, properties, identifier != BATCH_COMMIT_IDENTIFIER, known, premise
+            )
             self._commit(batches[identifier], common, check_append_files=check_append_files, keep_empty=None)
         return len(waiting)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Removes the files of messages that will not be committed. Files that cannot be removed stay as orphans."""
-        for message in messages:
-            written = {file.file_name for file in message.new_files}
-            # A file that compaction only moved to another level belongs to the table, unless it is new itself.
-            moved = {file.file_name for file in message.compact_before} - written
-            files = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
-            self._remove(
-                message,
-                [file for file in files if file.file_name not in moved],
-                (*message.new_index_files, *message.compact_new_index_files),
-            )
-            self.target.store.discard(self._new_extras(message))
+        self._files.abort(messages)
 
     def _keeps_empty(self, compaction: Changes, identifier: int) -> bool:
         if self.target.write.force_create_snapshot:
@@ -316,7 +269,7 @@ class TableCommit:
         messages: Sequence[CommitMessage],
         compaction: Changes,
         written: Snapshot | None,
-        common: _Common,
+        common: CommonAttributes,
     ) -> Snapshot | None:
         try:
             return self._committer.create(common.request(COMPACT, compaction, check=True))
@@ -338,62 +291,10 @@ class TableCommit:
             ) from failure
 
     def _drop_compaction(self, messages: Sequence[CommitMessage]) -> None:
-        for message in messages:
-            if message.compact_before or message.compact_after:
-                self.uncompacted.append(Placement.of(message))
-            there = {file.file_name for file in (*message.compact_before, *message.new_files)}
-            files = (*message.compact_after, *message.compact_changelog)
-            self._remove(
-                message,
-                [file for file in files if file.file_name not in there],
-                message.compact_new_index_files,
-            )
+        self.uncompacted += [Placement.of(m) for m in messages if m.compact_before or m.compact_after]
+        self._files.remove_compacted(messages)
 
     def _done(self, last: Snapshot | None) -> Snapshot | None:
         if last is not None and self._maintenance is not None:
             self._maintenance.after_commit(last)
         return last
-
-    def _remove(self, message: CommitMessage, files: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]) -> None:
-        self.target.store.discard([*self._data_paths(message, files), *self._index_paths(message, indexes)])
-
-    def _new_extras(self, message: CommitMessage) -> list[str]:
-        """Returns the paths of new files beside data files that belong to the table."""
-        before = {file.file_name: file.extra_files for file in message.compact_before}
-        folder = self.target.bucket_folder(message.partition, message.bucket)
-        return [
-            f"{folder}/{segment(name, folder)}"
-            for file in message.compact_after
-            for name in file.extra_files
-            if file.file_name in before and name not in before[file.file_name]
-        ]
-
-    def _check_there(self, messages: Sequence[CommitMessage]) -> None:
-        for message in messages:
-            files = (*message.new_files, *message.changelog_files, *message.compact_after)
-            indexes = (*message.new_index_files, *message.compact_new_index_files)
-            for path in (*self._data_paths(message, files), *self._index_paths(message, indexes)):
-                if not self.target.store.exists(path):
-                    raise FileMissing(
-                        path, hint="a file that waits to be committed was removed; write these rows once more"
-                    )
-
-    def _data_paths(self, message: CommitMessage, files: Sequence[DataFileMeta]) -> list[str]:
-        place = Placement.of(message)
-        return [
-            file_path(self.target, place, segment(name, self.target.where))
-            for file in files
-            if file.external_path is None
-            for name in (file.file_name, *file.extra_files)
-        ]
-
-    def _index_paths(self, message: CommitMessage, files: Sequence[IndexFileMeta]) -> list[str]:
-        if self.target.options.index_in_data_dir:
-            folder = self.target.bucket_folder(message.partition, message.bucket)
-            return [f"{folder}/{segment(f.file_name, folder)}" for f in files]
-        return [self.target.metadata.paths.index(f.file_name) for f in files]
-
-
-def _merging_manifests(target: WriteTarget) -> WriteTarget:
-    """Returns the table with thresholds that merge whatever manifests can be merged."""
-    return replace(target, write=replace(target.write, manifest_merge_count=1, manifest_full_compaction=1))

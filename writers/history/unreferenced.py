@@ -15,14 +15,10 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing, SnapshotExpired
 from morrow.engine.format.manifest import DELETE
-from morrow.engine.format.paths import check_segments, in_store
-from morrow.engine.format.schema import TableSchema
-from morrow.engine.io.store import FileStore
-from morrow.engine.options import Options, TableOptions
+from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.options.words import ChangelogProducer
-from morrow.engine.plan.data_files import external, file_paths
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.reachability import Span, by_branch, holding_roots, needs_deltas, roots_around
 from morrow.engine.plan.references import (
@@ -41,6 +37,7 @@ from morrow.engine.plan.references import (
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.engine.progress import advance
 from morrow.engine.telling import logger
+from morrow.writers.history.removable import data_paths, index_paths, remove_empty_folders
 
 MOST_TRIES = 5
 """How often the roots that stay are read when one of them expires meanwhile."""
@@ -223,14 +220,14 @@ def _remove(
     schema = metadata.latest_schema()
     options = metadata.options(schema)
     indexes = needed.indexes.join(kept.indexes, on="_FILE_NAME", how="anti")
-    data, added = (_data_paths(metadata, schema, options, frame) for frame in (names, changelogs))
+    data, added = (data_paths(metadata, schema, options, frame) for frame in (names, changelogs))
     removed = Removed(len(data), len(added), indexes.height)
     store = metadata.store
     store.delete_many([*data, *added])
     advance(files=len(data) + len(added))
-    store.delete_many(_index_paths(metadata, schema, options, indexes))
+    store.delete_many(index_paths(metadata, schema, options, indexes))
     if parse_expire_options(schema.options, where=metadata.where).clean_empty_directories:
-        _remove_empty_folders(store, metadata.root, [*data, *added])
+        remove_empty_folders(store, metadata.root, [*data, *added])
     return removed + _remove_metadata(metadata, needed, kept)
 
 
@@ -250,62 +247,3 @@ def _unshared_changelogs(gone: Sequence[Root], kept: Sequence[Root]) -> pl.DataF
     shared = {root.snapshot.changelog_manifest_list for root in kept if root.kind != RootKind.TAG}
     adding = [r for r in gone if r.kind != RootKind.TAG and r.snapshot.changelog_manifest_list not in {None, *shared}]
     return changelog_names(adding, gone=True) if adding else no_names()
-
-
-def _data_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, names: pl.DataFrame) -> list[str]:
-    if not names.height:
-        return []
-    check_segments(names["_FILE_NAME"], metadata.where)
-    return file_paths(metadata, schema, options, _reachable(metadata, names)).to_list()
-
-
-def _reachable(metadata: TableMetadata, names: pl.DataFrame) -> pl.DataFrame:
-    """Drops names of files outside of the table's folder, unless the caller named their root: these are not removed.
-
-    Paths in the table's own options may hold files of others: they are used for reading only.
-    """
-    outside = names["_EXTERNAL_PATH"]
-    if outside.null_count() == names.height:
-        return names
-    roots = [metadata.root, *metadata.removable_roots]
-    allowed = [path is None or _is_below(in_store(metadata.store, path), roots) for path in outside]
-    if left := [path for path, inside in zip(outside, allowed) if not inside]:
-        log.warning(
-            "%s: %d files that are not needed any more were left where they are, outside of the table's folder: "
-            "%s%s; if they are this table's, name their folder in allowed_roots and remove them by hand",
-            *(metadata.where, len(left), left[0], " and others" if len(left) > 1 else ""),
-        )
-    return names.filter(pl.Series(allowed, dtype=pl.Boolean))
-
-
-def _is_below(path: str | None, roots: Sequence[str]) -> bool:
-    return path is not None and any(not root or path.startswith(f"{root.rstrip('/')}/") for root in roots)
-
-
-def _index_paths(
-    metadata: TableMetadata, schema: TableSchema, options: TableOptions, indexes: pl.DataFrame
-) -> list[str]:
-    if not indexes.height:
-        return []
-    check_segments(indexes["_FILE_NAME"], metadata.where)
-    reachable = _reachable(metadata, indexes)
-    if options.index_in_data_dir:
-        return file_paths(metadata, schema, options, reachable).to_list()
-    return [
-        metadata.paths.index(name) if path is None else external(metadata, options, path)
-        for name, path in reachable.select("_FILE_NAME", "_EXTERNAL_PATH").iter_rows()
-    ]
-
-
-def _remove_empty_folders(store: FileStore, root: str, removed: Iterable[str]) -> None:
-    """Removes the folders of removed files, and those above them, if they are empty; never the table's own.
-
-    A writer that has just created such a folder creates it again when it writes a file there.
-
-    Args:
-        removed: paths of the removed files.
-    """
-    folders = {path.rpartition("/")[0] for path in removed}
-    while folders:
-        empty = {folder for folder in folders if folder.startswith(f"{root}/") and store.remove_empty_folder(folder)}
-        folders = {folder.rpartition("/")[0] for folder in empty}

@@ -15,36 +15,34 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.names import col
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
 from morrow.writers.commit import tally
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.operations.delete import bounds_of
-from morrow.writers.operations.expressions import JOIN, Expression, Value, checked, condition, values
+from morrow.writers.operations.expressions import JOIN, Value, condition, values
 from morrow.writers.operations.joining import matches
+from morrow.writers.operations.merge_clauses import (
+    DELETE,
+    INSERT,
+    MATCHED,
+    SOURCE,
+    TARGET,
+    UNMATCHED,
+    UNMATCHED_BY_SOURCE,
+    UPDATE,
+    Clause,
+    Prepared,
+    Step,
+    prepared,
+)
 from morrow.writers.operations.merge_sink import MergeSink, sink_for
-from morrow.writers.operations.new_versions import check_deletable, check_deletions, check_updatable, new_versions
+from morrow.writers.operations.new_versions import check_deletions, check_updatable, new_versions
 from morrow.writers.operations.serial import serially
-from morrow.writers.rows.sources import source_of
 from morrow.writers.target import WriteTarget
-
-MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
-UPDATE, DELETE, INSERT = "update", "delete", "insert"
-TARGET, SOURCE = "target", "source"
-
-
-@dataclass(frozen=True)
-class Clause:
-    """A clause ``WHEN <when> [AND <condition>] THEN <action>``; `assignments` None: all columns of the source."""
-
-    when: str
-    action: str
-    assignments: Mapping[str, Value] | None = None
-    condition: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -104,90 +102,16 @@ class Merge:
             Unsupported: a change that the table's merge engine does not support.
             CommitConflict: others changed the table each time its rows were read; nothing was changed.
         """
-        return _run(_prepared(self))
+        return _run(prepared(self.target, self.source, self.on, self.clauses))
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A clause, compiled: its condition, and the value of each column that it sets."""
-
-    when: str
-    action: str
-    condition: Expression | None
-    values: Mapping[str, Expression]
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    target: WriteTarget
-    source: pa.Table
-    on: str | tuple[str, ...]
-    steps: tuple[_Step, ...]
-
-    def of(self, when: str) -> list[_Step]:
-        return [step for step in self.steps if step.when == when]
-
-
-def _prepared(merge: Merge) -> _Prepared:
-    if not merge.clauses:
-        raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
-    target = merge.target
-    source = _source_table(merge.source)
-    sides = {TARGET: list(target.schema.by_name), SOURCE: source.column_names}
-    on: str | tuple[str, ...]
-    if isinstance(merge.on, str) and merge.on not in target.schema.by_name:
-        checked("merge on", merge.on, sides)
-        on = merge.on
-    else:
-        on = (merge.on,) if isinstance(merge.on, str) else tuple(merge.on)
-        for name in on:
-            target.schema.column(name)
-            if name not in source.column_names:
-                raise ColumnNotFound(f"merge on {name!r}: the source has only {', '.join(source.column_names)}")
-        if not on:
-            raise InvalidArgument("merge: give the columns or the condition to match on")
-    return _Prepared(target, source, on, tuple(_step(target, clause, sides, on) for clause in merge.clauses))
-
-
-def _source_table(data: object) -> pa.Table:
-    source = source_of(data)
-    pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
-    if not pieces:
-        return pa.table({name: pa.nulls(0) for name in source.names})
-    return pa.concat_tables(pieces)
-
-
-def _step(target: WriteTarget, clause: Clause, sides: Mapping[str, Sequence[str]], on: str | tuple[str, ...]) -> _Step:
-    visible = {
-        MATCHED: sides,
-        UNMATCHED: {SOURCE: sides[SOURCE]},
-        UNMATCHED_BY_SOURCE: {TARGET: sides[TARGET]},
-    }[clause.when]
-    what = f"when {clause.when} {clause.action}"
-    only_if = None if clause.condition is None else checked(what, clause.condition, visible)
-    if clause.action == DELETE:
-        check_deletable(target)
-        return _Step(clause.when, clause.action, only_if, {})
-    assignments = clause.assignments
-    if assignments is None:
-        assignments = {name: col(f"{SOURCE}.{name}") for name in sides[SOURCE]}
-        if clause.action == UPDATE and not isinstance(on, str):
-            assignments = {name: value for name, value in assignments.items() if name not in on}
-    for name in assignments:
-        target.schema.column(name)
-    compiled = {name: checked(f"{what}, {name}", value, visible) for name, value in assignments.items()}
-    if clause.action == UPDATE:
-        check_updatable(target, compiled, "a merge that updates")
-    return _Step(clause.when, clause.action, only_if, compiled)
-
-
-def _run(merge: _Prepared) -> Snapshot | None:
+def _run(merge: Prepared) -> Snapshot | None:
     if merge.target.keyed:
         check_updatable(merge.target, (), "a merge")
     return serially(merge.target, _reading(merge), partial(_attempt, merge))
 
 
-def _attempt(merge: _Prepared, premise: Premise) -> Snapshot | None:
+def _attempt(merge: Prepared, premise: Premise) -> Snapshot | None:
     target, source = merge.target, merge.source
     matched = np.zeros(source.num_rows, bool)
     tally.count(inserted=0, updated=0, deleted=0)
@@ -202,7 +126,7 @@ def _attempt(merge: _Prepared, premise: Premise) -> Snapshot | None:
         return sink.commit()
 
 
-def _reading(merge: _Prepared) -> Filter:
+def _reading(merge: Prepared) -> Filter:
     """Returns the filter of the rows to read: without rows that cannot match, unless a clause applies to them."""
     if merge.of(UNMATCHED_BY_SOURCE) or isinstance(merge.on, str):
         return NO_FILTER
@@ -211,14 +135,14 @@ def _reading(merge: _Prepared) -> Filter:
     return NO_FILTER if bounds == ALWAYS else Filter(bounds, (), frozenset(merge.on), str(bounds))
 
 
-def _key_column(merge: _Prepared, name: str) -> pl.Series | None:
+def _key_column(merge: Prepared, name: str) -> pl.Series | None:
     column = pl.Series(name, pl.from_arrow(merge.source.column(name)))
     wanted = pl.Series(pa.array([], merge.target.schema.by_name[name].type.arrow())).dtype
     return column if column.dtype == wanted else None
 
 
 def _of_batch(
-    merge: _Prepared,
+    merge: Prepared,
     rows: pa.Table,
     take: Callable[[pa.Array], object],
     matched: npt.NDArray[np.bool_],
@@ -245,8 +169,8 @@ def _of_batch(
 
 
 def _act(
-    merge: _Prepared,
-    steps: Sequence[_Step],
+    merge: Prepared,
+    steps: Sequence[Step],
     sides: Mapping[str, pa.Table],
     numbers: npt.NDArray[np.int64],
     take: Callable[[pa.Array], object],
@@ -264,7 +188,7 @@ def _act(
             tally.count(updated=part[TARGET].num_rows)
 
 
-def _chosen(steps: Sequence[_Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[_Step, pa.Array]]:
+def _chosen(steps: Sequence[Step], sides: Mapping[str, pa.Table]) -> Iterator[tuple[Step, pa.Array]]:
     """Yields each clause with the numbers of the rows to which it is the first to apply."""
     height = next(iter(sides.values())).num_rows
     left = np.ones(height, bool)
@@ -278,7 +202,7 @@ def _chosen(steps: Sequence[_Step], sides: Mapping[str, pa.Table]) -> Iterator[t
             yield step, pa.array(np.flatnonzero(mine))
 
 
-def _new_rows(target: WriteTarget, step: _Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
+def _new_rows(target: WriteTarget, step: Step, sides: Mapping[str, pa.Table], old: pa.Table | None) -> pa.Table:
     """Returns the rows that a clause produces: the columns that it sets, and the others of the old row."""
     made = values(step.values, target.schema.by_name, _joined(sides))
     if old is None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.writers.append.row_level import Found, RowChanges
+from morrow.writers.append.matching import Found
+from morrow.writers.append.row_level import RowChanges
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained

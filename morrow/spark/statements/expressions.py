@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.spark.statements.text import Statement, requalified
 from morrow.spark.writing.assigning import default_of
-from morrow.writers.operations.merge import SOURCE, TARGET
+from morrow.writers.operations.merge_clauses import SOURCE, TARGET
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from morrow.spark.statements.queries import Session, query
 from morrow.spark.statements.text import Statement
 from morrow.spark.writing.merge import Merge, merge
 from morrow.spark.writing.merge_rows import side
-from morrow.writers.operations.merge import SOURCE
+from morrow.writers.operations.merge_clauses import SOURCE
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:

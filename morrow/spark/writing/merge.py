@@ -14,7 +14,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.spark.writing.assigning import Assignments, Value, by_column, column_of, default_of, is_column
 from morrow.spark.writing.merge_rows import Prepared, Step, side, sources_of
 from morrow.spark.writing.write import Place, metadata_at
-from morrow.writers.operations.merge import (
+from morrow.writers.operations.merge_clauses import (
     DELETE,
     INSERT,
     MATCHED,

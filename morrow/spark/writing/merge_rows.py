@@ -16,7 +16,7 @@ from morrow.spark.writing.assigning import assigned
 from morrow.spark.writing.changes import DELETED, INSERTED, UPDATED, change, insert
 from morrow.spark.writing.write import is_case_sensitive
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.merge import (
+from morrow.writers.operations.merge_clauses import (
     DELETE,
     INSERT,
     MATCHED,

@@ -16,7 +16,7 @@ from morrow.spark.writing.assigning import Assignments, assigned, by_column, col
 from morrow.spark.writing.changes import UPDATED, change
 from morrow.spark.writing.write import Place, metadata_at
 from morrow.writers.commit.premise import Premise
-from morrow.writers.operations.merge import TARGET
+from morrow.writers.operations.merge_clauses import TARGET
 from morrow.writers.operations.new_versions import check_updatable
 from morrow.writers.operations.scanning import plan_where
 from morrow.writers.operations.serial import serially

@@ -23,7 +23,8 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.names import POSITION
 from morrow.engine.plan.entries import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.writers.append.row_level import Found, RowChanges
+from morrow.writers.append.matching import Found
+from morrow.writers.append.row_level import RowChanges
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.append.stored import AppendFiles
 from morrow.writers.append.writer import AppendWriter

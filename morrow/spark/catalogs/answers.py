@@ -30,6 +30,7 @@ from morrow.spark.catalogs import (
     summaries,
     tables,
     write,
+    write_options,
 )
 from morrow.spark.catalogs.derived import DERIVATION, Derivation
 from morrow.spark.catalogs.place import Place, Question
@@ -49,6 +50,7 @@ ANSWERS: Mapping[str, Answer] = {
     **read.ANSWERS,
     **summaries.ANSWERS,
     **write.ANSWERS,
+    **write_options.ANSWERS,
     **changes.ANSWERS,
     **streams.ANSWERS,
     **partitions.ANSWERS,

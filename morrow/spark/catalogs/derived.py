@@ -12,8 +12,10 @@ from morrow.engine.plan.predicate import ALWAYS, conjunction
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.write_options import settings_of_changes
 from morrow.spark.types.told import predicates
 from morrow.writers.commit.premise import ADVICE, Premise
+from morrow.writers.operations.overriding import with_options
 from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.serial import readable
 from morrow.writers.target import WriteTarget
@@ -61,7 +63,7 @@ def repeated(
         CommitConflict: others were faster each time (``commit.max-retries``, ``commit.timeout``), or have changed the
             table's columns. Others: as `write`, and as `_premise`.
     """
-    state = question["state"]
+    state, options = question["state"], settings_of_changes(place, question)
     first = WriteTarget.of(place.table(question["table"])._metadata)
     changed: list[CommitConflict] = []
 
@@ -76,7 +78,7 @@ def repeated(
             state = newest["state"]
         target, premise = _premise(place, question["table"], str(state), rows.filters)
         try:
-            write(rows.rows, target, premise)
+            write(rows.rows, with_options(target, options), premise)
         except CommitConflict:
             if rows.is_repeatable:
                 state = None

@@ -18,6 +18,7 @@ from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
+from morrow.spark.catalogs.write_options import without_settings_of_writes
 from morrow.spark.reading.distributed import with_positions
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
@@ -43,7 +44,8 @@ def load(place: Place, question: Question, _rows: DataFrame | None = None) -> di
     if _is_system(name):
         return described.of_rows(name, _system(place, name, at).fields, at, streams=not at and streams(name))
     table = place.table(name)
-    set = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
+    given = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
+    set = without_settings_of_writes(given)
     if are_of_changes(set):
         found = described.of_table(table, table.scan(), name, writable=False)
         return {**found, "state": {CHANGES: changes(table, set)}, "version": str((found["version"], set))}

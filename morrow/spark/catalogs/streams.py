@@ -8,7 +8,7 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.options.declared.spark import READ_CHANGELOG
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.place import Place, Question, parsed
-from morrow.spark.catalogs.write import sink_of
+from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.source.option_names import STORAGE_PREFIX
 from morrow.spark.source.options import Options, check_stream_sink
 from morrow.spark.source.plain import STREAMS_BY_NAME
@@ -70,7 +70,7 @@ def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bo
     assert rows is not None  # every batch has some
     options = question["options"]
     check_stream_sink(options)
-    sink = sink_of(options)
+    sink = sink_of(place, question)
     table, user, batch = place.table(question["table"]), sink.commit_user or question["query"], question["batch"]
     if was_committed(WriteTarget.of(table._metadata, user), batch):
         return False
@@ -82,6 +82,7 @@ def _write_batch(place: Place, question: Question, rows: DataFrame | None) -> bo
         dynamic=False if overwrites else None,
         kinds=sink.kinds,
         merge_schema=sink.evolution or False,
+        options=sink.table,
         commit_user=user,
         commit_identifier=batch,
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from morrow.engine.errors import Unsupported
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.predicate import Predicate, conjunction
 from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Place, Question
-from morrow.spark.source.option_names import MERGE_SCHEMA
-from morrow.spark.source.option_values import SinkOptions
-from morrow.spark.source.options import Options
+from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
@@ -26,12 +24,12 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
     """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     assert rows is not None  # every write has some
     table = place.table(question["table"])
-    sink = sink_of(question["options"])
-    if sink.evolution is not None:
-        raise Unsupported(f"the option {MERGE_SCHEMA!r} of a write by name", hint="add the columns by ALTER TABLE")
     if isinstance(rows, Derivation):
         repeated(place, question, rows, insert)
         return
+    sink = sink_of(place, question, overwrite=question["mode"] != "append")
+    if question.get("takes") == "position":
+        rows = _by_position(rows, table)
     arguments: dict[str, Any] = {}
     if "condition" in question:
         arguments = {"replace_where": _condition(table, question["condition"])}
@@ -42,24 +40,21 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
         table,
         "append" if question["mode"] == "append" else "overwrite",
         kinds=sink.kinds,
+        merge_schema=sink.evolution or False,
+        options=sink.table,
         commit_user=sink.commit_user,
         commit_identifier=sink.commit_identifier,
         **arguments,
     )
 
 
-def sink_of(given: Mapping[str, str]) -> SinkOptions:
-    """Returns the options of a write. Raises `Unsupported` for those that concern the table."""
-    sink = Options(given).sink()
-    if sink.table:
-        raise Unsupported(
-            f"the option {next(iter(sink.table))!r} of a write", hint="set options of a table by ALTER TABLE"
-        )
-    if sink.replace_where is not None:
-        raise Unsupported("replaceWhere of a write by name", hint="use writeTo(...).overwrite(condition)")
-    if sink.dynamic_overwrite is not None:
-        raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
-    return sink
+def _by_position(rows: DataFrame, table: Table) -> DataFrame:
+    """Returns rows whose first columns have the names of the table's. Raises `InvalidArgument` for a name twice."""
+    names, given = table.schema.names, rows.columns
+    wanted = [*names[: len(given)], *given[len(names) :]]
+    if len({name.casefold() for name in wanted}) < len(wanted):
+        raise InvalidArgument(f"{table.path}: the columns {', '.join(given[len(names) :])} are there already")
+    return rows.toDF(*wanted)
 
 
 def _condition(table: Table, told: Sequence[Sequence[Any] | None]) -> Predicate:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import parse_write_options
@@ -10,6 +11,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.spark.job.wire import StoreAccess
 from morrow.writers.buckets.postponed import waiting
 from morrow.writers.commit.attempt_log import recorded
+from morrow.writers.operations.overriding import with_options
 from morrow.writers.target import WriteTarget
 
 
@@ -17,7 +19,8 @@ from morrow.writers.target import WriteTarget
 class TableAccess:
     """A table at one schema, and the folder of the job's attempt log.
 
-    `waits`: rows of tables with ``bucket`` = -2 are postponed.
+    `waits`: rows of tables with ``bucket`` = -2 are postponed. `options` are those that differ from the schema's, for
+    this job.
     """
 
     store: StoreAccess
@@ -27,10 +30,12 @@ class TableAccess:
     commit_user: str
     attempt_log: str = ""
     waits: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, target: WriteTarget, attempt_log: str = "") -> TableAccess:
         metadata = target.metadata
+        stored = metadata.schema(target.schema.id).options
         return cls(
             StoreAccess.of(target.store, metadata.root),
             metadata.branch,
@@ -39,6 +44,7 @@ class TableAccess:
             target.commit_user,
             attempt_log,
             not target.write.postpone_fixed,
+            {key: value for key, value in target.schema.options.items() if stored.get(key) != value},
         )
 
     def target(self) -> WriteTarget:
@@ -55,4 +61,5 @@ class TableAccess:
         schema = metadata.schema(self.schema_id)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         target = WriteTarget(metadata, schema, metadata.options(schema), write, self.commit_user)
+        target = with_options(target, self.options)
         return waiting(target) if self.waits else target

@@ -52,7 +52,7 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         return new String[] {DEFAULT};
     }
 
-    private Object ask(Map question) {
+    Object ask(Map question) {
         return Python.ask(id, question);
     }
 

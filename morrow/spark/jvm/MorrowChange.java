@@ -109,7 +109,7 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
         }
 
         public void insert(Dataset rows, boolean overwrite) {
-            Map question = change.table.question("change");
+            Map question = change.table.writing("change");
             question.put("command", change.command.toString());
             Python.ask(change.table.catalog, question, new Derivation(change.table, change, rows));
             change.table.refreshCaches(rows);

@@ -26,8 +26,8 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
     final String catalog;
     final Identifier identifier;
     final StructType schema;
-    private final String catalogName;
-    private Map described;
+    final String catalogName;
+    Map described;
 
     MorrowTable(String catalogName, String catalog, Identifier identifier, Map described) {
         this.catalogName = catalogName;

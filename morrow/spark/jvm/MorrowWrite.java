@@ -99,7 +99,7 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
     }
 
     public StreamingWrite toStreaming() {
-        Map question = table.question("write batch");
+        Map question = table.writing("write batch");
         question.put("mode", mode);
         question.put("query", query);
         question.put("options", new HashMap(options));
@@ -118,7 +118,8 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
     }
 
     public void insert(Dataset rows, boolean overwrite) {
-        Map question = table.question("write");
+        Map question = table.writing("write");
+        question.put("takes", table.takes());
         question.put("mode", mode);
         question.put("partition", partition);
         if (!isEquality) {

@@ -33,6 +33,7 @@ public final class Statements implements InvocationHandler {
         Object parser = Proxy.newProxyInstance(Statements.class.getClassLoader(), new Class[] {ParserInterface.class}, made);
         ((ParserInterface) parser).parsePlan("SELECT 1");
         ChangedRows.install(state, made.id);
+        Writes.install(state);
         Field field = SessionState.class.getDeclaredField("sqlParser");
         field.setAccessible(true);
         field.set(state, parser);

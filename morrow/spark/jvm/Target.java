@@ -35,6 +35,26 @@ public class Target extends MorrowTable
         super(catalogName, catalog, identifier, described);
     }
 
+    /** How the columns of a write are found, which may be others than the table's: "name" or "position"; null: the table's. */
+    private String takes;
+
+    Target taking(String columns) {
+        Target other = new Target(catalogName, catalog, identifier, described);
+        other.takes = columns;
+        return other;
+    }
+
+    String takes() {
+        return takes;
+    }
+
+    /** A question of a write, which settings concern. */
+    Map writing(String verb) {
+        Map question = question(verb);
+        question.put("settings", Questions.settings());
+        return question;
+    }
+
     /** Reads of this plan that are no part of a change: subqueries, sources, what an INSERT is derived from. */
     private int reads;
 
@@ -65,6 +85,9 @@ public class Target extends MorrowTable
                 TableCapability.OVERWRITE_DYNAMIC));
         if (Commands.EVOLVES) {
             all.add(TableCapability.valueOf("AUTOMATIC_SCHEMA_EVOLUTION")); // which Spark 4.0 lacks
+        }
+        if (takes != null) {
+            all.add(TableCapability.ACCEPT_ANY_SCHEMA);
         }
         return all;
     }

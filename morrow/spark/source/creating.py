@@ -19,15 +19,23 @@ from morrow.spark.source.options import Options
 from morrow.spark.source.schemas import metadata_of
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.writing.evolving import evolve
+from morrow.writers.operations.overriding import OF_A_WRITE
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
 def ensure_table(
-    given: Mapping[str, str], schema: StructType, *, must_be_new: bool = False, overwrite: bool = True
+    given: Mapping[str, str],
+    schema: StructType,
+    *,
+    must_be_new: bool = False,
+    overwrite: bool = True,
+    heeds: bool = False,
 ) -> None:
     """Creates the table of the options, with the DataFrame's columns, unless it exists.
+
+    `heeds`: the write heeds options that the existing table has with other values, where one write can.
 
     Raises:
         AlreadyExists: the table exists, and must be new.
@@ -36,18 +44,19 @@ def ensure_table(
     """
     options = Options(given)
     sink = options.sink(overwrite=overwrite)
+    others = {key: value for key, value in sink.table.items() if not (heeds and key in OF_A_WRITE)}
     metadata = metadata_of(options.place())
     if metadata.schema_ids():
         if must_be_new:
             raise AlreadyExists(f"{metadata.where}: there is a table; add to it by .mode('append')")
-        _check_options(metadata.latest_schema(), sink.table, metadata.where)
+        _check_options(metadata.latest_schema(), others, metadata.where)
         return
     try:
         create_first_schema(metadata, _first_schema(metadata, schema, sink.table, sink.kinds))
     except AlreadyExists:  # another process was faster
         if must_be_new:
             raise
-        _check_options(metadata.latest_schema(), sink.table, metadata.where)
+        _check_options(metadata.latest_schema(), others, metadata.where)
 
 
 def _first_schema(

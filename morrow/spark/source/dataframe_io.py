@@ -32,6 +32,7 @@ from morrow.spark.source.schemas import check_same
 from morrow.spark.source.takeover import Method, Replacement, is_ours
 from morrow.spark.versions import as_list, as_mapping, clustering, save_mode
 from morrow.spark.writing.write import Mode, session_overwrites_dynamically, write
+from morrow.writers.operations.overriding import OF_A_WRITE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,7 +157,7 @@ def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
     asked = Options(options)
     sink, place = asked.sink(overwrite=given.mode == OVERWRITE), asked.place()
     try:
-        ensure_table(options, rows.schema, must_be_new=given.mode in (ERROR, IGNORE))
+        ensure_table(options, rows.schema, must_be_new=given.mode in (ERROR, IGNORE), heeds=True)
     except AlreadyExists:
         if given.mode == IGNORE:
             return
@@ -171,6 +172,7 @@ def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
         replace_where=sink.replace_where,
         kinds=sink.kinds,
         merge_schema=sink.evolution or False,
+        options={key: value for key, value in sink.table.items() if key in OF_A_WRITE},
         commit_user=sink.commit_user,
         commit_identifier=sink.commit_identifier,
         branch=place.branch,

@@ -21,6 +21,7 @@ from morrow.spark.writing.evolving import Evolution, evolve
 from morrow.spark.writing.job import Commit, Replaced
 from morrow.spark.writing.job import write as write_job
 from morrow.table import Table
+from morrow.writers.operations.overriding import check_heeded, with_options
 from morrow.writers.operations.partitions import PartitionSpec, partition_filter, partition_spec
 from morrow.writers.target import WriteTarget
 
@@ -61,6 +62,7 @@ def write(
     properties: Mapping[str, str] | None = None,
     create: Create | None = None,
     merge_schema: bool | Evolution = False,
+    options: Mapping[str, str] | None = None,
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
@@ -91,6 +93,8 @@ def write(
         merge_schema: adds the columns of the rows that the table lacks to it, before they are written, as
             ``write.merge-schema`` of Paimon; they stay when the write fails. Columns that the rows lack are null. An
             `Evolution` changes types, too.
+        options: of the table, other ones for this write alone: ``{"write-only": "true"}``. Those of how files are
+            written, compacted, committed and kept; others are refused.
         branch, storage_options, allowed_roots: as for `morrow.open`; of a path only.
 
     Returns: the last snapshot created, None when there was nothing to commit or it had been committed before.
@@ -117,7 +121,8 @@ def write(
         columns = [field for field in paimon_fields(rows.schema) if field.name != kinds]
         evolve(metadata, columns, merge_schema if isinstance(merge_schema, Evolution) else Evolution())
         rows = _with_nulls(rows, metadata.latest_schema(), partition or {})
-    target = WriteTarget.of(metadata, commit_user)
+    check_heeded(options or ())
+    target = with_options(WriteTarget.of(metadata, commit_user), options or {})
     commit = Commit(commit_identifier, watermark, dict(properties or {}))
     if replace_where is not None:
         condition = partition_filter(target, None, replace_where, "replace_where")

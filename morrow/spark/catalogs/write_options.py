@@ -1,0 +1,85 @@
+"""Options of writes by name: those of the call, and before them the settings of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from morrow.engine.errors import Unsupported
+from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.settings import PREFIX, options_for
+from morrow.spark.source.option_names import ALIASES, EVOLVING, MERGE_SCHEMA, REPLACE_WHERE
+from morrow.spark.source.option_values import SinkOptions
+from morrow.spark.source.options import Options
+from morrow.writers.operations.overriding import OF_A_WRITE, check_heeded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def concerns_writes(option: str) -> bool:
+    """Returns whether an option that the settings have says how rows are written."""
+    return option in OF_A_WRITE or option in EVOLVING
+
+
+def sink_of(place: Place, question: Question, *, overwrite: bool = True) -> SinkOptions:
+    """Returns the options of a write.
+
+    Raises:
+        InvalidArgument: a value that an option cannot have, or an option of an overwrite without one.
+        Unsupported: options that a write does not heed.
+    """
+    sink = _sink(place, question, overwrite=overwrite)
+    check_heeded(sink.table)
+    if sink.replace_where is not None:
+        raise Unsupported(
+            "replaceWhere of this write",
+            hint="use writeTo(...).overwrite(condition), and partitionOverwriteMode = static",
+        )
+    if sink.dynamic_overwrite is not None:
+        raise Unsupported("partitionOverwriteMode as an option", hint="SET spark.sql.sources.partitionOverwriteMode")
+    return sink
+
+
+def _sink(place: Place, question: Question, *, overwrite: bool) -> SinkOptions:
+    given = question.get("options", {})
+    named = {ALIASES.get(key.lower(), key.lower()) for key in given}
+    set = {key: value for key, value in _settings(place, question).items() if key not in named}
+    return Options({**set, **given}).sink(overwrite=overwrite)
+
+
+def settings_of_changes(place: Place, question: Question) -> dict[str, str]:
+    """Returns the options that the session sets for DELETE, UPDATE and MERGE. Raises `Unsupported` for new columns."""
+    set = _settings(place, question)
+    if Options(set).sink().evolution is not None:
+        raise Unsupported(
+            f"a change of rows under the setting {PREFIX}{MERGE_SCHEMA}",
+            hint="RESET it, and write MERGE WITH SCHEMA EVOLUTION",
+        )
+    return {key: value for key, value in set.items() if key not in EVOLVING}
+
+
+def _settings(place: Place, question: Question) -> dict[str, str]:
+    names = question["table"].split(".", 1)
+    found = options_for(question.get("settings", {}), place.name, *names)
+    return {key: value for key, value in found.items() if concerns_writes(key)}
+
+
+def _asked(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Returns what Spark has to know of the options before it compares the columns of rows with the table's."""
+    sink = _sink(place, question, overwrite=True)
+    return {"evolves": sink.evolution is not None, REPLACE_WHERE: sink.replace_where}
+
+
+def _of_tables(_place: Place, question: Question, _rows: DataFrame | None) -> list[str]:
+    """Returns those options of a write that are the table's which the write makes."""
+    own = Options(question["options"]).sink().table
+    return [key for key in question["options"] if key.lower() in own]
+
+
+def without_settings_of_writes(set: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings that concern reads."""
+    return {key: value for key, value in set.items() if not concerns_writes(key)}
+
+
+ANSWERS = {"write options": _asked, "table options": _of_tables}

@@ -1,0 +1,115 @@
+"""Options of writes by name: new columns, overwrites by condition, options of the table for one write, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import morrow
+from tests.spark.catalogs.conftest import Sql
+from tests.spark.conftest import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MERGES = {"write.merge-schema": "true"}
+
+
+def test_new_columns(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE pm.db.t (id BIGINT NOT NULL, s STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    rows = spark.sql("SELECT 2.5D AS `neu, $`, 1 AS ID")
+    rows.writeTo("pm.db.t").options(**MERGES).append()
+    spark.sql("SELECT 2L, 'two', 3D, 'by place' AS extra").write.option("mergeSchema", True).insertInto("pm.db.t")
+    rows.selectExpr("3L AS id", "named_struct('a', 1) AS n").write.options(**MERGES).mode("append").saveAsTable(
+        "pm.db.t"
+    )
+    assert sql("SELECT * FROM pm.db.t ORDER BY id") == [
+        (1, None, 2.5, None, None),
+        (2, "two", 3.0, "by place", None),
+        (3, None, None, None, (1,)),
+    ]
+    with settings(spark, {"spark.paimon.write.merge-schema": "true"}):
+        sql("USE pm.db")
+        sql("INSERT INTO t BY NAME SELECT named_struct('a', 2, 'b', 3) AS n, 4L AS id")
+        sql("INSERT INTO t (id, s) VALUES (5, 'five')")
+        sql("USE spark_catalog.default")
+        with pytest.raises(Exception, match="MERGE WITH SCHEMA EVOLUTION"):
+            sql("UPDATE pm.db.t SET s = 'x'")
+    assert sql("SELECT id, s, n FROM pm.db.t WHERE id > 3 ORDER BY id") == [(4, None, (2, 3)), (5, "five", None)]
+    with pytest.raises(Exception, match=r"EXTRA_COLUMNS|TOO_MANY_DATA_COLUMNS"):
+        rows.selectExpr("id", "1 AS unheard").writeTo("pm.db.t").append()
+    with pytest.raises(Exception, match="are there already"):
+        spark.sql("SELECT 7L, 's', 3D, 'e', NULL, 1 AS ID").write.options(**MERGES).insertInto("pm.db.t")
+    assert sql("SELECT count(*) FROM pm.db.t") == [(5,)]
+
+
+def test_overwrites_by_condition(sql: Sql, spark: SparkSession) -> None:
+    sql("CREATE TABLE pm.db.t (id INT, p STRING) PARTITIONED BY (p)")
+    sql("INSERT INTO pm.db.t VALUES (1, 'a'), (2, 'b''x'), (3, 'c')")
+    new = (
+        spark.sql("SELECT 9 AS id, 'b\\'x' AS p").write.mode("overwrite").option("replaceWhere", "p > 'a' AND p < 'c'")
+    )
+    new.insertInto("pm.db.t")
+    new.saveAsTable("pm.db.t")
+    assert sql("SELECT * FROM pm.db.t ORDER BY id") == [(1, "a"), (3, "c"), (9, "b'x")]
+    for option, call, words in (
+        ("id > 3", "insertInto", "no partition column"),
+        ("p = 'a'", "insertInto", "does not belong"),
+        ("p = ", "saveAsTable", "(?i)syntax"),
+        ("nope = 1", "insertInto", "UNRESOLVED_COLUMN"),
+    ):
+        with pytest.raises(Exception, match=words):
+            getattr(new.option("replaceWhere", option), call)("pm.db.t")
+    with pytest.raises(Exception, match="a table that is not there"):
+        new.saveAsTable("pm.db.other")
+    with pytest.raises(Exception, match=r"mode\('overwrite'\)"):
+        spark.table("pm.db.t").writeTo("pm.db.t").option("replaceWhere", "p = 'a'").append()
+    assert sql("SELECT count(*) FROM pm.db.t") == [(3,)]
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(file.suffix for file in folder.rglob("data-*"))
+
+
+def test_options_of_the_table_for_one_write(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    sql("CREATE TABLE pm.db.t (id BIGINT NOT NULL) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    table, folder = morrow.Catalog(tmp_path).table("db.t"), tmp_path / "db.db" / "t"
+    spark.range(3).writeTo("pm.db.t").option("file.format", "orc").append()
+    assert _files(folder) == [".orc"]
+    with settings(spark, {"spark.paimon.write-only": "true", "spark.paimon.*.db.t.file.format": "avro"}):
+        sql("INSERT INTO pm.db.t VALUES (7)")
+        sql("UPDATE pm.db.t SET id = id WHERE id = 7")
+        assert sql("SELECT count(*) FROM pm.db.t") == [(4,)]
+    assert set(_files(folder)) == {".orc", ".avro"}
+    assert "file.format" not in table.options
+    morrow.spark.register(spark)
+    spark.range(9, 10).write.format("morrow").option("file.format", "avro").mode("append").save(str(folder))
+    for key, words in (
+        ("bucket", "ALTER TABLE"),
+        ("sequence.field", "ALTER TABLE"),
+        ("scan.snapshot-id", "ALTER TABLE"),
+        ("page-size", "no effect"),
+        ("nonsense", "ALTER TABLE"),
+        ("target-file-size", "target-file-size"),
+    ):
+        with pytest.raises(Exception, match=words):
+            spark.range(3).writeTo("pm.db.t").option(key, "2 x").append()
+    assert table.scan().to_arrow().num_rows == 5
+
+
+MADE: tuple[Callable[[Any], None], ...] = (
+    lambda rows: rows.write.option("primary-key", "id").option("bucket", 2).saveAsTable("pm.db.t"),
+    lambda rows: rows.write.option("primary-key", "id").option("bucket", 2).mode("overwrite").saveAsTable("pm.db.t"),
+    lambda rows: rows.writeTo("pm.db.t").option("primary-key", "id").option("bucket", "2").createOrReplace(),
+)
+
+
+def test_tables_made_of_rows_have_the_options_of_the_write(sql: Sql, spark: SparkSession, tmp_path: Path) -> None:
+    for make in MADE:
+        make(spark.range(3))
+        table = morrow.Catalog(tmp_path).table("db.t")
+        assert (table.primary_keys, table.options["bucket"], table.scan().to_arrow().num_rows) == (("id",), "2", 3)
+        sql("DROP TABLE pm.db.t")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -66,9 +68,25 @@ def is_slow(file: str) -> bool:
     return file in recorded() and file not in MARK_THEIR_OWN
 
 
-def pytest_collection() -> None:
-    """Collection makes objects that all stay: to look through them for garbage, again and again, is for nothing."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Disables the garbage collector, which would look again and again through objects that all stay."""
     gc.disable()
+    if session.config.args and {session.config.rootpath / each for each in session.config.args} == {PROJECT / "tests"}:
+        import_own_part(session.config)
+
+
+def import_own_part(config: pytest.Config) -> None:
+    """Imports a part of the tests first, another in each worker.
+
+    All workers import all tests, at the same time. In a fresh clone each module has to be compiled and its asserts
+    rewritten, which takes longer than the rest of the collection: so each worker finds most of it done by the others.
+    """
+    worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{name}") for name in ("", "_COUNT"))
+    modules = sorted(path for path in (PROJECT / "tests").rglob("test_*.py") if not pytest_ignore_collect(path, config))
+    for path in modules[int(worker.removeprefix("gw")) :: int(workers)] if worker and workers else ():
+        with suppress(Exception, pytest.skip.Exception):  # the collection imports it again, and tells
+            importlib.import_module(".".join(path.relative_to(PROJECT).with_suffix("").parts))
 
 
 @pytest.hookimpl(trylast=True)

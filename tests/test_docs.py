@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from morrow.cli.app import app
+from tests.support.command_line import CliRunner
 
 ROOT = Path(__file__).parent.parent
 README = "README.md"

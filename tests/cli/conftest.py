@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from morrow.cli.app import app
+from tests.support.command_line import CliRunner
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import morrow
 from morrow.cli.app import app
 from morrow.engine.io.durability import fsync_disabled
+from tests.support.command_line import CliRunner
 
 Complete = Callable[[str], list[str]]
 

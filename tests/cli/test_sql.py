@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from morrow.cli.app import app
 from tests.cli.conftest import Run
+from tests.support.command_line import CliRunner
 
 Table = Callable[[str], Path]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from morrow.engine.format import types as t
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import changelog_manifests_of, index_entries, live_entries, manifest_entries
+from morrow.engine.plan.entries import index_entries, live_entries
 from morrow.engine.plan.metadata import TableMetadata
 from tests.support.golden import jsonl
 from tests.support.golden_values import parsed
@@ -52,10 +52,3 @@ def files_of(metadata: TableMetadata, snapshot: Snapshot) -> list[tuple[Any, ...
     dead = {entry["f0"]: entry["_CARDINALITY"] for entry in ranges}
     rows = zip(live.select(FILE_FACTS).rows(), live["_FILE_NAME"].to_list(), strict=True)
     return sorted(((*facts, dead.get(name, 0)) for facts, name in rows), key=repr)
-
-
-def changelog_of(metadata: TableMetadata, snapshot: Snapshot) -> list[tuple[Any, ...]]:
-    """What a snapshot says of the changelog files it adds: `FILE_FACTS` and the statistics of values."""
-    listed = changelog_manifests_of(metadata, snapshot)
-    frames = [] if listed is None else manifest_entries(metadata, listed)
-    return sorted((row for frame in frames for row in frame.select(*FILE_FACTS, "_VALUE_STATS").rows()), key=repr)

@@ -9,7 +9,7 @@ from typing import Any
 
 import morrow
 from morrow.engine.plan.entries import changelog_manifests_of, manifest_entries
-from tests.support.golden_inputs import FILE_FACTS, files_of
+from tests.support.file_facts import FILE_FACTS, files_of
 from tests.writers.keyed.lookup.tables import table, target, upsert
 
 DEAD = len(FILE_FACTS)

@@ -12,9 +12,11 @@ import math
 import os
 import platform
 import re
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +139,7 @@ def _section(section: str, rows: Sequence[Row]) -> list[str]:
     lines = [f"{HEADING}{section}", "", *_table(rows)]
     if _is_curve(rows):
         lines += ["", growth(rows)]
-    if any(row["baseline_value"] is not None for row in rows):
+    if _is_drawn(rows):
         lines += ["", f"![{section}](plots/{slug(section)}.svg)"]
     return lines
 
@@ -190,23 +192,49 @@ def _ratio(row: Row) -> str:
     return f"{row['ratio']:.1f}x faster" if row["faster"] else f"{row['ratio']:.2f}"
 
 
+def _is_drawn(rows: Sequence[Row]) -> bool:
+    return _is_curve(rows) or any(row["baseline_value"] is not None for row in rows)
+
+
 def _is_curve(rows: Sequence[Row]) -> bool:
     """Returns whether rows are points of a curve: benchmarks put `at`, `axis` and `each` (a step of 1) in "curve"."""
-    return len(rows) > 1 and all("curve" in row and row["baseline_value"] is not None for row in rows)
+    return len(rows) > 1 and all("curve" in row for row in rows)
 
 
 def growth(rows: Sequence[Row]) -> str:
-    """Returns one sentence about the ends of a curve."""
+    """Returns what a curve shows: its ends, its fitted exponent, and where it is steeper than linear."""
     low, high = rows[0], rows[-1]
     low_at, high_at = (row["curve"]["at"] for row in (low, high))
+    ends = f"From {low_at:g} to {high_at:g} {low['curve']['axis']}: Morrow {_change(low, high, 'value')}"
+    if any(row["baseline_value"] is None for row in rows):
+        return f"{ends}. {_slopes('Morrow', rows, 'value')}"
     apart = [row["value"] - row["baseline_value"] for row in (low, high)]
     step = (apart[1] - apart[0]) / (high_at - low_at)
     return (
-        f"From {low_at:g} to {high_at:g} {low['curve']['axis']}: Morrow {_change(low, high, 'value')}, "
-        f"{low['baseline']} {_change(low, high, 'baseline_value')}. The difference goes from "
+        f"{ends}, {low['baseline']} {_change(low, high, 'baseline_value')}. The difference goes from "
         f"{_amount(apart[0], low['unit'])} to {_amount(apart[1], low['unit'])}: on average "
-        f"{_amount(step, low['unit'])} for each {low['curve']['each']}."
+        f"{_amount(step, low['unit'])} for each {low['curve']['each']}. "
+        f"{_slopes('Morrow', rows, 'value')} {_slopes(low['baseline'], rows, 'baseline_value')}"
     )
+
+
+STEEP = 1.15
+"""The exponent between two points from which a curve is said to be steeper than linear."""
+
+
+def _slopes(name: str, rows: Sequence[Row], which: str) -> str:
+    """Returns the exponent of time over size, fitted to all points, and the steps whose own is steeper than linear."""
+    x = [math.log(row["curve"]["at"]) for row in rows]
+    y = [math.log(row[which]) for row in rows]
+    fitted = statistics.linear_regression(x, y).slope
+    steps = zip(rows, rows[1:], pairwise(x), pairwise(y))
+    steep = [
+        f"{before['curve']['at']:,} to {after['curve']['at']:,} ({(y2 - y1) / (x2 - x1):.2f})"
+        for before, after, (x1, x2), (y1, y2) in steps
+        if (y2 - y1) / (x2 - x1) > STEEP
+    ]
+    where = f"steeper than linear from {', '.join(steep)}" if steep else "nowhere steeper than linear"
+    return f"{name} grows with the exponent {fitted:.2f}, {where}."
 
 
 def _change(low: Row, high: Row, which: str) -> str:
@@ -249,7 +277,7 @@ def plot_curve(title: str, rows: Sequence[Row]) -> str:
     """Draws two lines, Morrow and its baseline: time from 0 upwards, over `at` on a logarithmic axis."""
     logs = [math.log(row["curve"]["at"]) for row in rows]
     across = [LEFT + (log - logs[0]) / (logs[-1] - logs[0]) * WIDE for log in logs]
-    most = max(max(row["value"], row["baseline_value"]) for row in rows)
+    most = max(max(row["value"], row["baseline_value"] or 0) for row in rows)
     bottom = TOP + DEEP
     body = [
         f'<text x="0" y="16" font-weight="bold">{escape(title)}</text>',
@@ -259,7 +287,7 @@ def plot_curve(title: str, rows: Sequence[Row]) -> str:
     for x, row in zip(across, rows, strict=True):
         body.append(f'<text x="{x:.1f}" y="{bottom + 32}" text-anchor="middle">{row["curve"]["at"]:g}</text>')
     lines = (("subject", "value", "Morrow", -8), ("baseline", "baseline_value", rows[0]["baseline"], 16))
-    for kind, which, name, aside in lines:
+    for kind, which, name, aside in lines[: 1 if rows[0]["baseline_value"] is None else 2]:
         points = [(x, bottom - row[which] / most * DEEP) for x, row in zip(across, rows, strict=True)]
         joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         body.append(f'<polyline points="{joined}" fill="none" stroke="{COLOURS[kind]}" stroke-width="2"/>')
@@ -308,6 +336,6 @@ def _plots(report: Report, folder: Path) -> None:
     if chosen := headline.headlines(dict(map(_parsed, parts))):
         (plots / headline.PLOT).write_text(headline.plot(chosen))
     for section, rows in report.sections.items():
-        if any(row["baseline_value"] is not None for row in rows):
+        if _is_drawn(rows):
             drawn = plot_curve(section, rows) if _is_curve(rows) else plot(section, rows)
             (plots / f"{slug(section)}.svg").write_text(drawn)

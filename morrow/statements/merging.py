@@ -96,8 +96,8 @@ class _Sides:
             if isinstance(found.error, Unsupported):
                 raise found.error from None
             raise InvalidArgument(
-                f"MERGE, {what}: {found.error}; a subquery here is read once and sees no column of either side: what it "
-                "needs belongs into USING"
+                f"MERGE, {what}: {found.error}; a subquery here is read once and sees no column of either side: "
+                "what it needs belongs into USING"
             ) from None
         return text_of(tree)
 

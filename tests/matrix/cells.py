@@ -18,7 +18,6 @@ ALWAYS = (
     "backports.zstd>=1; python_version < '3.14'",
     "fastavro>=1.9",
     "hypothesis>=6.100",
-    "moto[server]>=5",
     "boto3>=1.34",
     "pyroaring>=1.0",
     "pytest>=8",

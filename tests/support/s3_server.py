@@ -1,56 +1,112 @@
-"""A server on the loopback that speaks S3, and that keeps what S3 promises about conditional puts.
+"""A server on the loopback that speaks S3, quick enough for races, which can be made slow, busy and unreliable.
 
-moto looks whether there is an object and puts its own in two steps, which lets two requests at a time both win. Here
-each request is served alone, as it is in effect by S3.
+It keeps what S3 promises about conditional puts (`s3_objects`), counts requests and how many of them waited for one
+another, and answers late, or not at all, as its `trouble` says.
 """
 
 from __future__ import annotations
 
+import io
+import socket
+import socketserver
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+from urllib.parse import parse_qsl, unquote
 
-import boto3  # type: ignore[import-untyped]  # it ships no types
-from moto.server import create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
+from tests.support.s3_objects import Answer, Objects, Request
 
 BUCKET = "lake"
 REGION = "us-east-1"
+HEADER_LINES = 200
+
+
+@dataclass(frozen=True)
+class Cut(Answer):
+    """An answer whose connection is cut after so many bytes of its body."""
+
+    after: int = 0
+
+
+Trouble = Callable[[Request], Answer | None]
+"""Gives an answer in place of the server's own, or None; it may sleep, too."""
+
+
+@dataclass
+class S3Server:
+    """A server with the empty bucket ``lake``; `asked` are its requests with the times at which each began and ended.
+
+    `latency`: seconds by which each answer is late. `trouble`: asked first about each request.
+    """
+
+    objects: Objects = field(default_factory=Objects)
+    latency: float = 0.0
+    trouble: Trouble | None = None
+    asked: list[tuple[str, float, float]] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The storage options of the server."""
+        return {
+            "aws_endpoint_url": f"http://127.0.0.1:{self.port}",
+            "aws_region": REGION,
+            "aws_access_key_id": "user",
+            "aws_secret_access_key": "secret",
+        }
+
+    def answer(self, request: Request) -> Answer:
+        """Answers a request, late."""
+        began = time.monotonic()
+        answer = None if self.trouble is None else self.trouble(request)
+        if answer is None or isinstance(answer, Cut):
+            own = self.objects.answer(request)
+            answer = own if answer is None else Cut(own.status, own.body, own.headers, own.length, answer.after)
+        if self.latency:
+            time.sleep(max(began + self.latency - time.monotonic(), 0))
+        name = f"{request.method} {request.key or '?' + request.query.get('prefix', '')}"
+        self.asked.append((name, began, time.monotonic()))
+        return answer
+
+    def rounds(self) -> int:
+        """The longest chain of requests, each of which began when the one before had ended."""
+        longest: list[tuple[float, int]] = []
+        for _, began, ended in sorted(self.asked, key=lambda each: each[1]):
+            before = max((length for end, length in longest if end <= began), default=0)
+            longest.append((ended, before + 1))
+        return max((length for _, length in longest), default=0)
+
+
+@contextmanager
+def running(latency: float = 0.0, trouble: Trouble | None = None) -> Iterator[S3Server]:
+    """Runs a server with an empty bucket."""
+    served = S3Server(latency=latency, trouble=trouble)
+    served.objects.make_bucket(BUCKET)
+    with _Server(("127.0.0.1", 0), _Connection) as server:
+        server.served, served.port = served, server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield served
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
     """Storage options of a server with the empty bucket ``lake``."""
-    application = _OneAtATime(create_backend_app("s3"))
-    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_KeepAlive)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        options = {
-            "aws_endpoint_url": f"http://127.0.0.1:{server.server_port}",
-            "aws_region": REGION,
-            "aws_access_key_id": "user",
-            "aws_secret_access_key": "secret",
-        }
-        client_of(options).create_bucket(Bucket=BUCKET)
-        yield options
-        _empty(client_of(options))
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _empty(client: Any) -> None:
-    """Leave nothing behind: all servers of a process show the same buckets."""
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
-        for entry in page.get("Contents", ()):
-            client.delete_object(Bucket=BUCKET, Key=entry["Key"])
+    with running() as server:
+        yield server.options
 
 
 def client_of(options: dict[str, str]) -> Any:
     """A client of the server in the terms of AWS."""
+    import boto3  # type: ignore[import-untyped]  # it ships no types
+
     return boto3.client(
         "s3",
         endpoint_url=options["aws_endpoint_url"],
@@ -60,22 +116,69 @@ def client_of(options: dict[str, str]) -> Any:
     )
 
 
-class _KeepAlive(WSGIRequestHandler):
-    """Connections serve more than one request; requests are not logged."""
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 256
+    block_on_close = False
+    served: S3Server
 
-    protocol_version = "HTTP/1.1"
 
-    def log_request(self, *_: object) -> None:
-        return
+class _Connection(socketserver.StreamRequestHandler):
+    """One connection, which serves requests until its client leaves."""
+
+    server: _Server
+    rbufsize = 1 << 16
+
+    def handle(self) -> None:
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(ConnectionError, TimeoutError):
+            while (request := self._read()) is not None:
+                if not self._send(self.server.served.answer(request), request.method):
+                    return
+
+    def _read(self) -> Request | None:
+        line = self.rfile.readline().decode("latin-1").split()
+        if len(line) != 3:
+            return None
+        headers: dict[str, str] = {}
+        while (header := self.rfile.readline().decode("latin-1").rstrip("\r\n")) and len(headers) < HEADER_LINES:
+            name, _, value = header.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        if headers.get("expect") == "100-continue":
+            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        path, _, query = line[1].partition("?")
+        bucket, _, key = path.lstrip("/").partition("/")
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        return Request(line[0], unquote(bucket), unquote(key), parameters, headers, self._body(headers))
+
+    def _body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("transfer-encoding") == "chunked":
+            body = _unchunked(self.rfile)
+        else:
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+        if "x-amz-decoded-content-length" not in headers:
+            return body
+        return _unchunked(io.BytesIO(body))
+
+    def _send(self, answer: Answer, method: str) -> bool:
+        length = len(answer.body) if answer.length is None else answer.length
+        lines = [f"HTTP/1.1 {answer.status} S3", f"Content-Length: {0 if answer.status == 204 else length}"]
+        head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in answer.headers.items()), "\r\n"])
+        body = b"" if method == "HEAD" else answer.body
+        if isinstance(answer, Cut):
+            self.wfile.write(head.encode("latin-1") + body[: answer.after])
+            return False
+        self.wfile.write(head.encode("latin-1") + body)
+        return True
 
 
-class _OneAtATime:
-    """A WSGI application whose requests wait for each other."""
-
-    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
-        self._application = application
-        self._turn = threading.Lock()
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        with self._turn:
-            return list(self._application(environ, start_response))
+def _unchunked(stream: BinaryIO) -> bytes:
+    """Returns the data of chunks, with or without signatures, and skips what follows the last one."""
+    parts: list[bytes] = []
+    while size := int(stream.readline().partition(b";")[0].strip() or b"0", 16):
+        parts.append(stream.read(size))
+        stream.readline()
+    while stream.readline().strip():
+        pass
+    return b"".join(parts)

@@ -1,22 +1,25 @@
-"""Runs in a process of its own: `memory_worker.py TABLE WORK` prints how many bytes of memory the work took.
+"""Runs in a process of its own: `memory_worker.py TABLE WORK [LIMIT BYTES]` prints how many bytes of memory it took.
 
-The work is "batches" (every batch of the table, one after the other) or "aggregate" (count and sum). What the
-interpreter holds after `import morrow` is subtracted. `peak` is the resident set, pages of mapped files included;
-`anonymous` is without those, which the system takes back when it needs them.
+The work is one of `WORK`. What the interpreter holds after `import morrow` is subtracted. `peak` is the resident set,
+pages of mapped files included; `anonymous` is without those, which the system takes back when it needs them. LIMIT is
+"data" or "as" (RLIMIT_DATA: what the process may write to; RLIMIT_AS: all that it has mapped, files too) and caps the
+process from its start.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import morrow
 
 STATUS = Path("/proc/self/status")
 SAMPLE_SECONDS = 0.01
+LIMITS = {"data": resource.RLIMIT_DATA, "as": resource.RLIMIT_AS}
+UPSERTED = 1_000_000
 
 
 def status(name: str) -> int:
@@ -31,41 +34,103 @@ class Sampler(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.highest = 0
+        self.stopped = threading.Event()
 
     def run(self) -> None:
-        while True:
+        while not self.stopped.wait(SAMPLE_SECONDS):
             self.highest = max(self.highest, status("RssAnon"))
-            time.sleep(SAMPLE_SECONDS)
 
 
-def batches(path: str) -> int:
-    return sum(batch.num_rows for batch in morrow.open(path).scan().to_batches())
+Answer = dict[str, int]
 
 
-def aggregate(path: str) -> int:
+def batches(path: str) -> Answer:
+    import morrow
+
+    rows = largest = 0
+    for batch in morrow.open(path).scan().to_batches():
+        rows += batch.num_rows
+        largest += batch.nbytes
+    return {"rows": rows, "bytes": largest}
+
+
+def arrow(path: str) -> Answer:
+    import morrow
+
+    table = morrow.open(path).scan().to_arrow()
+    return {"rows": table.num_rows, "bytes": table.nbytes}
+
+
+def polars(path: str) -> Answer:
+    import morrow
+
+    frame = morrow.open(path).scan().to_polars()
+    return {"rows": frame.height, "bytes": int(frame.estimated_size())}
+
+
+def aggregate(path: str) -> Answer:
     import polars as pl
 
+    import morrow
+
     result = morrow.open(path).scan(columns=["amount"]).lazy().select(pl.len(), pl.col("amount").sum()).collect()
-    return int(result["len"][0])
+    return {"rows": int(result["len"][0])}
 
 
-WORK = {"batches": batches, "aggregate": aggregate}
+def upsert(path: str) -> Answer:
+    """Updates a million keys that are spread over the table, in pieces as a stream has them."""
+    import numpy as np
+
+    import morrow
+    from bench import data
+
+    table = morrow.open(path)
+    pieces = 10
+    with table.writer() as writer:
+        for number in range(pieces):
+            ids = np.arange(number, UPSERTED, pieces, dtype=np.int64) * 2
+            writer.write(data.rows(ids, data.BIGINT_KEY, seed=number))
+    return {"rows": UPSERTED}
+
+
+def compact(path: str) -> Answer:
+    import morrow
+
+    table = morrow.open(path)
+    table.compact(full=True)
+    return {"rows": table.scan().count()}
+
+
+WORK: dict[str, Callable[[str], Answer]] = {
+    "batches": batches,
+    "arrow": arrow,
+    "polars": polars,
+    "aggregate": aggregate,
+    "upsert": upsert,
+    "compact": compact,
+}
 
 
 def main() -> None:
-    path, work = sys.argv[1:]
+    path, work, *limit = sys.argv[1:]
+    if limit:
+        resource.setrlimit(LIMITS[limit[0]], (int(limit[1]), int(limit[1])))
+    import morrow  # noqa: F401 - what it brings along is no part of the work
+
     resident, anonymous = status("VmRSS"), status("RssAnon")
     sampler = Sampler()
     sampler.start()
     began = time.perf_counter()
-    rows = WORK[work](path)
-    answer = {
-        "rows": rows,
+    answer = WORK[work](path)
+    found = {
+        **answer,
         "seconds": time.perf_counter() - began,
         "peak": status("VmHWM") - resident,
         "anonymous": max(sampler.highest, status("RssAnon")) - anonymous,
+        "space": status("VmPeak"),
     }
-    print(json.dumps(answer))
+    sampler.stopped.set()
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,9 @@ def to_arrow_table(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Tab
     missing = [name for name in schema.names if name not in frame.columns]
     if missing:
         raise InvalidArgument(f"the frame has no column {missing[0]!r}; its columns are {frame.columns}")
-    return _table(frame.select(cols(schema.names)), schema)
+    columns = frame.select(cols(schema.names)).get_columns()
+    del frame  # where nobody else holds it, only what is being converted is in memory twice
+    return _table(columns, schema)
 
 
 def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.RecordBatch:
@@ -89,17 +91,27 @@ def to_arrow_batch(frame: pl.DataFrame, fields: Sequence[t.DataField]) -> pa.Rec
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def _table(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    def column(number: int) -> pa.ChunkedArray:
-        field, series = schema.field(number), unnamed(frame.to_series(number))
-        convert = _text_arrays if series.dtype in TEXT else _arrays
-        return pa.chunked_array([made for piece in series.get_chunks() for made in convert(piece, field)], field.type)
+def _table(series: list[pl.Series], schema: pa.Schema) -> pa.Table:
+    """Converts columns, which are taken out of the list, chunk by chunk."""
+    rows = len(series[0]) if series else 0
+    series.reverse()
+    fields = list(schema)
+    left = [(field, unnamed(series.pop()).get_chunks()) for field in fields]
 
-    if frame.height < THREADED_ROWS:
-        columns = list(map(column, range(frame.width)))
+    def column(number: int) -> pa.ChunkedArray:
+        field, pieces = left[number]
+        pieces.reverse()
+        made: list[pa.Array] = []
+        while pieces:
+            piece = pieces.pop()
+            made += (_text_arrays if piece.dtype in TEXT else _arrays)(piece, field)
+        return pa.chunked_array(made, field.type)
+
+    if rows < THREADED_ROWS:
+        columns = list(map(column, range(len(fields))))
     else:
         with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-            columns = list(pool.map(column, range(frame.width)))
+            columns = list(pool.map(column, range(len(fields))))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -1,0 +1,89 @@
+"""Memory of reads and writes of tables larger than it: ``python -m bench.memory``.
+
+Each work runs in a process of its own, with nothing but its table: read in batches, whole, aggregated, and, on a copy,
+upserted and compacted. With ``--cap MB`` the process may map no more than that, whatever the table's size (RLIMIT_AS:
+libraries, mapped files and what is reserved and never touched count too; ``--data``: RLIMIT_DATA, what it may write):
+
+    python -m bench.memory --rows 100 --cap 800
+
+Works that need more end with an error, which is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from bench import tables
+
+WORKER = Path(__file__).parent / "memory_worker.py"
+MILLION, MEGABYTE = 10**6, 10**6
+READS, WRITES = ("batches", "aggregate", "arrow", "polars"), ("upsert", "compact")
+STACK = 1 << 20
+SETTINGS = {
+    "MALLOC_ARENA_MAX": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "_RJEM_MALLOC_CONF": "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0,background_thread:false",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""With a cap: allocators reserve little ahead and give back at once, and threads have small stacks."""
+KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "TMPDIR")
+"""What a process inherits; the cache folder would hold what is measured."""
+
+
+def made(millions: int) -> Path:
+    """Returns a merge-on-read table of so many million rows, five updates of 5 % on top, written if it is not there."""
+    path = tables.HOME / "memory" / f"merged_{millions}" / "db.db" / "t"
+    if not (path / "done").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        spec = tables.Spec(rows=millions * MILLION, files=millions, updates=5, update_rows=millions * MILLION // 20)
+        tables.write(replace(spec), path)
+        (path / "done").touch()
+    return path
+
+
+def measured(path: Path, work: str, limit: list[str]) -> str:
+    """Runs one work; returns a line of what it took."""
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment |= {"MORROW_CACHE": "off", **(SETTINGS if limit else {})}
+    command = [sys.executable, str(WORKER), str(path), work, *limit]
+    # Stacks of threads are as large as the limit is when a process starts.
+    stacks = ["prlimit", f"--stack={STACK}"] if limit else []
+    done = subprocess.run([*stacks, *command], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
+        return f"{work:10} failed: {last[:160]}"
+    found = json.loads(done.stdout)
+    result = f", its rows are {found['bytes'] / MEGABYTE:,.0f} MB" if "bytes" in found else ""
+    sizes = " ".join(f"{name} {found[name] / MEGABYTE:,.0f} MB" for name in ("peak", "anonymous", "space"))
+    return f"{work:10} {found['rows']:,} rows in {found['seconds']:.1f} s: {sizes}{result}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=20, help="of the table, in millions")
+    parser.add_argument("--cap", type=int, help="megabytes that a process may hold")
+    parser.add_argument("--data", action="store_true", help="cap what may be written to, not the address space")
+    parser.add_argument("--work", nargs="+", choices=[*READS, *WRITES], default=[*READS, *WRITES])
+    given = parser.parse_args()
+    limit = [] if given.cap is None else ["data" if given.data else "as", str(given.cap * MEGABYTE)]
+    path = made(given.rows)
+    for work in given.work:
+        if work in WRITES:
+            copy = path.parents[1] / "copy" / "db.db" / "t"
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(path, copy)
+            print(measured(copy, work, limit), flush=True)
+            shutil.rmtree(copy)
+        else:
+            print(measured(path, work, limit), flush=True)
+
+
+if __name__ == "__main__":
+    main()

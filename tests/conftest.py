@@ -58,13 +58,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`make check` does not even import what it leaves out."""
+    """Keeps `make check` from importing what it leaves out."""
     file = collection_path.relative_to(PROJECT).as_posix() if collection_path.is_relative_to(PROJECT) else ""
     return True if config.getoption("--quick") and (file == "tests/interop" or is_slow(file)) else None
 
 
 def is_slow(file: str) -> bool:
-    """Whether all tests of a file are left out by `make check`: it is among the dear ones."""
+    """Tells whether `make check` leaves out all tests of a file: it is among the dear ones."""
     return file in recorded() and file not in MARK_THEIR_OWN
 
 
@@ -91,7 +91,7 @@ def import_own_part(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What is there now stays to the end, and the tests' own garbage is small: a twelfth of their CPU went into it."""
+    """Exempts all that is there from garbage collection, which took a twelfth of the tests' CPU."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
@@ -99,7 +99,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
+    """Adds a worker to the cores: many tests wait, for Spark's JVM, for processes that they kill, for clocks."""
     return (os.cpu_count() or 1) + 1
 
 
@@ -111,7 +111,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out: tests with a JVM, and files that cost much."""
+    """Marks what `make check` leaves out: tests with a JVM, and files that cost much."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         file = item.nodeid.partition("::")[0]

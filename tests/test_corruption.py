@@ -64,7 +64,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def answer(path: Path) -> list[dict[str, Any]] | None:
-    """The rows, or None for a MorrowError. Any other exception is a finding and goes up."""
+    """Reads the rows, or None for a MorrowError. Any other exception is a finding and goes up."""
     try:
         return read(path)
     except MorrowError:
@@ -79,7 +79,7 @@ def flips(size: int) -> Iterator[tuple[int, int]]:
 
 
 def damaged_reads(table: Path, file: Path, damage: Callable[[bytes], Iterator[tuple[str, bytes]]]) -> list[str]:
-    """What went wrong: one line for each damaged content that was read as something else than the truth."""
+    """Lists what went wrong: each damaged content that was read as something else than the truth."""
     sound, truth, findings = file.read_bytes(), read(table), []
     for what, content in damage(sound):
         file.write_bytes(content)
@@ -290,7 +290,7 @@ def test_a_snapshot_of_an_old_version_counts_no_rows(tmp_path: Path) -> None:
 
 
 def with_options(table: Path, options: dict[str, str], schema_id: int = 0) -> None:
-    """Give the schema other options; or, with an id, make a schema of that id with them."""
+    """Gives the schema other options; or, with an id, makes a schema of that id with them."""
     node = json.loads((table / "schema" / "schema-0").read_text())
     (table / "schema" / f"schema-{schema_id}").write_text(json.dumps(node | {"id": schema_id, "options": options}))
 
@@ -320,7 +320,7 @@ def test_keys_in_no_order_are_noticed(tmp_path: Path) -> None:
 
 
 def one_int(value: int) -> bytes:
-    """A BinaryRow of one INT: arity, null bits, slot."""
+    """Encodes a BinaryRow of one INT: arity, null bits, slot."""
     return (1).to_bytes(4, "big") + bytes(8) + value.to_bytes(8, "little")
 
 
@@ -348,7 +348,7 @@ PREFIXES = {"manifest": "manifest-[0-9a-f]*", "manifest_list": "manifest-list-*"
 
 
 def rewrite(table: Path, kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change every record of the metadata files of one kind, keeping the sizes that others remember of them true."""
+    """Changes every record of the metadata files of one kind, keeping the sizes that others remember of them true."""
     for file in sorted((table / "manifest").glob(PREFIXES[kind])):
         with file.open("rb") as stream:
             records: list[Any] = list(fastavro.reader(stream))

@@ -39,7 +39,7 @@ KINDS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 
 
 def made(folder: Path, kind: str, names: tuple[str, ...], format: str = "parquet") -> Table:
-    """A table of ``id`` and INT columns of these names; row i of ten has i times the number of the column."""
+    """Makes a table of ``id`` and INT columns of these names; row i of ten has i times the number of the column."""
     keys, options = KINDS[kind]
     if kind in ("partial-update", "aggregation", "first-row"):
         options = {**options, "merge-engine": kind}
@@ -70,7 +70,7 @@ def by_id(table: pa.Table | pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def every_group() -> Iterator[Any]:
-    """The names that folds and Polars could mistake in all kinds, the others in two; Avro takes letters alone."""
+    """Pairs names that folds and Polars could mistake with all kinds, others with two; Avro takes letters alone."""
     for kind in KINDS:
         for group in GROUPS if kind in ("append", "deduplicate") else ("patterns", "ours"):
             format = "avro" if group == "engines" else "orc" if kind == "deduplicate" else "parquet"

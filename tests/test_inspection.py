@@ -151,7 +151,7 @@ def test_in_a_browser(orders: morrow.Table, tmp_path: Path, width: int, scheme: 
 
 
 def _first_pixel(picture: Path) -> tuple[int, int, int]:
-    """The colour of the pixel at the left upper corner of a PNG, whose first row may be filtered only by its left."""
+    """Reads the upper left pixel of a PNG, whose first row may be filtered only by its left."""
     import struct
     import zlib
 

@@ -50,7 +50,7 @@ class Counted(ObjectStore):
         return ask
 
     def rounds(self) -> int:
-        """The longest chain of requests, each of which began when the one before had ended."""
+        """Finds the longest chain of requests, each of which began when the one before had ended."""
         longest: list[tuple[float, int]] = []
         for _, _, begun, ended in sorted(self.asked, key=lambda each: each[2]):
             before = max((length for end, length in longest if end <= begun), default=0)

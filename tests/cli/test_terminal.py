@@ -20,7 +20,7 @@ Table = Callable[[str], Path]
 
 
 def on_terminal(*args: object) -> tuple[int, str]:
-    """Exit code of a command whose standard output is a terminal, and what it wrote to standard error (a pipe)."""
+    """Runs a command with a terminal as standard output; returns its exit code and standard error (a pipe)."""
     ours, theirs = pty.openpty()
     try:
         command = [sys.executable, "-m", "morrow.cli", *map(str, args)]

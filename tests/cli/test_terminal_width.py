@@ -26,7 +26,7 @@ Table = Callable[[str], Path]
 
 
 def screen(*args: object, columns: int, lines: int = 50, env: dict[str, str] | None = None) -> list[str]:
-    """The lines that a command shows on a terminal of this size, without colours."""
+    """Runs a command on a terminal of this size; returns the lines it shows, without colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_PAGER", "PAGER", "TERM")}

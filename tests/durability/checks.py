@@ -15,14 +15,14 @@ _found: dict[str, State] = {}
 
 
 def read(path: str, snapshot: int | None = None) -> State:
-    """All rows; each is there once."""
+    """Reads all rows, and checks that each is there once."""
     rows = morrow.open(path).scan(snapshot=snapshot).to_polars().rows()
     assert len(set(rows)) == len(rows), "rows are there twice"
     return frozenset(rows)
 
 
 def check_table(operation: Operation, path: str, *, past: int) -> State:
-    """The table is in one of its two states, its past is whole, and it can be written.
+    """Checks that the table is in one of its two states, that its past is whole, and that it can be written.
 
     Args:
         past: the newest snapshot before the operation.
@@ -56,7 +56,7 @@ def _check(operation: Operation, path: str, past: int) -> State:
 
 
 def newest(path: str) -> tuple[int, int]:
-    """The newest snapshot and schema: what has been committed."""
+    """Returns the ids of the newest snapshot and schema: what has been committed."""
     metadata = at(path)
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None

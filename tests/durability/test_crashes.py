@@ -20,7 +20,7 @@ from tests.support.processes import PROCESSES
 
 
 def _run(operation: str, path: str, fault: Fault) -> None:
-    """What the process does that is killed. (Synced or not, what a killed process wrote stays: test_power_loss.py.)"""
+    """Runs in the process that is killed. (Synced or not, what a killed process wrote stays: test_power_loss.py.)"""
     with fsync_disabled():
         OPERATIONS[operation].run(at(path, FaultyStore(LocalStore(), fault)))
 

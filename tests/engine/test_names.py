@@ -93,7 +93,7 @@ def _found(path: Path) -> Iterator[str]:
 
 
 def _plain(path: Path) -> Iterator[str]:
-    """Where names that are not written out are handed to a method that takes patterns."""
+    """Finds where names that are not written out are handed to a method that takes patterns."""
     for function in ast.walk(ast.parse(path.read_text())):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -117,7 +117,7 @@ def _is_ours(path: Path, given: ast.expr) -> bool:
 
 
 def _is_safe(given: ast.expr) -> bool:
-    """Whether it is a name that is written out: a literal, a constant, one of Morrow's own, or text that begins so."""
+    """Recognises names that are written out: a literal, a constant, one of Morrow's own, or text that begins so."""
     if isinstance(given, ast.JoinedStr):
         return isinstance(given.values[0], ast.Constant) and _is_safe(given.values[0])
     if isinstance(given, ast.Constant):

@@ -84,7 +84,7 @@ class RandomTable:
 
 
 def make(warehouse: str, chance: random.Random, names: Sequence[str]) -> RandomTable:
-    """A table ``db.t`` with a few commits, whose columns take their names from `names`.
+    """Makes a table ``db.t`` with a few commits, whose columns take their names from `names`.
 
     Raises:
         MorrowError: what was drawn is no table, say for the types of its format.
@@ -137,7 +137,7 @@ def _options(chance: random.Random, engine: str | None) -> dict[str, str]:
 
 
 def _evolve(made: RandomTable, chance: random.Random) -> None:
-    """Add, rename, widen or drop a column."""
+    """Adds, renames, widens or drops a column."""
     act = chance.randrange(4)
     column = chance.choice(made.columns)
     at = made.columns.index(column)

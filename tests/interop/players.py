@@ -19,7 +19,7 @@ DATABASE, TABLE = "db", "t"
 
 
 def arrow(rows: list[list[Any]], fields: tuple[t.DataField, ...]) -> pa.Table:
-    """Canonical values, without row kinds, as Arrow."""
+    """Converts canonical values, without row kinds, to Arrow."""
     columns = [pa.array([_python(row[i], f.type) for row in rows], f.type.arrow()) for i, f in enumerate(fields)]
     return pa.table(columns, schema=t.arrow_schema(fields))
 
@@ -79,7 +79,7 @@ class Morrow:
         return rows_of(scan.to_arrow(), scan.plan.fields)
 
     def changes(self, snapshot: int) -> list[list[Any]]:
-        """What one snapshot did, row kinds first."""
+        """Reads what one snapshot did, row kinds first."""
         changes = self.table.changes(snapshot - 1, snapshot)
         rows = changes.to_arrow()
         fields = tuple(self.table.schemas()[-1].fields)
@@ -121,6 +121,6 @@ class Java:
         return self.java.read(self.path, {} if snapshot is None else {"scan.snapshot-id": str(snapshot)})
 
     def stream(self) -> dict[str, list[list[Any]]]:
-        """What a streaming reader gets of each snapshot, by its id; row kinds first."""
+        """Reads what a streaming reader gets of each snapshot, by its id; row kinds first."""
         found: dict[str, list[list[Any]]] = self.java.ask("stream", path=self.path, **{"from": 1})
         return found

@@ -53,7 +53,7 @@ Mean = Callable[[State, Operation, Kind], State]
 
 
 def columns(table: Table) -> list[str]:
-    """The table's names, in SQL, for ``id``, ``p``, ``n`` and ``log``."""
+    """Writes the table's names in SQL, for ``id``, ``p``, ``n`` and ``log``."""
     return [quoted(name) for name in table.schema.names]
 
 
@@ -155,7 +155,7 @@ OPERATIONS: Mapping[str, tuple[Perform, Mean]] = {
 
 
 def names(kind: Kind) -> list[str]:
-    """The operations of this kind of table; those that are named twice are drawn twice as often."""
+    """Lists the operations of this kind of table; those that are named twice are drawn twice as often."""
     if kind.engine in ("aggregation", "first-row"):
         return ["upsert", "upsert", "overwrite", "compact"]
     every = ["upsert", "upsert", "update", "update", "merge", "delete", "overwrite", "compact"]
@@ -163,7 +163,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def draw(kind: Kind, token: str, chance: random.Random) -> Operation:
-    """A random operation. Tokens of append tables number their ids, so that no id is appended twice."""
+    """Draws a random operation. Tokens of append tables number their ids, so that no id is appended twice."""
     name = chance.choice(names(kind))
     ids = tuple(sorted(chance.sample(range(KEYS + 4), chance.randrange(1, 6))))
     if not kind.keyed and name in ("upsert", "merge", "overwrite"):

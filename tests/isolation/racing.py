@@ -26,7 +26,7 @@ def race(
     seconds: float = 3.0,
     storage_options: Mapping[str, str] | None = None,
 ) -> History:
-    """The history of a new table of this kind (of `KINDS`) in a warehouse: a folder, or a URL."""
+    """Plays a race on a new table of this kind (of `KINDS`) in a warehouse, a folder or a URL; returns its history."""
     table = KINDS[name].create(warehouse, seed, storage_options)
     first = table.snapshots()[-1].id
     with ProcessPoolExecutor(processes, PROCESSES) as pool:

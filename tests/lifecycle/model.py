@@ -62,7 +62,7 @@ class Branch:
     def expire(
         self, retain_max: int, retain_min: int, older_than: int, max_deletes: int = NEVER, *, decoupled: bool = False
     ) -> list[int]:
-        """Remove the oldest snapshots; their ids.
+        """Removes the oldest snapshots; returns their ids.
 
         Those beyond `retain_max` go. Others go when they are older, up to the first that is not; never the newest
         `retain_min`, what a consumer has still to read, or more than `max_deletes`.
@@ -82,7 +82,7 @@ class Branch:
         return gone
 
     def expire_changelogs(self, retain_max: int, retain_min: int, older_than: int) -> list[int]:
-        """Remove the oldest changelogs; retention counts snapshots as well, and the newest changelog always stays."""
+        """Removes the oldest changelogs; retention counts snapshots as well, and the newest changelog always stays."""
         if not self.snapshots or not self.changelogs:
             return []
         earliest, latest = min(self.changelogs), max(self.snapshots)
@@ -96,13 +96,13 @@ class Branch:
         return gone
 
     def revived(self, tagged: Snapshot) -> Snapshot:
-        """A tagged snapshot as a snapshot again: changelog files go with the snapshot, or with its changelog."""
+        """Makes a tagged snapshot a snapshot again: changelog files go with the snapshot, or with its changelog."""
         if any(held.get(tagged.id) == tagged for held in (self.snapshots, self.changelogs)) or self.rows_are_changes:
             return tagged
         return replace(tagged, changes=())
 
     def rollback(self, to: Snapshot) -> None:
-        """Nothing that is newer stays; a state that only a tag had left is a snapshot again."""
+        """Removes all that is newer; a state that only a tag had left is a snapshot again."""
         to = self.revived(to)
         for held in (self.snapshots, self.changelogs):
             for i in [i for i in held if i > to.id]:
@@ -111,7 +111,7 @@ class Branch:
         self.snapshots[to.id] = to
 
     def line(self, *, with_changes: bool) -> Line:
-        """What must be read of it."""
+        """Returns what must be read of it."""
         kept = {**self.changelogs, **self.snapshots}
         return Line(
             newest=self.rows,
@@ -132,7 +132,7 @@ class Life:
         return self.branches[MAIN_BRANCH]
 
     def create_branch(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> None:
-        """An empty one, one from a tag (which it has too), or one from a snapshot."""
+        """Makes an empty branch, one from a tag (which it has too), or one from a snapshot."""
         made, begin = Branch(rows_are_changes=self.main.rows_are_changes), None
         if tag is not None:
             made.tags[tag] = self.main.tags[tag]
@@ -145,7 +145,7 @@ class Life:
         self.branches[name] = made
 
     def fast_forward(self, name: str) -> None:
-        """Main becomes the branch, from the branch's first snapshot on. What main has before that stays if it leads
+        """Makes main the branch, from the branch's first snapshot on. What main has before that stays if it leads
         there, and tags stay whose schema the branch has too.
         """
         main, other = self.main, self.branches[name]

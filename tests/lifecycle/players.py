@@ -41,7 +41,7 @@ def batch_rows(writer: int, number: int) -> Rows:
 
 
 def progress(found: Rows, *, keyed: bool) -> Progress:
-    """How far each writer has come in this state. Raises AssertionError for one that cannot be."""
+    """Returns how far each writer has come in this state. Raises AssertionError for one that cannot be."""
     assert len(set(found)) == len(found), "rows are there twice"
     by_writer: dict[int, Counter[int]] = {}
     for i, _, number in found:
@@ -53,7 +53,7 @@ def progress(found: Rows, *, keyed: bool) -> Progress:
 
 
 def run(role: str, path: str, seed: int, seconds: float) -> int:
-    """Play a role for some time, but at least once; how often it was played. What it must not meet is raised.
+    """Plays a role for some time, but at least once; returns how often. What it must not meet is raised.
 
     Where the machine is busy, a turn may end after the time, by a conflict: then there is another.
     """

@@ -31,7 +31,7 @@ REMOVE_MANY = ("expire snapshots", "expire changelogs", "delete a tag", "rollbac
 
 
 def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[Fault]:
-    """What may happen at which of its file operations."""
+    """Lists what may happen at which of its file operations."""
     chance = random.Random(name)
     tried = kinds if LONG else chance.sample(kinds, SAMPLE)
     every = [[Fault(number, kind) for number in range(_operations(name, kind, templates))] for kind in tried]
@@ -39,7 +39,7 @@ def faults(name: str, kinds: Sequence[FaultKind], templates: Templates) -> list[
 
 
 def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
-    """How many file operations there are that a fault of this kind can come at."""
+    """Counts the file operations that a fault of this kind can come at."""
     store = FaultyStore(LocalStore(), Fault(NEVER, kind))
     with fsync_disabled():
         OPERATIONS[name].run(table_at(templates.copy(name), store))
@@ -47,7 +47,7 @@ def _operations(name: str, kind: FaultKind, templates: Templates) -> int:
 
 
 def _run(name: str, path: str, fault: Fault) -> None:
-    """What the process does that is killed."""
+    """Runs in the process that is killed."""
     with fsync_disabled():
         OPERATIONS[name].run(table_at(path, FaultyStore(LocalStore(), fault)))
 

@@ -24,7 +24,7 @@ SKIPPED = 77
 
 
 def hadoop_version() -> str:
-    """The version of Hadoop that PySpark ships."""
+    """Finds the version of Hadoop that PySpark ships."""
     for jar in (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"):
         return re.sub(r"hadoop-client-api-(.*)\.jar", r"\1", jar.name)
     raise FileNotFoundError("hadoop-client-api in the jars of PySpark")

@@ -59,20 +59,20 @@ def main(master: str, folder: Path, golden: Path) -> None:
 
 
 def read(spark: SparkSession, golden: Path) -> None:
-    """Compare tables with the rows that Morrow reads here."""
+    """Compares tables with the rows that Morrow reads here."""
     for case in READ:
         path = str(golden / "public" / case / "warehouse" / "db.db" / "t")
         assert_reads_alike(morrow.spark.read(spark, path), morrow.open(path).scan())
 
 
 def write(spark: SparkSession, path: Path) -> None:
-    """Make the table: `id`, and the `round` that wrote it. It has deletion vectors: tasks compact what they write."""
+    """Makes the table of `id` and the `round` that wrote it, with deletion vectors: tasks compact what they write."""
     options = {"bucket": BUCKETS, "deletion-vectors.enabled": True}
     morrow.spark.write(numbers(spark, 0, ROWS, 1), path, create={"primary_keys": "id", "options": options})
 
 
 def update(spark: SparkSession, path: Path) -> None:
-    """Replace some rows and add as many."""
+    """Replaces some rows and adds as many."""
     morrow.spark.upsert(numbers(spark, UPDATED_FROM, UPDATED_FROM + ROWS, 2), path)
 
 

@@ -72,7 +72,7 @@ class Troubled:
         yield from result
 
     def _attempt(self, task: int) -> int:
-        """How many attempts of this task have got this far before; the folder tells of this one."""
+        """Counts the earlier attempts of this task that got this far, and notes this one in the folder."""
         for attempt in count():
             with suppress(FileExistsError):
                 (self.attempts / f"{self.name} {task}.{attempt}").touch(exist_ok=False)
@@ -81,7 +81,7 @@ class Troubled:
 
 
 def fails_then_dies(_task: int, attempt: int) -> None:
-    """Each task fails, then its process dies, then it is done."""
+    """Fails in each task, then ends its process, then is done."""
     if attempt == 0:
         raise OSError("failed once")
     if attempt == 1:
@@ -89,13 +89,13 @@ def fails_then_dies(_task: int, attempt: int) -> None:
 
 
 def is_slow(task: int, attempt: int) -> None:
-    """The first attempt of one task does not come to an end."""
+    """Keeps the first attempt of one task from coming to an end."""
     if (task, attempt) == (0, 0):
         time.sleep(LONGER_THAN_THE_TEST)
 
 
 def kills_executor(task: int, attempt: int) -> None:
-    """The executor is gone at once: parent of the daemon that the workers are forked from."""
+    """Kills the executor at once: parent of the daemon that the workers are forked from."""
     if (task, attempt) == (0, 0):
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
         os.kill(int(daemon[1]), signal.SIGKILL)
@@ -125,7 +125,7 @@ def main(master: str, folder: Path) -> None:
 def update(
     spark: SparkSession, folder: Path, name: str, table: Path, trouble: Callable[..., None], column: str
 ) -> None:
-    """Write keys 0 to 199 as the commit 1 of "loader"."""
+    """Writes keys 0 to 199 as the commit 1 of "loader"."""
 
     def troubled(work: Work, shared: object) -> Troubled | Tasks:
         tasks = Tasks.of(work, shared)

@@ -28,7 +28,7 @@ FATAL = 1
 
 
 def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> DataStreamWriter:
-    """The stream, not started yet."""
+    """Builds the stream without starting it."""
     changes = spark.readStream.format("morrow").options(**{"starting-snapshot": 1, "max-snapshots-per-trigger": 1})
     writer = changes.load(source).writeStream.format("morrow").option("checkpointLocation", checkpoint)
     return writer.trigger(availableNow=True).option("path", copy)

@@ -61,7 +61,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, morrow.Table]:
 
 
 def attempts(table: morrow.Table, name: str) -> set[str]:
-    """The attempts that got as far as having written their files: task.attempt."""
+    """Lists the attempts that got as far as having written their files: task.attempt."""
     names = [path.name.split(" ") for path in (Path(table.path).parents[1] / "attempts").iterdir()]
     return {attempt for case, attempt in names if case == name}
 

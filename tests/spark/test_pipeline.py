@@ -49,7 +49,7 @@ def shown(folder: Path) -> str:
 
 
 def tools_without_java(folder: Path) -> Path:
-    """A folder for the path: Spark's own scripts need the usual tools."""
+    """Makes a folder for the path with the usual tools, which Spark's own scripts need."""
     folder.mkdir()
     for place in os.defpath.split(os.pathsep):
         for tool in Path(place).glob("*"):

@@ -57,7 +57,7 @@ def search(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 def java_home(folder: Path, version: str) -> Path:
-    """A runtime that does nothing but to say its version, and like old ones knows no modules."""
+    """Makes a runtime that only says its version, and like old ones knows no modules."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     says = f"    java.home = {folder}\n    java.specification.version = {version}\n"

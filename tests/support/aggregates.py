@@ -21,7 +21,7 @@ def function(name: str, dtype: DataType, **options: Any) -> Aggregator:
 
 
 def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, Any]], **options: Any) -> list[Any]:
-    """The accumulator after one step from each pair (accumulator, new value); in the column's dtype, or it fails."""
+    """Steps the accumulator once for each pair (accumulator, new value); in the column's dtype, or it fails."""
     compiled, column = function(name, dtype, **options), polars_dtype(dtype)
     frame = pl.DataFrame(list(pairs), schema={"acc": column, "new": column}, orient="row")
     own = {name: pl.lit(value, dtype=kind) for name, (kind, value) in compiled.extra_state.items()}
@@ -33,7 +33,7 @@ def stepped(step: str, name: str, dtype: DataType, pairs: Sequence[tuple[Any, An
 
 
 def folded(name: str, dtype: DataType, *steps: Step, **options: Any) -> Any:
-    """The value of one key after these steps, finished as a fold does."""
+    """Folds these steps of one key to its value, finished as a fold does."""
     compiled, column = function(name, dtype, **options), polars_dtype(dtype)
     initial = {VALUE: (column, None), **compiled.extra_state}
     frame = pl.DataFrame([pl.Series(name, [value], dtype=kind) for name, (kind, value) in initial.items()])

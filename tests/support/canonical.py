@@ -35,7 +35,7 @@ Values = list[Any]
 
 
 def rows_of(table: pa.Table, fields: Sequence[t.DataField]) -> list[list[Any]]:
-    """The rows of a table in canonical values; its columns must be exactly `fields`, in their order."""
+    """Returns the rows of a table in canonical values; its columns must be exactly `fields`, in their order."""
     assert table.column_names == [f.name for f in fields]
     # Piece by piece: Arrow cannot combine what Polars exports of lists without elements.
     columns = [
@@ -45,7 +45,7 @@ def rows_of(table: pa.Table, fields: Sequence[t.DataField]) -> list[list[Any]]:
 
 
 def values_of(array: pa.Array, kind: t.DataType) -> Values:
-    """One Arrow array of this Paimon type as canonical values."""
+    """Converts one Arrow array of this Paimon type to canonical values."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
@@ -74,7 +74,7 @@ def assert_same_rows(
     fields: Sequence[t.DataField],
     set_columns: Sequence[str] = (),
 ) -> None:
-    """Both sides hold the same rows, as multisets; arrays in `set_columns` compare as sets."""
+    """Asserts that both hold the same rows, as multisets; arrays in `set_columns` compare as sets."""
     assert_same_lines(actual, counted(expected, fields, set_columns), fields, set_columns)
 
 
@@ -93,7 +93,7 @@ def counted(rows: Iterable[list[Any]], fields: Sequence[t.DataField], set_column
 def assert_same_lines(
     actual: Iterable[list[Any]], want: Lines, fields: Sequence[t.DataField], set_columns: Sequence[str] = ()
 ) -> None:
-    """`assert_same_rows`, where the rows that are expected have been `counted`."""
+    """Asserts the same where the rows that are expected have been `counted`."""
     got = counted(actual, fields, set_columns)
     assert got == want, _difference(got, want, fields)
 
@@ -129,12 +129,12 @@ def _normal(value: Any, kind: t.DataType) -> Any:
 
 
 def float32(value: float) -> float:
-    """The nearest number that fits 32 bits."""
+    """Rounds to the nearest number that fits 32 bits."""
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[pa.Array, t.DataType], Values]:
-    """A converter that calls `function` on each value that is not null."""
+    """Makes a converter that calls `function` on each value that is not null."""
     return lambda array, _: [None if v is None else function(v) for v in array.to_pylist()]
 
 

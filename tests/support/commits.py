@@ -36,7 +36,7 @@ def table(
     options: Mapping[str, str] | None = None,
     store: FileStore | None = None,
 ) -> TableMetadata:
-    """A table ``k INT NOT NULL, v INT`` (with ``p VARCHAR(5) NOT NULL`` before them when partitioned), no rows."""
+    """Makes a table ``k INT NOT NULL, v INT`` (when partitioned with ``p VARCHAR(5) NOT NULL`` first), no rows."""
     metadata = TableMetadata(store or LocalStore(), str(folder / "t"))
     add_schema(metadata, 0, keyed=keyed, partitioned=partitioned, options=options)
     return metadata
@@ -70,7 +70,7 @@ def partition(name: str | None) -> bytes:
 def data_file(
     name: str, low: int = 0, high: int = 9, *, level: int = 0, rows: int = 10, **members: Any
 ) -> DataFileMeta:
-    """A file of the keys `low` to `high`."""
+    """Describes a file of the keys `low` to `high`."""
     given: dict[str, Any] = {
         "file_name": name,
         "file_size": 1000,
@@ -92,7 +92,7 @@ def _numbered(file: DataFileMeta) -> DataFileMeta:
 
 
 def vectors(name: str, *data_files: str) -> IndexFileMeta:
-    """An index file with a deletion vector for each of these data files."""
+    """Writes an index file with a deletion vector for each of these data files."""
     ranges = tuple(DeletionRange(file, 1 + 30 * i, 22, 3) for i, file in enumerate(data_files))
     return IndexFileMeta(
         index_type=DELETION_VECTORS_INDEX, file_name=name, file_size=99, row_count=len(ranges), deletion_ranges=ranges
@@ -108,7 +108,7 @@ def message(
 
 
 def live(metadata: TableMetadata) -> list[tuple[str, int]]:
-    """Name and level of each live file of the newest snapshot, by name."""
+    """Maps the name of each live file of the newest snapshot to its level."""
     frame = live_frame(metadata)
     return sorted(zip(frame["_FILE_NAME"].to_list(), frame["_LEVEL"].to_list(), strict=True))
 

@@ -197,7 +197,7 @@ class FaultyStore:
         return _fail(kind, what, path)
 
     def _fault_of(self, what: str, path: str) -> FaultKind | None:
-        """Count the operation."""
+        """Counts the operation."""
         with self._lock:
             asked = f"{what} {Path(path).name}"
             self.asked.append(asked)
@@ -215,7 +215,7 @@ class FaultyStore:
 
 
 def _counts(kind: FaultKind, what: str) -> bool:
-    """Whether this kind of fault makes a difference at the operation that another kind does not make."""
+    """Tells whether this kind of fault makes a difference here that another kind does not make."""
     if kind is FaultKind.BAD_DISK:
         return True
     if kind in (FaultKind.KILLED_MIDWAY, FaultKind.SHORT_WRITE):
@@ -274,7 +274,7 @@ def _fail(kind: FaultKind, what: str, path: str) -> NoReturn:
 
 
 def _leave_half(path: str, data: bytes) -> None:
-    """What a killed process leaves of a file that is put whole: half of it, under a hidden name."""
+    """Leaves half of a file that is put whole under a hidden name, as a killed process does."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp").write_bytes(data[: len(data) // 2])

@@ -35,14 +35,14 @@ class ColumnStats:
     nulls: Mapping[str, int]
 
     def record(self, names: Sequence[str]) -> dict[str, Any]:
-        """The ``_KEY_STATS`` or ``_VALUE_STATS`` of these columns."""
+        """Builds the ``_KEY_STATS`` or ``_VALUE_STATS`` of these columns."""
         kinds = [self.types[name] for name in names]
         low, high = (binary_rows([side[n] for n in names], kinds, 1)[0] for side in (self.minimum, self.maximum))
         return stats_record(low, high, [self.nulls[name] for name in names])
 
 
 def column_stats(table: pa.Table, fields: Sequence[t.DataField]) -> ColumnStats:
-    """What Paimon collects from a file it has written: no bounds for binary and nested types."""
+    """Computes what Paimon collects from a file it has written: no bounds for binary and nested types."""
     bounds = {f.name: _bounds(table.column(f.name), f.type) for f in fields}
     return ColumnStats(
         types={f.name: f.type for f in fields},

@@ -49,7 +49,7 @@ class Read:
         return root / self.case / "warehouse" / "db.db" / "t"
 
     def fields(self, root: Path) -> tuple[DataField, ...]:
-        """The columns of the rows, in their order."""
+        """Reads the columns of the rows, in their order."""
         folder = self.table(root)
         if branch := self.scan.get("branch"):
             folder = folder / "branch" / f"branch-{branch}"
@@ -57,7 +57,7 @@ class Read:
         return tuple(field_from_json(node) for node in schema["fields"])
 
     def rows(self, root: Path) -> list[list[Any]]:
-        """The expected rows as parsed JSON."""
+        """Reads the expected rows as parsed JSON."""
         folder = root / self.case
         if self.rows_file is not None:
             return jsonl(folder / self.rows_file)
@@ -75,7 +75,7 @@ class Case:
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """Every case of the index, in its order; cheap, since nothing is unpacked."""
+    """Lists every case of the index, in its order; cheap, since nothing is unpacked."""
     return tuple(_case(entry) for entry in json.loads(INDEX.read_text()))
 
 

@@ -54,7 +54,7 @@ class GoldenReplay:
             self.do(operation)
 
     def do(self, operation: Mapping[str, Any]) -> None:
-        """One operation; nothing for those that change no rows."""
+        """Does one operation; nothing for those that change no rows."""
         name = operation["op"]
         if name == "alter":
             self._take_schema(operation["schema_id"])
@@ -75,7 +75,7 @@ class GoldenReplay:
         compact(target, full="full" in operation["op"])
 
     def _stream(self, operation: Mapping[str, Any]) -> None:
-        """All commits of a stream are those of one session, numbered from 0."""
+        """Commits in one session for the whole stream, numbered from 0."""
         if self._session is None:
             self._session = WriteSession(WriteTarget.of(self.of_morrow, "stream"))
         rows, kinds = self._rows(self._session.target, operation)
@@ -105,7 +105,7 @@ class GoldenReplay:
 
 
 def _partition(name: str) -> dict[str, str]:
-    """The values in ``overwrite {dt=2024-01-02}``."""
+    """Parses the values in ``overwrite {dt=2024-01-02}``."""
     inner = name.partition("{")[2].rstrip("}")
     return dict(pair.split("=", 1) for pair in inner.split(", ") if pair)
 
@@ -121,7 +121,7 @@ OPERATIONS: Mapping[str, Callable[[GoldenReplay, WriteTarget, Mapping[str, Any]]
 
 
 def column(values: Sequence[Any], kind: t.DataType) -> pa.Array:
-    """Canonical values as an Arrow column of their type."""
+    """Converts canonical values to an Arrow column of their type."""
     if isinstance(kind, t.ArrayType):
         return _lists(values, column([item for value in values for item in value or ()], kind.element), kind)
     if isinstance(kind, t.RowType):
@@ -149,7 +149,7 @@ def _lists(values: Sequence[Any], items: pa.Array, kind: t.DataType) -> pa.Array
 
 
 def _edges(values: Sequence[Any]) -> pa.Array:
-    """Where lists begin; null for null lists."""
+    """Computes where lists begin; null for null lists."""
     edges = list(accumulate((len(value or ()) for value in values), initial=0))
     return pa.array([None if v is None else e for v, e in zip(values, edges)] + edges[-1:], pa.int32())
 
@@ -164,7 +164,7 @@ DROPPED = ("_FILE_NAME", "_FILE_SIZE", "_CREATION_TIME", "_EXTRA_FILES", "_EXTER
 
 
 def described(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, Any]:
-    """The logical metadata of one snapshot: its changes, sorted, and the index files that it leaves."""
+    """Describes the logical metadata of a snapshot: its changes, sorted, and the index files that it leaves."""
     changelog = snapshot.changelog_manifest_list
     return {
         **{name: getattr(snapshot, name) for name in (*SNAPSHOT, *COUNTS)},

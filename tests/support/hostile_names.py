@@ -45,20 +45,20 @@ NAMES = (*PATTERNS, *OURS, *ENGINES, *KEYWORDS, *PUNCTUATED, *LETTERS, *TWINS)
 
 
 def hostile_names() -> st.SearchStrategy[str]:
-    """A hostile name; simple ones come first, for Hypothesis shrinks towards them."""
+    """Draws a hostile name; simple ones come first, for Hypothesis shrinks towards them."""
     return st.sampled_from(("a", "b", "c", *NAMES))
 
 
 def names_of_columns(
     count: int, taken: tuple[str, ...] = (), usable: Callable[[str], bool] = bool
 ) -> st.SearchStrategy[list[str]]:
-    """So many distinct `usable` names, none of them among `taken`."""
+    """Draws so many distinct `usable` names, none of them among `taken`."""
     names = hostile_names().filter(lambda name: name not in taken and usable(name))
     return st.lists(names, min_size=count, max_size=count, unique=True)
 
 
 def renamings(plain: Iterable[str], usable: Callable[[str], bool] = bool) -> st.SearchStrategy[dict[str, str]]:
-    """A hostile name for each plain one, none equal to another in any case."""
+    """Draws a hostile name for each plain one, none equal to another in any case."""
     listed = list(plain)
     drawn = st.lists(hostile_names().filter(usable), min_size=len(listed), max_size=len(listed), unique_by=str.lower)
     return drawn.map(lambda names: dict(zip(listed, names, strict=True)))
@@ -71,12 +71,12 @@ def drawn_names(plain: Iterable[str], chance: random.Random, usable: Callable[[s
 
 
 def in_avro(name: str) -> bool:
-    """Whether Avro has such names, and with it Paimon's files in that format."""
+    """Tells whether Avro has such names, and with it Paimon's files in that format."""
     return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
 def quoted(name: str) -> str:
-    """The name in SQL."""
+    """Quotes the name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -93,12 +93,12 @@ OF_MEMBERS = (".nested-key", ".ts-field")
 
 
 def in_options(name: str) -> bool:
-    """Whether options can say the name: they take commas and dots for what separates, and some drop blanks."""
+    """Tells whether options can say the name: they take commas and dots as separators, and some drop blanks."""
     return not {",", "."} & set(name) and name == name.strip()
 
 
 def named_in(options: Mapping[str, str]) -> frozenset[str]:
-    """The columns that the options name."""
+    """Lists the columns that the options name."""
     found: set[str] = set()
 
     def noted(name: str) -> str:

@@ -22,7 +22,7 @@ class PostgresUnavailable(Exception):
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """The address of a server with the empty database ``postgres``, as JDBC writes it, with user and password."""
+    """Starts a server with the empty database ``postgres``; yields its JDBC address with user and password."""
     try:
         import psycopg
     except ImportError:

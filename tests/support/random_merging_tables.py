@@ -84,7 +84,7 @@ def _storage(draw: st.DrawFn) -> dict[str, str]:
 
 @st.composite
 def _plain_partial_update(draw: st.DrawFn) -> Draft:
-    """Without sequence groups: what is not null overwrites."""
+    """Draws options without sequence groups: what is not null overwrites."""
     draft = Draft(options={"merge-engine": "partial-update"})
     some = st.sampled_from(ANY) | columns(["last_non_null_value"], retracting=False)
     for column in draw(st.lists(some, min_size=1, max_size=MAX_COLUMNS)):
@@ -100,7 +100,7 @@ def _plain_partial_update(draw: st.DrawFn) -> Draft:
 
 @st.composite
 def _sequence_groups(draw: st.DrawFn) -> Draft:
-    """One or two sequence groups, with functions in them, and columns outside."""
+    """Draws one or two sequence groups, with functions in them, and columns outside."""
     draft = Draft(options={"merge-engine": "partial-update"})
     policy = draw(st.sampled_from(("none", "ignore-delete", "retract", "retract", "remove", "remove")))
     retracting = policy in ("retract", "remove")

@@ -63,7 +63,7 @@ class RandomTable:
     files: tuple[WrittenFile, ...]
 
     def write(self, path: Path) -> list[int]:
-        """Write it below `path`; returns how many of the files each snapshot has, the first snapshot's first."""
+        """Writes it below `path`; returns how many of the files each snapshot has, the first snapshot's first."""
         table = TableFactory(path, self.fields, self.primary_keys, self.partition_keys, self.options)
         counts = []
         for i, file in enumerate(self.files):
@@ -91,7 +91,7 @@ class RandomTable:
         )
 
     def rows(self, count: int) -> list[Row]:
-        """What the oracle reads from the first `count` files."""
+        """Reads by the oracle from the first `count` files."""
         names = [f.name for f in self.fields]
         partitions = dict.fromkeys(f.partition for f in self.files)
         return [
@@ -112,7 +112,7 @@ class RandomTable:
         return set_columns((f.name for f in self.fields), self.options)
 
     def renamed(self, names: Mapping[str, str], members: Mapping[str, str]) -> RandomTable:
-        """The same table whose columns and members of ROWs have other names; records know those of members alone."""
+        """Renames columns and members of ROWs; records know those of members alone."""
         member = members.__getitem__
         fields = tuple(replace(f, name=names[f.name], type=with_members(f.type, member)) for f in self.fields)
         return replace(
@@ -125,7 +125,7 @@ class RandomTable:
         )
 
     def _moved(self, records: Sequence[Record], fields: Sequence[t.DataField]) -> tuple[Record, ...]:
-        """The records as ones of these columns, which differ in names of members."""
+        """Moves the records to these columns, which differ in names of members."""
         kinds = [(old.type, new.type) for old, new in zip(self.fields, fields, strict=True)]
         return tuple(
             replace(record, row=tuple(moved(value, *pair) for value, pair in zip(record.row, kinds, strict=True)))
@@ -164,7 +164,7 @@ def random_tables(draw: st.DrawFn) -> RandomTable:
 
 @st.composite
 def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
-    """The table with names that are a nuisance; those that options cannot say are for columns that no option names."""
+    """Renames columns to names that are a nuisance; options must be able to say those that they name."""
     names: dict[str, str] = {}
     for column in table.fields:
         usable = in_options if column.name in named_in(table.options) else bool
@@ -174,7 +174,7 @@ def with_hostile_names(draw: st.DrawFn, table: RandomTable) -> RandomTable:
 
 @st.composite
 def filled(draw: st.DrawFn, table: RandomTable, content: Content) -> RandomTable:
-    """The table with files in it, in up to two partitions if it has any."""
+    """Fills the table with files, in up to two partitions if it has any."""
     partitions: list[Row] = [()]
     if table.partition_keys:
         (kind,) = (f.type for f in table.fields if f.name in table.partition_keys)
@@ -208,7 +208,7 @@ def _options(draw: st.DrawFn, sequence_columns: list[str]) -> dict[str, str]:
 
 @st.composite
 def _bucket(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) -> list[WrittenFile]:
-    """The files of a partition: the oldest runs go to levels 5, 4 and 3, the rest to level 0, overlapping."""
+    """Divides the files of a partition: the oldest runs go to levels 5, 4 and 3, the rest overlap on level 0."""
     runs = draw(st.lists(_run(table, partition, content), min_size=content.least_runs, max_size=5))
     upper = draw(st.integers(0, min(len(UPPER_LEVELS), len(runs))))
     sequences: Iterator[int] = iter(draw(st.permutations(range(sum(map(len, runs))))))
@@ -251,7 +251,7 @@ def _run(draw: st.DrawFn, table: RandomTable, partition: Row, content: Content) 
 
 
 def _split(draw: st.DrawFn, records: list[Record], level: int) -> list[list[Record]]:
-    """A sorted run above level 0 may be several files with ranges of keys of their own."""
+    """Splits a sorted run above level 0 into files with ranges of keys of their own."""
     if not level or len(records) < 2 or not draw(st.booleans()):
         return [records]
     cut = draw(st.integers(1, len(records) - 1))

@@ -72,7 +72,7 @@ class S3Server:
         return answer
 
     def rounds(self) -> int:
-        """The longest chain of requests, each of which began when the one before had ended."""
+        """Finds the longest chain of requests, each of which began when the one before had ended."""
         longest: list[tuple[float, int]] = []
         for _, began, ended in sorted(self.asked, key=lambda each: each[1]):
             before = max((length for end, length in longest if end <= began), default=0)
@@ -98,13 +98,13 @@ def running(latency: float = 0.0, trouble: Trouble | None = None) -> Iterator[S3
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
-    """Storage options of a server with the empty bucket ``lake``."""
+    """Starts a server with the empty bucket ``lake``; yields its storage options."""
     with running() as server:
         yield server.options
 
 
 def client_of(options: dict[str, str]) -> Any:
-    """A client of the server in the terms of AWS."""
+    """Makes a client of the server in the terms of AWS."""
     import boto3  # type: ignore[import-untyped]  # it ships no types
 
     return boto3.client(

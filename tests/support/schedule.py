@@ -31,7 +31,7 @@ SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_(cluster|pipeline)\.)|intero
 
 @cache
 def group_of(file: str) -> str:
-    """What one worker runs together: a file, or the files that share a JVM."""
+    """Names what one worker runs together: a file, or the files that share a JVM."""
     if SHARE_A_SESSION.match(file):
         return f"spark {_dealt().get(file, 0)}"
     return "java" if SHARE_A_JVM.match(file) else file
@@ -39,7 +39,7 @@ def group_of(file: str) -> str:
 
 @cache
 def _dealt() -> Mapping[str, int]:
-    """The session of each listed file: the dearest file goes to the session with the least to do."""
+    """Deals listed files to sessions: the dearest goes to the session with the least to do."""
     load = [0.0] * SESSIONS
     dealt = {}
     for file, seconds in sorted(recorded().items(), key=lambda item: -item[1]):

@@ -18,7 +18,7 @@ def schema_json(
     primary_keys: Sequence[str],
     options: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The content of ``schema/schema-<id>``."""
+    """Builds the content of ``schema/schema-<id>``."""
     return {
         "version": SCHEMA_VERSION,
         "id": schema_id,
@@ -36,7 +36,7 @@ def field_json(f: t.DataField) -> dict[str, Any]:
 
 
 def type_json(kind: t.DataType) -> Any:
-    """A type as schema files hold it: text, or an object for nested types."""
+    """Writes a type as schema files hold it: text, or an object for nested types."""
     suffix = "" if kind.nullable else " NOT NULL"
     if isinstance(kind, t.RowType):
         return {"type": f"ROW{suffix}", "fields": [field_json(f) for f in kind.fields]}

@@ -34,18 +34,18 @@ class Cluster:
     folder: Path
 
     def launched(self) -> int:
-        """How many executors there have been."""
+        """Counts the executors that there have been."""
         return len(list(self.folder.glob("work-*/app-*/*")))
 
     def executors(self) -> list[int]:
-        """The process ids of those that have begun to run, also when they are gone."""
+        """Lists the process ids of executors that have begun to run, also when they are gone."""
         logs = self.folder.glob("work-*/app-*/*/stderr")
         return [int(pid) for log in sorted(logs) for pid in EXECUTOR_STARTED.findall(log.read_text())]
 
 
 @contextmanager
 def cluster(folder: Path, workers: int, memory: str = "1g", *, apart: bool = False) -> Iterator[Cluster]:
-    """A cluster whose workers have one core each; `folder` takes logs and scratch files.
+    """Starts a cluster whose workers have one core each; `folder` takes logs and scratch files.
 
     `apart`: each worker has a loopback address of its own, so that Spark takes them for several machines (Linux).
     """
@@ -83,7 +83,7 @@ def _spark_class() -> Path:
 
 
 def _ports() -> tuple[str, ...]:
-    """Whichever are free, for the daemon and for its page."""
+    """Finds free ports for the daemon and for its page."""
     return ("--port", "0", "--webui-port", "0")
 
 
@@ -100,7 +100,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _said(log: Path, pattern: re.Pattern[str]) -> re.Match[str]:
-    """Wait for a line in a log."""
+    """Waits for a line in a log."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if found := pattern.search(log.read_text()):

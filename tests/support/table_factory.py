@@ -99,7 +99,7 @@ class TableFactory:
     # -- schema ---------------------------------------------------------------------------------------------------
 
     def alter(self, *, fields: Sequence[Field] | None = None, options: Mapping[str, str] | None = None) -> int:
-        """Write the next schema and make it current; returns its id."""
+        """Writes the next schema and makes it current; returns its id."""
         not_null = {*self.primary_keys}
         if fields is not None:
             typed = [_data_field(i, f) for i, f in enumerate(fields)]
@@ -142,7 +142,7 @@ class TableFactory:
         value_stats: bool | Sequence[str] = True,
         presorted: bool = False,
     ) -> DataFile:
-        """Write a data file and add it to the pending commit.
+        """Writes a data file and adds it to the pending commit.
 
         Args:
             table: all columns of the current schema; partition columns may be left out.
@@ -195,7 +195,7 @@ class TableFactory:
         rows: int = 1_000,
         size: int = 100_000,
     ) -> list[DataFile]:
-        """Add manifest entries for files that do not exist: one per row of `minimum` and `maximum`, its statistics."""
+        """Adds manifest entries for files that do not exist, one per row of the statistics `minimum` and `maximum`."""
         count = minimum.num_rows
         low = [minimum.column(f.name).cast(f.type.arrow()).combine_chunks() for f in self.columns]
         high = [maximum.column(f.name).cast(f.type.arrow()).combine_chunks() for f in self.columns]
@@ -225,11 +225,11 @@ class TableFactory:
         return files
 
     def delete_file(self, file: DataFile) -> None:
-        """Remove a file that an earlier commit added; it stays on disk, as in Paimon."""
+        """Removes a file that an earlier commit added; it stays on disk, as in Paimon."""
         self._pending.append((DELETE, file))
 
     def deletion_vector(self, file: DataFile, positions: Iterable[int]) -> None:
-        """Mark these positions of a data file as deleted, in place of any it had; none takes its vector away."""
+        """Marks these positions of a data file as deleted, in place of any it had; none takes its vector away."""
         vectors = self._vectors.setdefault((file.partition, file.bucket), {})
         dead = sorted(set(positions))
         vectors.pop(file.name, None)
@@ -238,13 +238,13 @@ class TableFactory:
         self._vectors_changed = True
 
     def folder(self, partition: Partition, bucket: int) -> Path:
-        """Where the data files of this partition and bucket lie."""
+        """Returns where the data files of this partition and bucket lie."""
         return self.path / self.partitions.folder(partition) / f"bucket-{bucket}"
 
     # -- commit ---------------------------------------------------------------------------------------------------
 
     def commit(self, kind: str = "APPEND", *, entries_per_manifest: int = 10_000) -> int:
-        """Make the pending files a snapshot; returns its id."""
+        """Makes the pending files a snapshot; returns its id."""
         self.snapshot_id += 1
         pending, self._pending = self._pending, []
         new = [
@@ -326,7 +326,7 @@ class TableFactory:
     # -- deletion vectors -----------------------------------------------------------------------------------------
 
     def _write_vectors(self) -> str:
-        """One index file per bucket, and the index manifest that names them all."""
+        """Writes one index file per bucket, and the index manifest that names them all."""
         self._vectors_changed = False
         folder = self.path / "index"
         folder.mkdir(exist_ok=True)
@@ -411,7 +411,7 @@ class TableFactory:
         return binary_rows(columns, [f.type for f in self.keys], 1)[0]
 
     def _completed(self, table: pa.Table, partition: Partition) -> pa.Table:
-        """All columns in the schema's order and types; partition columns filled in where they are missing."""
+        """Completes columns in the schema's order and types; partition columns are filled in."""
         values = dict(zip(self.partition_keys, partition, strict=True))
         columns = [
             table.column(f.name).cast(f.type.arrow()).combine_chunks()

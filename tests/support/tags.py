@@ -19,7 +19,7 @@ UTC_DAYS = {"sink.process-time-zone": "UTC"}
 def table(
     folder: Path, *times: str, options: Mapping[str, str] | None = None, store: FileStore | None = None
 ) -> TableMetadata:
-    """A table with a snapshot of each time (ISO text, in UTC), beginning with 1."""
+    """Makes a table with a snapshot of each time (ISO text, in UTC), beginning with 1."""
     metadata = commits.table(folder, options={**UTC_DAYS, **(options or {})}, store=store)
     for i, time in enumerate(times, 1):
         add_snapshot(metadata, i, time)
@@ -34,7 +34,7 @@ def add_snapshot(
     watermark: str | None = None,
     identifier: int = BATCH_COMMIT_IDENTIFIER,
 ) -> Snapshot:
-    """Commit nothing at this time."""
+    """Commits nothing at this time."""
     snapshot = Snapshot(
         id=snapshot_id,
         schema_id=0,
@@ -55,18 +55,18 @@ def add_snapshot(
 
 
 def expire(metadata: TableMetadata, *snapshot_ids: int) -> None:
-    """Remove snapshot files, as expiry does in the end."""
+    """Removes snapshot files, as expiry does in the end."""
     for snapshot_id in snapshot_ids:
         assert metadata.store.delete(metadata.paths.snapshot(snapshot_id))
 
 
 def tags(metadata: TableMetadata) -> dict[str, int]:
-    """The names of all tags, and the ids of their snapshots."""
+    """Maps the names of all tags to the ids of their snapshots."""
     return {tag.name: tag.snapshot.id for tag in metadata.tags()}
 
 
 def moment(text: str) -> dt.datetime:
-    """ISO text as an instant; in UTC where it has no zone."""
+    """Parses ISO text as an instant; in UTC where it has no zone."""
     time = dt.datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 

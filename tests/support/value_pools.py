@@ -50,7 +50,7 @@ NOT_NULL_CHANCE = 3
 
 
 def values(kind: t.DataType, pool: Sequence[Any] | None = None) -> st.SearchStrategy[Any]:
-    """A value of the type, or of the pool; null in a third of the draws where the type allows it."""
+    """Draws a value of the type, or of the pool; null in a third of the draws where the type allows it."""
     if pool is None:
         pool = NESTED[kind] if kind in NESTED else POOLS[str(kind.with_nullable(True))]
     some = st.sampled_from(pool)

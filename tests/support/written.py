@@ -20,18 +20,18 @@ def new_table(
     options: Mapping[str, object] | None = None,
     name: str = "t",
 ) -> morrow.Table:
-    """An empty table ``db.<name>`` with the primary key `keys`, partitioned by `by`."""
+    """Makes an empty table ``db.<name>`` with the primary key `keys`, partitioned by `by`."""
     return morrow.Catalog(folder).create_table(
         f"db.{name}", schema=schema, primary_keys=keys, partition_keys=by, options=options
     )
 
 
 def rows(table: morrow.Table, **scan: Any) -> list[tuple[Any, ...]]:
-    """All rows, sorted."""
+    """Reads all rows, sorted."""
     frame: pl.DataFrame = table.scan(**scan).to_polars()
     return sorted(frame.rows(), key=lambda row: tuple((value is None, value) for value in row))
 
 
 def data_files(folder: Path) -> set[Path]:
-    """All files of a table but those of its schema."""
+    """Lists all files of a table but those of its schema."""
     return {path for path in folder.rglob("*") if path.is_file() and path.parent.name != "schema"}

@@ -147,7 +147,7 @@ def run_and_compare_rows(replay: GoldenReplay) -> None:
 
 
 def _took_the_same(snapshots: tuple[dict[str, Any], dict[str, Any]]) -> bool:
-    """Whether a compaction replaced the same files; true of any other snapshot."""
+    """Tells whether a compaction replaced the same files; true of any other snapshot."""
     of_java, of_morrow = snapshots
     if of_java["commit_kind"] != "COMPACT" or of_morrow["commit_kind"] != "COMPACT":
         return of_java["commit_kind"] == of_morrow["commit_kind"]

@@ -23,13 +23,13 @@ HOLE = 16
 
 
 def apply(what: str, content: bytes) -> bytes:
-    """`content` with this damage."""
+    """Returns `content` with this damage."""
     kind, _, rest = what.partition(" ")
     return _APPLIED[kind](content, [int(number) for number in re.findall(r"\d+", rest)])
 
 
 def random_change(random: Random, content: bytes, start: int = 0) -> str:
-    """A damage that changes `content`, which is not empty, at byte `start` or behind it."""
+    """Draws a damage that changes `content`, which is not empty, at byte `start` or behind it."""
     while True:
         kind = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         what = _RANDOM[kind](random, content, start)

@@ -95,7 +95,7 @@ JAVA_NULL_ROW = bytes.fromhex(  # a null DECIMAL(20, 1) and TIMESTAMP(6) own the
 
 
 def java_row(field_hex: str) -> bytes:
-    """The stored row of one field that is not null."""
+    """Builds the stored row of one field that is not null."""
     return bytes.fromhex("00000001" + "00" * 8 + field_hex)
 
 
@@ -261,7 +261,7 @@ def test_what_is_encoded_is_decoded(rows: list[tuple[Value, ...]]) -> None:
 
 
 def murmur(data: bytes) -> int:
-    """32-bit Murmur3 of whole words with seed 42, word by word."""
+    """Computes 32-bit Murmur3 of whole words with seed 42, word by word."""
     mask = 0xFFFFFFFF
 
     def rotate(word: int, bits: int) -> int:

@@ -72,7 +72,7 @@ def avro(schema: Schema, records: list[dict[str, Any]]) -> bytes:
 
 
 def without(schema: Schema, names: frozenset[str]) -> Schema:
-    """An Avro schema without these fields, at any depth."""
+    """Removes these fields from an Avro schema, at any depth."""
     if isinstance(schema, list):
         return [without(each, names) for each in schema]
     if not isinstance(schema, dict):
@@ -99,7 +99,7 @@ def entry(tmp_path: Path) -> dict[str, Any]:
 
 
 def manifest(entry: dict[str, Any], **changes: Any) -> bytes:
-    """A manifest of one entry, with members of the entry or of its file changed."""
+    """Builds a manifest of one entry, with members of the entry or of its file changed."""
     entry = copy.deepcopy(entry)
     for name, value in changes.items():
         (entry if name in entry else entry["_FILE"])[name] = value
@@ -137,7 +137,7 @@ def test_no_entries_at_all() -> None:
 
 
 def entries_of(entry: dict[str, Any], *names: str, schema: Schema = AVRO["manifest"]) -> bytes:
-    """A manifest of files of these names."""
+    """Decodes a manifest of files of these names."""
     return avro(schema, [entry | {"_FILE": entry["_FILE"] | {"_FILE_NAME": name}} for name in names])
 
 

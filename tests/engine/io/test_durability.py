@@ -153,7 +153,7 @@ def test_a_name_is_taken_by_whatever_has_it(tmp_path: Path) -> None:
 
 
 def _created(folder: str, writer: int, gate: object, taken: object) -> None:
-    """One of the racing processes: all wait for each other, then each tries every file."""
+    """Plays one of the racing processes: all wait for each other, then each tries every file."""
     gate.wait()  # type: ignore[attr-defined]  # a barrier, whose class multiprocessing does not export
     won = [i for i in range(FILES) if STORE.create(f"{folder}/{i}", f"{writer}:{i}".encode())]
     taken.put((writer, won))  # type: ignore[attr-defined]  # a queue, likewise

@@ -25,7 +25,7 @@ sys.stdin.read()
 
 
 def lender() -> tuple[subprocess.Popen[bytes], bytes]:
-    """A process that lends, and what it pickled."""
+    """Starts a process that lends, and returns what it pickled."""
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", LENDING], stdin=pipe, stdout=pipe, env=dict(os.environ))
     assert process.stdout is not None

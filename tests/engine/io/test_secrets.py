@@ -47,7 +47,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pickled(table: morrow.Table, options: dict[str, str]) -> dict[str, bytes]:
-    """All that a user, or Spark, may pickle."""
+    """Pickles all that a user, or Spark, may pickle."""
     target = WriteTarget.of(table._metadata)
     scan = table.scan(filter="a > 0")
     made: dict[str, Any] = {

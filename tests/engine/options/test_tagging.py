@@ -30,7 +30,7 @@ DEFAULTS = TagOptions(
 
 
 def options(**given: str) -> TagOptions:
-    """``tag_creation_period="daily"`` is the option ``tag.creation-period``."""
+    """Parses options: ``tag_creation_period="daily"`` is ``tag.creation-period``."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in given.items()}
     return parse_tag_options(keys, where="/t")
 

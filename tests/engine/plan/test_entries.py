@@ -24,7 +24,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def changed(file: DataFile, **members: Any) -> DataFile:
-    """The same file with other members of its manifest entry."""
+    """Changes members of a file's manifest entry."""
     return replace(file, record={**file.record, **members})
 
 
@@ -170,7 +170,7 @@ def test_only_manifests_and_files_of_matching_partitions_are_read(
 
 
 def only(table: TableFactory, pattern: str) -> Path:
-    """The one file of the newest commit whose name starts like this."""
+    """Finds the one file of the newest commit whose name starts like this."""
     return max((table.path / "manifest").glob(pattern), key=lambda path: path.stat().st_mtime_ns)
 
 

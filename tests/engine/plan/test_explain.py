@@ -40,7 +40,7 @@ def merged(path: Path) -> None:
 
 
 def shown(scan: morrow.Scan) -> str:
-    """The text, with times and sizes that differ from run to run made the same."""
+    """Replaces times and sizes, which differ from run to run, in the text."""
     text = re.sub(r"\(APPEND, [^)]*\)", "(APPEND, TIME)", scan.explain())
     return re.sub(r"[\d.]+ (B|KiB)\b", "SIZE", text)
 

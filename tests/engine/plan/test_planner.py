@@ -31,7 +31,7 @@ def plan(table: TableFactory, **arguments: Any) -> ScanPlan:
 
 
 def shape(plan: ScanPlan) -> list[tuple[str, str, int, set[str]]]:
-    """Kind, partition, bucket and file names of each section."""
+    """Lists kind, partition, bucket and file names of each section."""
     return sorted(
         (s.kind.value, str(s.partition[0]), s.bucket, {Path(f.path).name for f in s.files}) for s in plan.sections
     )

@@ -32,7 +32,7 @@ def make(path: Path, keys: Sequence[str] = ("id",), **options: str) -> TableFact
 
 
 def write(table: TableFactory, ids: Sequence[int], **arguments: Any) -> DataFile:
-    """A file of these ids, with v = 10 id and s = the id as text."""
+    """Writes a file of these ids, with v = 10 id and s = the id as text."""
     columns = {"id": ids, "v": [10 * i for i in ids], "s": [str(i) for i in ids]}
     return table.write_file(pa.table(columns, schema=pa.schema({"id": "i4", "v": "i4", "s": "string"})), **arguments)
 
@@ -76,7 +76,7 @@ IDS = range(40)
 
 
 def bucketed(path: Path, function: str, total: int) -> TableFactory:
-    """An append table with a file per bucket, that holds the ids of the bucket."""
+    """Makes an append table with a file per bucket, that holds the ids of the bucket."""
     table = make(path, (), bucket=str(total), bucket_key="id") if function == "default" else make(path, ())
     table.alter(options={"bucket": str(total), "bucket-key": "id", "bucket-function.type": function})
     fill(table, function, total)
@@ -189,7 +189,7 @@ def test_columns_are_known_by_their_id(tmp_path: Path) -> None:
 
 
 def with_extra(table: TableFactory, file: DataFile, **members: Any) -> None:
-    """Replace a pending file by one with other members of its entry."""
+    """Replaces a pending file by one with other members of its entry."""
     table._pending.pop()
     table._add(replace(file, record={**file.record, **members}))
 

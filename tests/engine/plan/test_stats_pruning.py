@@ -27,7 +27,7 @@ def series(name: str, values: Sequence[Any]) -> pl.Series:
 
 
 def bounds(values: Sequence[Any]) -> tuple[Any, Any]:
-    """Minimum and maximum as a careful writer leaves them: NaN is never one of them."""
+    """Computes minimum and maximum as a careful writer leaves them: NaN is never one of them."""
     numbers = [v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))]
     return (min(numbers, key=ordered), max(numbers, key=ordered)) if numbers else (None, None)
 

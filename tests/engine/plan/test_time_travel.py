@@ -45,7 +45,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> TableMetadata:
 
 
 def seen(table: TableMetadata, as_of: Any = None, **kwargs: Any) -> int:
-    """The id of the snapshot that a scan with these arguments reads."""
+    """Returns the id of the snapshot that a scan with these arguments reads."""
     snapshot = resolve(table, travel_of(as_of=as_of, **kwargs))
     assert snapshot is not None
     return snapshot.id

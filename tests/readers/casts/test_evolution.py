@@ -129,7 +129,7 @@ class TestPushdown:
 
 
 def filtered_in_scan(plan: str, column: str) -> bool:
-    """Whether Polars' plan filters this column in the scan and nowhere after it."""
+    """Tells whether Polars' plan filters this column in the scan and nowhere after it."""
     return "FILTER" not in plan and re.search(rf'SELECTION: .*col\("{column}"\)', plan) is not None
 
 
@@ -179,7 +179,7 @@ def test_a_filter_for_the_files_statistics(read: Predicate, file: Predicate) -> 
 
 
 def keeps(predicate: Predicate, row: dict[str, object]) -> bool:
-    """Whether the predicate is true for a row: slow and obvious."""
+    """Evaluates the predicate on a row, slowly and obviously."""
     if isinstance(predicate, Leaf):
         value = row[predicate.column]
         if value is None or predicate.op in (Op.IS_NULL, Op.IS_NOT_NULL):

@@ -31,7 +31,7 @@ def orc(table: TableFactory, rows: dict[str, Any], **options: Any) -> DataFile:
 
 
 def read(path: Path, **request: Any) -> list[dict[str, Any]]:
-    """The rows by id, which are those that Polars reads, in exactly the same types."""
+    """Reads the rows by id, which are those that Polars reads, in exactly the same types."""
     scan = morrow.open(path).scan(**request)
     assert is_arrow_only(scan.plan)
     table = scan.to_arrow()
@@ -174,7 +174,7 @@ def test_one_file_of_another_format_sends_all_through_polars(tmp_path: Path) -> 
 
 
 def append(path: Path) -> tuple[Scan, Path]:
-    """A table of one file of two rows."""
+    """Makes a table of one file of two rows."""
     table = TableFactory(path, FIELDS)
     file = orc(table, {"id": [1, 2], "v": ["a", "b"]})
     table.commit()

@@ -155,7 +155,7 @@ def test_the_process_ends_without_a_word(path: str, ending: str) -> None:
 
 
 def run(code: str) -> str:
-    """What Python prints when it runs `code`; it must end well."""
+    """Runs `code` in a new Python, which must end well; returns what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False, timeout=60
     )

@@ -88,7 +88,7 @@ def planned(table: morrow.Table, **scan: Any) -> tuple[ScanPlan, FileStore]:
 
 
 def handed(table: morrow.Table) -> PaimonDataset:
-    """The table as a dataset that knows its plans, as `Scan` makes it."""
+    """Hands the table over as a dataset that knows its plans, as `Scan` makes it."""
 
     def plan(columns: Any, filter: pc.Expression | None) -> tuple[ScanPlan, FileStore]:
         narrowed = table.scan().narrowed(columns, filter)

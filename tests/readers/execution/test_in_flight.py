@@ -91,7 +91,7 @@ def announce_expiry(table: morrow.Table, snapshot: int | None) -> None:
 
 
 def roll_back(table: morrow.Table, snapshot: int | None) -> None:
-    """Another commit takes the id of the snapshot."""
+    """Lets another commit take the id of the snapshot."""
     path = Path(table.path) / f"snapshot/snapshot-{snapshot}"
     path.write_text(path.read_text().replace("manifest-list-", "manifest-list-of-another-commit-"))
 

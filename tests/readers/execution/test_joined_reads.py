@@ -24,7 +24,7 @@ NAMES = [None, "", "🙂" * 9, "a", "a\0", "x" * 99]
 
 
 def many(path: Path, kind: str) -> morrow.Table:
-    """Seven partitions and three buckets, each of several files, in two schemas; rows were deleted if they can be."""
+    """Makes seven partitions and three buckets of several files in two schemas, with deleted rows if they can be."""
     key, options = KEYED[kind]
     schema = "id BIGINT, t STRING, p DATE, s INT, v INT"
     options = {"bucket": 3 if "id" in key else 1, "write-only": True, **options}

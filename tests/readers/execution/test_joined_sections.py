@@ -25,7 +25,7 @@ FILTERS = (None, "v < 50", "p = 'p3'", "q = 0.0 AND v > 30", "p <> 'p1' OR v = 4
 
 
 def many(path: Path, kind: str) -> morrow.Table:
-    """Fifteen partitions, in which rows were deleted and some have a column more."""
+    """Makes fifteen partitions, in which rows were deleted and some have a column more."""
     keyed, options = TABLES[kind]
     schema = "id INT, p STRING, q DOUBLE, v INT"
     table = new_table(path, schema, keys=["id", "p", "q"] if keyed else [], by=["p", "q"], options=options)

@@ -23,7 +23,7 @@ ALL = (ID, ROW_ID_FIELD, SEQUENCE_NUMBER_FIELD, ROWKIND_FIELD)
 
 
 def file(path: Path, columns: dict[str, list[Any]], *, first: int | None, sequence: int) -> DataFile:
-    """A data file; `columns` other than ``id`` are those that it carries."""
+    """Writes a data file that carries `columns` besides ``id``."""
     kinds = {field.name: field.type.arrow() for field in ALL}
     table = pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
     target = path / f"data-{sequence}.parquet"

@@ -35,7 +35,7 @@ KEYS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def same(value: Any) -> Any:
-    """The value as keys compare: -0.0 is 0.0, and NaN equals itself."""
+    """Returns the value as keys compare it: -0.0 is 0.0, and NaN equals itself."""
     return ("NaN" if value != value else value + 0.0) if isinstance(value, float) else value
 
 

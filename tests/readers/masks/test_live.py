@@ -17,7 +17,7 @@ from tests.support.table_factory import TableFactory
 
 
 def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
-    """An append table: a file of four rows, two of them deleted, and a file of three."""
+    """Makes an append table: a file of four rows, two of them deleted, and a file of three."""
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": str(wide).lower()}
     table = TableFactory(path / "t", [("x", "INT")], options=options)
     table.deletion_vector(table.write_file(pa.table({"x": [0, 1, 2, 3]})), [1, 3])
@@ -27,7 +27,7 @@ def with_vectors(path: Path, *, wide: bool = False) -> TableFactory:
 
 
 def planned(table: TableFactory) -> tuple[ScanPlan, Section]:
-    """The section of the file that has a vector."""
+    """Plans the section of the file that has a vector."""
     clear_mask_cache()
     plan = morrow.open(table.path).scan().plan
     return plan, next(section for section in plan.sections if any(f.deletion for f in section.files))

@@ -92,7 +92,7 @@ def test_no_rows() -> None:
 
 
 def compare(a: Sequence[Any], b: Sequence[Any], descending: Sequence[bool]) -> int:
-    """Negative when `a` is older, one column after another; null first, floats in the order of FLOATS."""
+    """Compares one column after another, null first, floats in the order of FLOATS; negative when `a` is older."""
     for x, y, down in zip(a, b, descending, strict=True):
         if x is None or y is None:
             if x is not y:

@@ -27,7 +27,7 @@ def fields(*kinds: str) -> list[t.DataField]:
 
 
 def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:
-    """The numbers of `rows`, which are in key order, as a section with these keys gets them."""
+    """Packs the numbers of `rows`, which are in key order, as a section with these keys gets them."""
     columns = fields(*kinds)
     packing = KeyPacking.of(columns, rows[0], rows[-1])
     if packing is None:

@@ -26,13 +26,13 @@ FIELDS = [("id", "INT"), ("v", "STRING"), ("a", "INT"), ("b", "INT")]
 
 
 def factory(path: Path, **options: str) -> TableFactory:
-    """A primary-key table; ``sequence_field`` is the option ``sequence.field``."""
+    """Makes a primary-key table; ``sequence_field`` is the option ``sequence.field``."""
     named = {name.replace("sequence_field", "sequence.field").replace("_", "-"): v for name, v in options.items()}
     return TableFactory(path / "t", FIELDS, primary_keys=["id"], options=named)
 
 
 def rows(*values: tuple[Any, ...]) -> pa.Table:
-    """(id, v, a, b), the last two may be left out."""
+    """Builds rows of id, v, a and b, of which the last two may be left out."""
     full = [(*row, *[None] * (len(FIELDS) - len(row))) for row in values]
     return pa.table([pa.array(column) for column in zip(*full, strict=True)], names=[name for name, _ in FIELDS])
 

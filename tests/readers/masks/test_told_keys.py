@@ -27,7 +27,7 @@ def _of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(path: Path, files: list[list[int]], engine: str = "deduplicate") -> TableFactory:
-    """One file in row groups of 3 for each list of ids; n counts all rows."""
+    """Writes one file in row groups of 3 for each list of ids; n counts all rows."""
     table = TableFactory(path, COLUMNS, primary_keys=["id"], options={"merge-engine": engine})
     rows = 0
     for number, ids in enumerate(files):

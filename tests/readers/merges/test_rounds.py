@@ -10,7 +10,7 @@ from morrow.readers.merges.versions import versions_of
 
 
 def joined(state: pl.DataFrame, version: pl.DataFrame) -> pl.DataFrame:
-    """A fold that shows its order: texts behind one another."""
+    """Folds texts one behind the other, which shows the order."""
     return pl.concat([state, version], how="horizontal").select(text=pl.col("text") + pl.col("new"))
 
 

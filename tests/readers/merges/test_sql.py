@@ -355,8 +355,9 @@ SMALL_FACTORS = {t.DecimalType: [Decimal(x) for x in ("-2", "-0.5", "0.25", "1")
 
 @st.composite
 def tables_and_versions(draw: st.DrawFn) -> tuple[MergedTable, list[Version]]:
-    """A partial-update or aggregation table, and versions of two keys. Sums and products are small: DuckDB raises
-    where Java wraps."""
+    """Draws a partial-update or aggregation table, and versions of two keys. Sums and products are small: DuckDB
+    raises where Java wraps.
+    """
     draft = draw(DRAFTS[draw(st.sampled_from(sorted(DRAFTS)))]())
     kinds = {"k": t.IntType(nullable=False), **{name: column.type for name, column in draft.columns.items()}}
     fields = tuple(t.DataField(i, n, kinds[n]) for i, n in enumerate(draw(st.permutations(sorted(kinds)))))

@@ -14,7 +14,7 @@ NO_AGE = pl.DataFrame()
 
 
 def in_order(versions: Versions) -> list[list[int]]:
-    """The rows of each key with several versions, oldest first."""
+    """Sorts the rows of each key with several versions, oldest first."""
     rounds = versions.rounds
     found: list[list[int]] = [[] for _ in range(rounds.keys)]
     rows = iter(rounds.rows.tolist())

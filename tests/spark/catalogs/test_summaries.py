@@ -35,7 +35,7 @@ def plan(frame: DataFrame) -> Any:
 
 
 def reads(spark: SparkSession, statement: str) -> bool:
-    """Whether a query reads files."""
+    """Tells whether a query reads files."""
     return any(word in str(plan(spark.sql(statement)).toString()) for word in READS)
 
 

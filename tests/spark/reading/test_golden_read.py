@@ -74,7 +74,7 @@ def scan_of(read: Read, root: Path) -> Scan:
 
 @cache
 def golden_catalog(spark: SparkSession, root: Path) -> Path:
-    """A warehouse whose tables are links to the golden ones: the catalog ``golden`` of the session."""
+    """Makes a warehouse of links to the golden tables: the catalog ``golden`` of the session."""
     warehouse = Path(tempfile.mkdtemp(prefix="golden-links-"))
     (warehouse / "db.db").mkdir()
     atexit.register(shutil.rmtree, warehouse, ignore_errors=True)
@@ -83,7 +83,7 @@ def golden_catalog(spark: SparkSession, root: Path) -> Path:
 
 
 def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFrame:
-    """The read as Spark reads it: by name where it is the newest state."""
+    """Opens the read as Spark does: by name where it is the newest state."""
     read = KNOWN[name]
     if read.scan:
         return to_dataframe(scan.plan, scan.store, spark)
@@ -93,13 +93,13 @@ def frame_of(name: str, scan: Scan, spark: SparkSession, root: Path) -> DataFram
 
 
 def is_native(scan: Scan) -> bool:
-    """Whether Spark's own scan takes part."""
+    """Tells whether Spark's own scan takes part."""
     return any(choice.is_native for part in scan.plan.parts for choice in choices(part))
 
 
 @cache
 def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Sides]:
-    """What the reads from this one on give: by `read`, by the hand-off, in another way, and a frame for its columns."""
+    """Runs the reads from this one on: by `read`, by the hand-off, in another way, and a frame for its columns."""
     is_compiled = IS_LONG or start // TOGETHER % COMPILED_IN == 0
     with settings(spark, {} if is_compiled else INTERPRETED):
         return sides_of(NAMES[start : start + TOGETHER], spark, root)

@@ -268,7 +268,7 @@ def test_snapshots_that_expired_before_they_were_read(table: morrow.Table) -> No
 
 
 def copied(spark: SparkSession, source: str, sink: str, checkpoint: Path, **options: str) -> str:
-    """Copy what is there now; the id of the query."""
+    """Copies what is there now; returns the id of the query."""
     changes = spark.readStream.format("morrow").option("read.changelog", "true").load(source)
     writer = changes.writeStream.format("morrow").option("checkpointLocation", str(checkpoint)).options(**options)
     return finished(writer.option("path", sink))

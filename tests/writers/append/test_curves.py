@@ -27,7 +27,7 @@ def column(type_text: str, values: list[Any]) -> tuple[pl.Series, DataType]:
 
 
 def walked(places: pl.Series, *axes: np.ndarray[Any, Any]) -> list[int]:
-    """How far every point lies from the one before it on the curve: the sum over the axes."""
+    """Sums up over the axes how far every point lies from the one before it on the curve."""
     order = places.arg_sort().to_numpy()
     steps = [np.abs(np.diff(axis[order])) for axis in axes]
     return np.sum(steps, axis=0).tolist()  # type: ignore[no-any-return]  # integers of arrays of integers

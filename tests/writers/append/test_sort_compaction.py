@@ -36,7 +36,7 @@ def sort(target: WriteTarget, *order_by: str, strategy: str = "order") -> list[C
 
 
 def stored(target: WriteTarget, messages: list[CommitMessage]) -> pl.DataFrame:
-    """The rows of the new files, file by file."""
+    """Reads the rows of the new files, file by file."""
     paths = [next(Path(target.metadata.root).rglob(f.file_name)) for m in messages for f in m.new_files]
     return pl.concat([pl.read_parquet(path) for path in paths])
 

@@ -17,7 +17,7 @@ def postponed(path: Path, **options: object) -> morrow.Table:
 
 
 def layout(table: morrow.Table) -> dict[str, set[str]]:
-    """The buckets of each partition that hold files."""
+    """Lists the buckets of each partition that hold files."""
     found: dict[str, set[str]] = {}
     for path in Path(table.path).glob("p=*/bucket-*"):
         if any(path.iterdir()):

@@ -224,7 +224,7 @@ def commits_through(store: LocalStore, table: morrow.Table, user: str = "w") -> 
 
 
 def summed(folder: Path) -> morrow.Table:
-    """A table in which a row that is applied twice shows."""
+    """Makes a table in which a row that is applied twice shows."""
     options = {"bucket": "1", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
     catalog = morrow.Catalog(folder)
     t = catalog.create_table("db.t", schema="id INT NOT NULL, n INT", primary_keys=["id"], options=options)

@@ -32,7 +32,7 @@ PLACE = Placement(EMPTY_ROW, 0)
 
 
 def columns(schema: str) -> tuple[t.DataField, ...]:
-    """``id BIGINT NOT NULL; name STRING`` as columns with the ids 0, 1..."""
+    """Parses ``id BIGINT NOT NULL; name STRING`` to columns with the ids 0, 1..."""
     parts = [part.strip().partition(" ") for part in schema.split(";")]
     return tuple(t.DataField(i, name, parse_atomic(kind)) for i, (name, _, kind) in enumerate(parts))
 
@@ -45,7 +45,7 @@ def target(
     options: Mapping[str, str] | None = None,
     store: FileStore | None = None,
 ) -> WriteTarget:
-    """A table in `folder`, of which there is nothing yet."""
+    """Describes a table in `folder`, of which there is nothing yet."""
     fields = columns(schema) if isinstance(schema, str) else tuple(schema)
     metadata = TableMetadata(store or LocalStore(), str(folder))
     table = TableSchema(3, fields, len(fields) - 1, (), tuple(keys), dict(options or {}))
@@ -80,7 +80,7 @@ def path_of(table: WriteTarget, file: DataFileMeta) -> Path:
 
 
 def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl.DataFrame:
-    """The rows of files as Morrow's readers find them, with the system columns of keyed tables at the end."""
+    """Reads the rows of files as scans do, with the system columns of keyed tables at the end."""
     listed = [files] if isinstance(files, DataFileMeta) else list(files)
     fields = [*table.schema.fields, *((SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD) if table.keyed else ())]
     formats = [file.file_name.rpartition(".")[2] for file in listed]
@@ -92,7 +92,7 @@ def read(table: WriteTarget, files: DataFileMeta | Iterable[DataFileMeta]) -> pl
 
 
 def bounds(table: WriteTarget, file: DataFileMeta) -> dict[str, tuple[Any, Any, int | None]]:
-    """Minimum, maximum and count of nulls of each column that the value statistics cover."""
+    """Decodes minimum, maximum and count of nulls of each column that the value statistics cover."""
     names = file.value_stats_cols if file.value_stats_cols is not None else tuple(table.schema.by_name)
     kinds = [table.schema.by_name[name].type for name in names]
     stats = file.value_stats
@@ -134,7 +134,7 @@ MEMBERS = ("x", "y", "must", "times", "tags")
 def random_columns(
     draw: st.DrawFn, kinds: Sequence[t.DataType] = tuple(KINDS), usable: Callable[[str], bool] = bool
 ) -> tuple[t.DataField, ...]:
-    """Up to six columns of these types, that have hostile names (`usable` ones), as members of ROWs do."""
+    """Draws up to six columns of these types with hostile names (`usable` ones), as members of ROWs have."""
     chosen = draw(st.lists(st.tuples(st.sampled_from(kinds), st.booleans()), min_size=1, max_size=6))
     names = draw(names_of_columns(len(chosen), usable=usable))
     members = draw(renamings(MEMBERS, usable))
@@ -146,7 +146,7 @@ def random_columns(
 
 @st.composite
 def random_rows(draw: st.DrawFn, fields: Sequence[t.DataField]) -> pl.DataFrame:
-    """Up to 30 rows of these columns, a third of the nullable values null."""
+    """Draws up to 30 rows of these columns, a third of the nullable values null."""
     count = draw(st.integers(1, 30))
     data = {f.name: draw(st.lists(_values(f.type), min_size=count, max_size=count)) for f in fields}
     return pl.DataFrame([_series(f, data[f.name]) for f in fields])
@@ -158,13 +158,13 @@ def _values(kind: t.DataType) -> st.SearchStrategy[Any]:
 
 
 def _pool(kind: t.DataType) -> list[Any]:
-    """The pool of a type that differs in names of members, if in anything, from one that has a pool."""
+    """Finds the pool of a type, or of one that differs from it only in names of members."""
     shape = _shape(kind)
     return next([moved(v, k, kind) for v in pool] for k, pool in POOL_BY_TYPE.items() if _shape(k) == shape)
 
 
 def is_deep(kind: t.DataType) -> bool:
-    """Whether it is a type of `DEEP`, whatever its members are called."""
+    """Tells whether it is a type of `DEEP`, whatever its members are called."""
     return _shape(kind.with_nullable(True)) in map(_shape, DEEP)
 
 

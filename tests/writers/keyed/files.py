@@ -16,14 +16,14 @@ KEY = DataField(0, "k", BigIntType(nullable=False))
 
 
 def order() -> KeyOrder:
-    """The order of keys of one BIGINT."""
+    """Returns the order of keys of one BIGINT."""
     return key_order_of((KEY,), where="the table")
 
 
 def file(
     low: int = 0, high: int = 9, *, level: int = 0, size: int = 1, sequence: int = 0, **members: Any
 ) -> DataFileMeta:
-    """A file of the keys `low` to `high`."""
+    """Describes a file of the keys `low` to `high`."""
     given: dict[str, Any] = {
         "file_name": f"f{next(NUMBERS)}",
         "file_size": size,
@@ -40,7 +40,7 @@ def file(
 
 
 def run(level: int, size: int = 1) -> LevelRun:
-    """A sorted run of one file."""
+    """Makes a sorted run of one file."""
     return LevelRun(level, (file(level=level, size=size),))
 
 

@@ -36,7 +36,7 @@ FEWER = settings(max_examples=settings().max_examples // 3)
 def keyed_table(
     folder: Path, options: Mapping[str, str] | None = None, names: Sequence[str] = ("k", "v")
 ) -> WriteTarget:
-    """A new table ``k BIGINT, v STRING`` with the key k and one bucket, or with other names for k and v."""
+    """Makes a table ``k BIGINT, v STRING`` with the key k and one bucket, or with other names for k and v."""
     fields = list(zip(names, ("BIGINT", "STRING"), strict=True))
     TableFactory(folder / "t", fields, primary_keys=names[:1], options={"bucket": "1", **(options or {})})
     return opened(folder / "t")
@@ -72,12 +72,12 @@ def frame_of(table: RandomTable, records: Sequence[Record]) -> pl.DataFrame:
 
 
 def state(target: WriteTarget, place: Placement = PLACE) -> BucketState:
-    """What the bucket holds now."""
+    """Returns what the bucket holds now."""
     return restored(target, target.metadata.latest_snapshot(), [place])[place]
 
 
 def writer(target: WriteTarget, place: Placement = PLACE) -> MergeTreeWriter:
-    """A writer that begins from the newest snapshot."""
+    """Opens a writer that begins from the newest snapshot."""
     return MergeTreeWriter(target, place, state(target, place))
 
 
@@ -87,7 +87,7 @@ def commit(target: WriteTarget, *messages: CommitMessage) -> None:
 
 
 def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
-    """Write all frames and commit once."""
+    """Writes all frames and commits once."""
     bucket = writer(target)
     with fsync_disabled():
         for frame in frames:
@@ -98,14 +98,14 @@ def write(target: WriteTarget, *frames: pl.DataFrame) -> CommitMessage:
 
 
 def read(target: WriteTarget) -> dict[int, str]:
-    """Value by key, as any reader sees the table."""
+    """Maps keys to values, as any reader sees the table."""
     found = morrow.open(target.metadata.root).scan().to_polars().rows()
     assert len({k for k, _ in found}) == len(found)
     return dict(found)
 
 
 def levels(target: WriteTarget) -> list[tuple[int, int]]:
-    """Level and rows of every live file, newest run first."""
+    """Lists level and rows of every live file, newest run first."""
     files = sorted(state(target).files, key=lambda file: (file.level, -file.max_sequence_number))
     return [(file.level, file.row_count) for file in files]
 

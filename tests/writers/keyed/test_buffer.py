@@ -20,7 +20,7 @@ from tests.writers.keyed.tables import FEWER, keyed_table, rows
 
 @contextmanager
 def tiny_runs() -> Iterator[None]:
-    """Spilled runs and batches of a few rows, and few runs."""
+    """Limits spilled runs and batches to a few rows, and the number of runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "RUN_BYTES", 100)
         patch.setattr(module, "BATCH_BYTES", 60)

@@ -57,7 +57,7 @@ class Told(Rewriter):
 
 
 def replace_all(files: Sequence[DataFileMeta], level: int) -> tuple[DataFileMeta, ...]:
-    """One file in place of several."""
+    """Puts one file in place of several."""
     low, high = min(file.min_key for file in files), max(file.max_key for file in files)
     size = sum(file.file_size for file in files)
     return (file(level=level, size=size, min_key=low, max_key=high),)
@@ -76,7 +76,7 @@ class Everything:
 def compacted(
     folder: Path, files: Iterable[DataFileMeta], level: int = 5, *, full: bool = False, **options: str
 ) -> list[str]:
-    """What is done with files when all are compacted to a level."""
+    """Compacts all files to a level; returns what is done with them."""
     target = keyed_table(folder, {"target-file-size": f"{TARGET_SIZE} b", **options})
     rewriter = Told(target)
     Compactor(target, files, rewriter, Everything(level)).compact(full)

@@ -24,7 +24,7 @@ def field(name: str, kind: str) -> t.DataField:
 
 
 def in_order(kinds: list[str], rows: list[tuple[Any, ...]]) -> tuple[list[int], list[int]]:
-    """Row numbers by key, and where each key starts."""
+    """Returns row numbers by key, and where each key starts."""
     fields = [field(f"k{i}", kind) for i, kind in enumerate(kinds)]
     schema = {f.name: polars_dtype(f.type) for f in fields}
     order, starts = sorted_rows(fields, pl.DataFrame(rows, schema=schema, orient="row"), [], [])

@@ -19,7 +19,7 @@ def levels(*files: DataFileMeta, count: int = 4) -> Levels:
 
 
 def keys(sections: list[tuple[tuple[DataFileMeta, ...], ...]]) -> list[list[list[tuple[int, int]]]]:
-    """The key range of each file."""
+    """Lists the key range of each file."""
     key = order()
     return [[[(key(f.min_key)[0], key(f.max_key)[0]) for f in run] for run in section] for section in sections]
 

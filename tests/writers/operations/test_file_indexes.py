@@ -37,7 +37,7 @@ def index_files(table: morrow.Table) -> set[str]:
 
 
 def pruned(table: morrow.Table, filter: str) -> bool:
-    """Whether indexes leave out every file that statistics would have read."""
+    """Tells whether indexes leave out every file that statistics would have read."""
     return "by index: kept 0 of" in str(table.scan(filter=filter).explain())
 
 

@@ -43,7 +43,7 @@ NAMES = ["*", "^p$", "group", "0"]
 
 
 def facts(table: morrow.Table) -> list[tuple[object, ...]]:
-    """What metadata says of the files, but their names and times."""
+    """Lists what metadata says of the files, but their names and times."""
     unlike = {"file_path", "creation_time"}
     files = table.system("files").to_polars()
     return sorted(files.select(pl.exclude(unlike)).rows(), key=repr)

@@ -16,7 +16,7 @@ SCHEMA = {"k": pl.Int32, "v": pl.String}
 
 
 def keyed(folder: Path, **options: str) -> morrow.Table:
-    """One bucket; in the names of options ``_`` stands for a dash."""
+    """Makes a table of one bucket; in the names of options ``_`` stands for a dash."""
     named = {name.replace("_", "-"): value for name, value in options.items()}
     catalog = morrow.Catalog(folder)
     return catalog.create_table(
@@ -114,7 +114,7 @@ def test_processes_that_write_the_same_bucket(tmp_path: Path, options: dict[str,
 
 
 def _replayed(changes: Sequence[tuple[str, int, str]]) -> list[tuple[int, str]]:
-    """Where the changes lead; each retraction is of the row that is there."""
+    """Applies the changes; each retraction is of the row that is there."""
     state: dict[int, str] = {}
     for kind, key, value in changes:
         if kind in ("-U", "-D"):

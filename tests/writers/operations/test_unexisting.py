@@ -60,7 +60,7 @@ def test_files_that_others_remove_meanwhile(tmp_path: Path, monkeypatch: pytest.
 
 
 def _all(target: Any, snapshot: Any, _threads: int) -> Any:
-    """Every live file, as if the store had lost it."""
+    """Lists every live file, as if the store had lost it."""
     from morrow.engine.format.entry_frames import entries_of
     from morrow.writers.commit.base_entries import live_in_partitions
 

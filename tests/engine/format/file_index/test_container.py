@@ -25,7 +25,7 @@ INT = IntType()
 
 
 def container(columns: dict[str, dict[str, bytes | None]]) -> bytes:
-    """A container as Java's FileIndexFormat writes it."""
+    """Builds a container as Java's FileIndexFormat writes it."""
 
     def name(text: str) -> bytes:
         return struct.pack(">H", len(text.encode())) + text.encode()

@@ -55,7 +55,7 @@ def opened(case: dict[str, Any]) -> tuple[FileIndex, DataType, list[Any]]:
 
 
 def matches(op: str, value: Any, literal: Any) -> bool:
-    """SQL, with NaN equal to itself and above all numbers."""
+    """Compares as SQL does, with NaN equal to itself and above all numbers."""
     if op in ("IS NULL", "IS NOT NULL"):
         return (value is None) == (op == "IS NULL")
     if value is None:

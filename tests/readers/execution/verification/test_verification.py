@@ -116,7 +116,7 @@ def test_rows_that_a_filter_leaves_out_are_in_files_that_are_checked(tmp_path: P
 
 
 def described(table: morrow.Table) -> tuple[Callable[[FileFacts], tuple[str, ...]], FileFacts]:
-    """What is found of the first file, given what is said of it."""
+    """Describes what is found of the first file, given what is said of it."""
     scan = table.scan()
     plan, facts = file_facts(table._metadata, scan.plan)
     return lambda said: verified_file(table._metadata, plan, said).problems, facts[0]

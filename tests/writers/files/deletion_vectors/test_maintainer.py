@@ -20,7 +20,7 @@ from morrow.writers.target import WriteTarget
 
 
 def target(folder: Path, **options: str) -> WriteTarget:
-    """A keyed table with deletion vectors."""
+    """Makes a keyed table with deletion vectors."""
     morrow.Catalog(folder).create_table(
         "db.t",
         schema="k BIGINT NOT NULL, v STRING",

@@ -16,7 +16,7 @@ from morrow.writers.files.formats.parquet_footer import merge_footers
 
 
 def parquet(table: pa.Table, **options: Any) -> tuple[bytes, bytes]:
-    """What lies between the magic and the footer of a file, and the footer."""
+    """Returns what lies between the magic and the footer of a file, and the footer."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     data = sink.getvalue()

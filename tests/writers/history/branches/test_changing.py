@@ -25,7 +25,7 @@ STORES = pytest.mark.parametrize("store", [LocalStore(), Bucket()], ids=["disk",
 
 
 def with_branch(folder: Path) -> Table:
-    """Main has 1 to 3, dev (from 2, with the tag `ten`) 1, 2, 10, 20."""
+    """Makes a table: main has 1 to 3, dev (from 2, with the tag `ten`) 1, 2, 10, 20."""
     table = numbers(folder, 3)
     table.branches.create("dev", snapshot=2)
     dev = table.on_branch("dev")

@@ -97,7 +97,7 @@ def test_the_same_snapshots_tags_branches_and_rows(case: str, golden_root: Path,
 
 
 def lines(replay: Replay) -> list[tuple[TableMetadata, TableMetadata]]:
-    """Main and each branch, of Morrow and of Java."""
+    """Pairs main and each branch of Morrow with Java's."""
     names = replay.of_java.branch_names()
     assert replay.of_morrow.branch_names() == names
     return [
@@ -111,6 +111,6 @@ def line(snapshot: Any) -> tuple[object, ...]:
 
 
 def ends(metadata: TableMetadata) -> tuple[int | None, int | None]:
-    """The ids of the first and the last snapshot, as readers find them by the hints."""
+    """Returns the ids of the first and the last snapshot, as readers find them by the hints."""
     latest = metadata.latest_snapshot()
     return metadata.earliest_snapshot_id(), latest.id if latest else None

@@ -24,7 +24,7 @@ LONG_AGO = 1_500_000_000
 
 
 def old(path: Path, data: bytes = b"123") -> Path:
-    """A file that was written long ago."""
+    """Writes a file that looks as if written long ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -32,13 +32,13 @@ def old(path: Path, data: bytes = b"123") -> Path:
 
 
 def aged(folder: Path) -> None:
-    """Everything in a folder as if it was written long ago."""
+    """Makes everything in a folder look as if written long ago."""
     for path in [folder, *folder.rglob("*")]:
         os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 def found(table: morrow.Table, folder: Path, *, dry_run: bool = True) -> set[str]:
-    """The orphan files older than a day, relative to the table."""
+    """Lists the orphan files older than a day, relative to the table."""
     result = remove_orphan_files(table._metadata, dry_run=dry_run)
     assert result.count == len(result.paths)
     return {str(Path(path).relative_to(folder)) for path in result.paths}

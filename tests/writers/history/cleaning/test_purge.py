@@ -24,7 +24,7 @@ from tests.support.written import data_files, new_table, rows
 
 
 def full(folder: Path, **options: str) -> morrow.Table:
-    """A table with history: snapshots, a tag, a branch and a consumer."""
+    """Makes a table with history: snapshots, a tag, a branch and a consumer."""
     table = new_table(folder, "k INT NOT NULL, v INT", keys=["k"], options={"bucket": "1", **options})
     for value in range(3):
         table.upsert([{"k": 1, "v": value}])

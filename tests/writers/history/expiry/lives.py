@@ -54,13 +54,13 @@ class Life:
         return Path(self.metadata.root)
 
     def on_branch(self, branch: str) -> Life:
-        """The same files, committed to a branch."""
+        """Commits the same files to a branch."""
         other = dataclasses.replace(self)
         other.metadata, other.known = self.metadata.on_branch(branch), self.known
         return other
 
     def write(self, *names: str, to: str | None = None, changelog: Sequence[str] = (), **members: Any) -> Snapshot:
-        """Add files to partition `to`."""
+        """Adds files to partition `to`."""
         place = Placement(EMPTY_ROW if to is None else partition_row(to), 0)
         files = [self._made(name, place, **members) for name in names]
         return self._commit(
@@ -68,14 +68,14 @@ class Life:
         )
 
     def compact(self, *names: str, into: str) -> Snapshot:
-        """Replace files of one partition by a new one."""
+        """Replaces files of one partition by a new one."""
         place = self.known[names[0]][0]
         before = tuple(self.known[name][1] for name in names)
         made = self._made(into, place, level=5, file_source=FileSource.COMPACT, like=before[0])
         return self._commit(place, compact_before=before, compact_after=(made,))
 
     def upgrade(self, name: str) -> Snapshot:
-        """Lift a file to level 5 as it is."""
+        """Lifts a file to level 5 as it is."""
         place, file = self.known[name]
         lifted = msgspec.structs.replace(file, level=5)
         self.known[name] = place, lifted
@@ -101,7 +101,7 @@ class Life:
         return [name.removesuffix(".parquet") for name, _ in live(self.metadata)]
 
     def check(self) -> None:
-        """All that is needed is there, and nothing else."""
+        """Checks that all that is needed is there, and nothing else."""
         found = balance(self.root)
         assert (found.missing, found.unneeded) == (frozenset(), frozenset())
 
@@ -114,7 +114,7 @@ class Life:
         extra: Sequence[str] = (),
         **members: Any,
     ) -> DataFileMeta:
-        """A new file of keys that no other file has, or of those that the file has which it is `like`."""
+        """Makes a new file of keys that no other file has, or of those of the file which it is `like`."""
         low = len(self.known) * KEYS_OF_A_FILE
         high = low + KEYS_OF_A_FILE - 1
         numbers = {"min_sequence_number": low, "max_sequence_number": high}  # later files are newer

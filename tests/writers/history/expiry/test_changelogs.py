@@ -27,7 +27,7 @@ def hints(life: Life) -> list[str]:
 
 
 def with_changelogs(folder: Path) -> Life:
-    """Six snapshots of which the last lives; the others are changelogs with a file each."""
+    """Makes six snapshots of which the last lives; the others are changelogs with a file each."""
     life = Life(folder, WITH_FILES)
     for name in "abcdef":
         life.write(name, changelog=[f"c{name}"])

@@ -43,7 +43,7 @@ def snapshot(snapshot_id: int, millis: int) -> Snapshot:
 
 
 def as_java(retention: Retention, young: int, limit: int, times: Sequence[int], pinned: int | None) -> int:
-    """The same question in the words of Java's loop; the snapshot with id 1 + i was committed at ``times[i]``."""
+    """Answers as Java's loop does; the snapshot with id 1 + i was committed at ``times[i]``."""
     latest, earliest = len(times), 1
     least = max(latest - retention.most + 1, earliest)
     end = min(latest - retention.least + 1, pinned if pinned is not None else 1 << 62, earliest + limit)

@@ -24,14 +24,14 @@ KEYED = {"bucket": "1", "write-only": "true"}
 
 
 def numbers(folder: Path, count: int, options: dict[str, Any] | None = None) -> Table:
-    """A table ``k INT`` (key), ``v INT`` with a snapshot for each of the rows (1, 1) to (count, count)."""
+    """Makes a table ``k INT`` (key), ``v INT`` with a snapshot for each of the rows (1, 1) to (count, count)."""
     table = new_table(folder, "k INT NOT NULL, v INT", keys=["k"], options={**KEYED, **(options or {})})
     put(table, *range(1, count + 1))
     return table
 
 
 def put(table: Table, *numbers: int) -> None:
-    """A commit for each number n, of the row (n, n); other columns are null."""
+    """Commits the row (n, n) for each number n; other columns are null."""
     with fsync_disabled():
         for n in numbers:
             others = [pl.lit(None).alias(name) for name in table.schema.names[2:]]
@@ -40,7 +40,7 @@ def put(table: Table, *numbers: int) -> None:
 
 
 def keys(table: Table, **scan: Any) -> list[int]:
-    """The keys that are read, in order."""
+    """Lists the keys that are read, in order."""
     return [row[0] for row in rows(table, **scan)]
 
 
@@ -54,13 +54,13 @@ def hint(table: Table, name: str) -> int | None:
 
 
 def assert_clean(table: Table) -> None:
-    """All files that something needs are there, and no others."""
+    """Asserts that all files that something needs are there, and no others."""
     found = balance(table._metadata.root)
     assert (found.missing, found.unneeded) == (frozenset(), frozenset())
 
 
 def through(table: Table, store: FileStore, root: Path | None = None) -> Table:
-    """The same table (or a copy of it), seen through a store."""
+    """Opens the same table (or a copy of it) through a store."""
     metadata = table._metadata
     return Table(TableMetadata(store, str(root or metadata.root), metadata.branch))
 

@@ -161,7 +161,7 @@ class _Hooked(LocalStore):
 
 
 def table_beside(metadata: TableMetadata) -> TableMetadata:
-    """The same table, by another process."""
+    """Opens the same table as another process does."""
     return TableMetadata(LocalStore(), metadata.root)
 
 

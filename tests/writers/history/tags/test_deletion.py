@@ -37,7 +37,7 @@ class Tagged:
         return Path(file.path).name
 
     def there(self) -> set[int]:
-        """The snapshots whose data file is there."""
+        """Lists the snapshots whose data file is there."""
         files = {path.name for path in self.path.rglob("data-*")}
         return {number for number, name in self.data.items() if name in files}
 

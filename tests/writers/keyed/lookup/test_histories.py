@@ -94,7 +94,7 @@ def upsert(table: morrow.Table, rows: Sequence[tuple[str, Row]]) -> None:
 
 
 def replayed(table: morrow.Table) -> list[Row]:
-    """The rows that all changes since the first snapshot lead to; each change is held against the state before it."""
+    """Applies all changes since the first snapshot, each held against the state before it; returns the rows."""
     state: dict[Any, Row] = {}
     for kind, *values in table.changes(mode="changelog").to_polars().rows():
         row = tuple(values)

@@ -28,7 +28,7 @@ def leveled(target: WriteTarget, rows: Sequence[Row]) -> pl.DataFrame:
 
 
 def above(target: WriteTarget, *rows: Row) -> Any:
-    """A lookup that finds these rows."""
+    """Makes a lookup that finds these rows."""
 
     def found(keys: pl.DataFrame) -> pl.DataFrame:
         held = versions(target, *rows)

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from morrow.engine.arguments import mapping, text
 from morrow.engine.errors import InvalidArgument
+from morrow.engine.io.hadoop_options import SCHEMES as HADOOP_SCHEMES
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.spellings import understood
 from morrow.engine.io.store import FileStore
@@ -96,6 +97,10 @@ def _resolved(location: str, storage_options: Mapping[str, str] | None) -> tuple
         return LocalStore(), _expanded(location)
     if scheme[1].lower() == "file":
         return LocalStore(), str(Path(unquote(urlsplit(location).path)).absolute())
+    if scheme[1].lower() in HADOOP_SCHEMES:
+        from morrow.engine.io.hdfs import HdfsStore
+
+        return HdfsStore.of_url(location, storage_options)
     from morrow.engine.io.objects import ObjectStore
 
     # Keys are taken literally: '?', '#' and '%' mean nothing special in them.

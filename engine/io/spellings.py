@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.io import hadoop_options
 from morrow.engine.telling import did_you_mean, remember
 
 OWN_PREFIXES = ("aws_", "google_", "azure_")
@@ -82,7 +83,8 @@ GOOGLE_NAMES = {
 
 def is_store_option(key: str) -> bool:
     """Returns whether an option of a catalog is one of its store."""
-    return key.startswith((*OWN_PREFIXES, *PREFIXES)) or key in CONNECTION_OPTIONS
+    own = key.startswith((*OWN_PREFIXES, *PREFIXES)) or key in CONNECTION_OPTIONS
+    return own or hadoop_options.is_hadoop_option(key)
 
 
 def store_options(options: Mapping[str, str], location: str) -> dict[str, str]:
@@ -220,6 +222,7 @@ _OF_SCHEME: dict[str, Callable[[Mapping[str, str], str], dict[str, str]]] = {
     OSS_SCHEME: _oss,
     **dict.fromkeys(GOOGLE_SCHEMES, _google),
     **dict.fromkeys(AZURE_SCHEMES, _azure),
+    **dict.fromkeys(hadoop_options.SCHEMES, hadoop_options.only_hadoop),
 }
 
 

@@ -25,6 +25,9 @@ JARS = (
     f"org.apache.paimon:paimon-bundle:{PAIMON}",
     "org.apache.hadoop:hadoop-client-api:3.4.1",
     "org.apache.hadoop:hadoop-client-runtime:3.4.1",
+    "org.apache.hadoop:hadoop-client-minicluster:3.4.1",
+    "junit:junit:4.13.2",  # which the minicluster asserts by
+    "org.hamcrest:hamcrest-core:1.3",
     "org.slf4j:slf4j-api:2.0.16",
     "org.slf4j:slf4j-nop:2.0.16",
     "org.slf4j:jcl-over-slf4j:2.0.16",

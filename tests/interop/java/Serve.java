@@ -82,6 +82,7 @@ public class Serve {
         COMMANDS.put("overwrite", Serve::overwrite);
         COMMANDS.put("compact", Serve::compact);
         COMMANDS.put("append_compact", Serve::appendCompact);
+        COMMANDS.put("hdfs", Dfs::start);
         COMMANDS.put("metadata", request -> Metadata.of(table(request)));
         Life.ACTS.forEach((name, act) -> COMMANDS.put(name, request -> act.on(table(request), request)));
     }

@@ -1,0 +1,292 @@
+"""Hadoop's file system as a file store, by hdfs-native, which needs neither Java nor libhdfs.
+
+A file that must appear whole, or only where there is none, is written under a hidden name, synced to the disks of the
+datanodes and then renamed: the namenode renames atomically, and refuses where a file has the name. Of a file of
+several blocks the last one is synced; ``dfs.datanode.synconclose`` of the servers syncs the others as well.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+
+from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, UnclearOutcome
+from morrow.engine.io.hadoop_options import USER, hadoop_options
+from morrow.engine.io.hdfs_client import at, connected, said
+from morrow.engine.io.hdfs_streams import FileInput, FileOutput
+from morrow.engine.io.secrets import StorageOptions
+from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
+from morrow.engine.telling import harmless, redacted
+
+if TYPE_CHECKING:
+    from hdfs_native import Client, FileWriter
+    from hdfs_native import FileStatus as Found
+
+T = TypeVar("T")
+
+STREAM_BUFFER = 1 << 20
+NOT_EMPTY, NO_FOLDER = "PathIsNotEmptyDirectoryException", "is not a directory"
+ERASURE_CODED = "erasure-coded"
+
+
+class HdfsStore:
+    """One file system of Hadoop; paths are absolute. Readers are handed the bytes of whole files."""
+
+    is_local = False
+    has_urls = False
+    checks_pages = False
+
+    def __init__(self, base_url: str, options: Mapping[str, str] | None = None) -> None:
+        self._base_url = base_url
+        self._options = hadoop_options(options or {})
+        self.storage_options: Mapping[str, str] = (
+            options if isinstance(options, StorageOptions) else StorageOptions(options, base_url)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened_again, (redacted(self._base_url), self.storage_options, self.checks_pages)
+
+    @classmethod
+    def of_url(cls, url: str, options: Mapping[str, str] | None) -> tuple[HdfsStore, str]:
+        """Returns the store of ``hdfs://host[:port]/path`` and the path in it.
+
+        Without a host it is that of ``fs.defaultFS``; a host without a port is a name service, or has port 8020.
+
+        Raises:
+            Unsupported: hdfs-native is not installed. InvalidArgument: an unknown option, or no host is known.
+        """
+        scheme, _, rest = url.partition("://")
+        authority, _, path = rest.partition("/")
+        store = cls(f"{scheme.lower()}://{authority}", options)
+        store._client()  # an address that means nothing is told of at once
+        return store, "/" + "/".join(part for part in path.split("/") if part)
+
+    def read(self, path: str) -> bytes:
+        return self._asked(path, lambda: self._client().read(at(path)).read())
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        def ask() -> bytes:
+            reader = self._client().read(at(path))
+            least = min(length, len(reader) - start)
+            return reader.read_range(start, least) if least > 0 else b""
+
+        return self._asked(path, ask)
+
+    def open(self, path: str) -> BinaryIO:
+        return io.BufferedReader(FileInput(path, self._asked, lambda: self._client().read(at(path))), STREAM_BUFFER)
+
+    def size(self, path: str) -> int | None:
+        found = self._found(path)
+        return None if found is None or found.isdir else found.length
+
+    def exists(self, path: str) -> bool:
+        return self.size(path) is not None
+
+    def list(self, folder: str) -> list[FileStatus]:
+        return [_status(found) for found in self._listed(folder)]
+
+    def walk(self, folder: str) -> Walk:
+        piece: list[tuple[str, FileStatus]] = []
+        for entry in self._below(folder):
+            piece.append(entry)
+            if len(piece) == WALKED_AT_ONCE:
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+    def is_dir(self, folder: str) -> bool:
+        found = self._found(folder)
+        return found is not None and found.isdir
+
+    def url(self, path: str) -> str:
+        return f"{self._base_url}{at(path) if path else ''}"
+
+    def create(self, path: str, data: bytes) -> bool:
+        unfinished = self._filled(path, data)
+        try:
+            self._asked(path, lambda: self._client().rename(unfinished, at(path), overwrite=False))
+        except (StorageError, FileMissing) as error:
+            if self._taken_back(path, unfinished):
+                if isinstance(error.__cause__, FileExistsError):
+                    return False
+                raise
+            raise self._unclear(path, error) from error
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        unfinished = self._filled(path, data)
+        try:
+            self._asked(path, lambda: self._client().rename(unfinished, at(path), overwrite=True))
+        except BaseException:
+            self.discard([unfinished])
+            raise
+
+    @contextmanager
+    def output(self, path: str) -> Iterator[BinaryIO]:
+        writer = self._asked(path, lambda: self._client().create(at(path), self._writing()))
+        try:
+            with io.BufferedWriter(FileOutput(path, self._asked, writer), STREAM_BUFFER) as stream:
+                yield cast(BinaryIO, stream)
+                stream.flush()
+                self._finish(path, writer, stream.raw.tell())
+        except BaseException:
+            self.discard([path])
+            raise
+
+    def local_target(self, path: str) -> str | None:  # noqa: ARG002  # there is no local path
+        return None
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Does nothing: what was written is on the disks of the datanodes."""
+
+    def delete(self, path: str) -> bool:
+        return self._asked(path, lambda: self._client().delete(at(path)))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        failed: list[StorageError] = []
+        for path in paths:
+            try:
+                with suppress(FileMissing):
+                    self._asked(path, partial(self._client().delete, at(path)))
+            except StorageError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def move(self, source: str, target: str) -> None:
+        self._rename(source, target, overwrite=True)
+
+    def remove_empty_folder(self, folder: str) -> bool:
+        if not self.is_dir(folder):
+            return False
+        try:
+            return self._asked(folder, lambda: self._client().delete(at(folder)))
+        except StorageError as error:
+            if NOT_EMPTY in str(error):
+                return False
+            raise
+
+    def discard(self, paths: Sequence[str]) -> None:
+        with suppress(StorageError):
+            self.delete_many(paths)
+
+    def delete_folder(self, folder: str) -> None:
+        if at(folder) == "/":
+            raise InvalidArgument(f"{self._base_url} itself is not deleted; name a folder in it")
+        self._asked(folder, lambda: self._client().delete(at(folder), recursive=True))
+
+    def make_folder(self, folder: str) -> None:
+        self._asked(folder, lambda: self._client().mkdirs(at(folder), create_parent=True))
+
+    def move_folder(self, source: str, target: str) -> None:
+        self._rename(source, target, overwrite=False)
+
+    # Steps
+
+    def _client(self) -> Client:
+        return connected(self._base_url, self._options)
+
+    def _writing(self) -> Any:
+        from hdfs_native import WriteOptions
+
+        return WriteOptions(
+            block_size=self._options.block_size,
+            replication=self._options.replication,
+            overwrite=False,
+            create_parent=True,
+        )
+
+    def _filled(self, path: str, data: bytes) -> str:
+        """Writes a file beside `path`, durably, and returns its hidden name."""
+        folder, _, name = at(path).rpartition("/")
+        unfinished = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+        try:
+            writer = self._asked(path, lambda: self._client().create(unfinished, self._writing()))
+            self._asked(path, lambda: writer.write(data))
+            self._finish(path, writer, len(data))
+        except BaseException:
+            self.discard([unfinished])
+            raise
+        return unfinished
+
+    def _finish(self, path: str, writer: FileWriter, size: int) -> None:
+        if size:
+            try:
+                self._asked(path, writer.hsync)
+            except StorageError as error:
+                if ERASURE_CODED not in str(error):  # Java's client does not sync those either
+                    raise
+        self._asked(path, writer.close)
+
+    def _taken_back(self, path: str, unfinished: str) -> bool:
+        """Removes the hidden file, so that it cannot be renamed any more; False when it is gone already."""
+        try:
+            return self.delete(unfinished)
+        except StorageError as error:
+            raise self._unclear(path, error) from error
+
+    def _unclear(self, path: str, error: Exception) -> UnclearOutcome:
+        return UnclearOutcome(f"{self.url(path)}: {error}; whether the file was created is not known, look for it")
+
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        self.make_folder(at(target).rpartition("/")[0] or "/")
+        self._asked(source, lambda: self._client().rename(at(source), at(target), overwrite=overwrite))
+
+    def _found(self, path: str) -> Found | None:
+        try:
+            return self._asked(path, lambda: self._client().get_file_info(at(path)))
+        except FileMissing:
+            return None
+
+    def _listed(self, folder: str) -> Iterator[Found]:
+        own = at(folder)
+        try:
+            listed = self._asked(folder, lambda: iter(self._client().list_status(own)))
+            while (found := self._asked(folder, lambda: next(listed, None))) is not None:
+                if found.path.rstrip("/") != own.rstrip("/"):  # a file lists itself
+                    yield found
+        except FileMissing:
+            return
+        except StorageError as error:
+            if NO_FOLDER not in str(error):
+                raise
+
+    def _below(self, folder: str) -> Iterator[tuple[str, FileStatus]]:
+        inner: list[tuple[str, FileStatus]] = []
+        for found in self._listed(folder):
+            status = _status(found)
+            entry = f"{folder.rstrip('/')}/{status.name}", status
+            if status.is_dir:
+                inner.append(entry)
+            else:
+                yield entry
+        for path, status in inner:
+            yield from self._below(path)
+            yield path, status
+
+    def _asked(self, path: str, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except FileNotFoundError as error:
+            raise FileMissing(self.url(path)) from harmless(error)
+        except MorrowError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:
+            hint = f"check the address, the user ({USER}) and its permissions"
+            raise StorageError(f"{self.url(path)}: {said(error)}; {hint}") from error
+
+
+def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool) -> HdfsStore:
+    store = HdfsStore(base_url, options)
+    store.checks_pages = checks_pages
+    return store
+
+
+def _status(found: Found) -> FileStatus:
+    name = found.path.rstrip("/").rsplit("/", 1)[-1]
+    return FileStatus(name, 0 if found.isdir else found.length, found.modification_time, found.isdir)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.report import Report, update
+from bench.report import Report, Row, growth, update
 
 RESULTS = """# What was measured
 
@@ -99,3 +99,20 @@ def test_the_ratios_that_matter_come_first(tmp_path: Path) -> None:
     assert "| full read of a merged table, first | 1 ms | scan | 0.5 ms | 2.00 |" in head
     assert "| full read of a merged table, first | 1 ms | peer | 4 ms | 0.25 |" in head
     assert (tmp_path / "plots" / "headline.svg").read_text().count("<rect") == 2
+
+
+def _point(at: int, value: float, baseline: float | None) -> Row:
+    curve = {"at": at, "axis": "files", "each": "file"}
+    return {"value": value, "unit": "ms", "baseline": "a scan", "baseline_value": baseline, "curve": curve}
+
+
+def test_growth_tells_the_exponent_and_where_it_is_steep() -> None:
+    told = growth([_point(10, 1, 1), _point(100, 10, 2), _point(1000, 400, 4)])
+    assert "From 10 to 1000 files: Morrow 1 ms to 400 ms (400.0 times), a scan 1 ms to 4 ms (4.0 times)." in told
+    assert "Morrow grows with the exponent 1.30, steeper than linear from 100 to 1,000 (1.60)." in told
+    assert told.endswith("a scan grows with the exponent 0.30, nowhere steeper than linear.")
+
+
+def test_growth_without_a_baseline() -> None:
+    told = growth([_point(10, 3, None), _point(1000, 3, None)])
+    assert told.endswith("(1.0 times). Morrow grows with the exponent 0.00, nowhere steeper than linear.")

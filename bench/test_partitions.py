@@ -58,7 +58,7 @@ def test_partitions_are_written(benchmark: BenchmarkFixture, home: Path) -> None
         SECTION,
         f"append to {PARTITIONS:,} new partitions, a file each",
         lambda: written(home, f"w{next(names)}", data),
-        bound=Limit(15_000, "ms"),
+        bound=Limit(10_000, "ms"),
         rounds=1,
         warmup=False,
     )
@@ -74,7 +74,7 @@ def test_partitions_are_read(benchmark: BenchmarkFixture, home: Path) -> None:
         f"full read of {PARTITIONS:,} partitions of a file each",
         lambda: morrow.open(table.path).scan().to_polars(),
         baseline=("Polars over the same files", timed(lambda: pl.scan_parquet(files).collect())),
-        bound=Bound(3),
+        bound=Bound(2),
         rounds=ROUNDS,
     )
 

@@ -1,8 +1,9 @@
 """Scans that DuckDB makes itself: of files whose rows are rows of the table as they are, by its reader of Parquet.
 
 DuckDB then prunes columns, row groups and partitions of its own accord, with all of its threads, and no row passes
-through Arrow. Rows under masks are handed over instead: finding each row's position and bit takes DuckDB longer than
-taking the rows that are left (`duckdb_stream`).
+through Arrow. Rows under masks are handed over instead (`duckdb_stream`): a sum of 2 million rows, of which a tenth is
+dead, then takes 1.7 times the CPU of the plain scan, while bits of positions in a list take 2.7, joins with the dead
+positions 3.6 and `get_bit` 5 times.
 """
 
 from __future__ import annotations

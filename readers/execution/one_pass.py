@@ -19,8 +19,9 @@ from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.execution.joined_reads import joinable, joined_rows
+from morrow.readers.masks.halving import cuts, halves
 from morrow.readers.masks.live import keep_merged, known_merged
-from morrow.readers.masks.section_keys import SectionKeys, halves, oldest_first
+from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.masks.superseded import Live, live_rows
 from morrow.readers.merges.version_masks import is_folded, known_masks
 
@@ -100,14 +101,14 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     read = keys.read_whole(plan.read_columns)
 
     deciding = [keys.deciding(frame) for frame in read]
-    cuts = keys.cuts(deciding)
+    rows = cuts(deciding, keys.key_fields[0])
 
     def newest(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:
         live = live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
         return live, [frame.select(cols(plan.read_columns)).filter(pl.Series(mask)) for frame, mask in zip(part, live)]
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        parts = list(pool.map(newest, halves(read, cuts), halves(deciding, cuts)))
+        parts = list(pool.map(newest, halves(read, rows), halves(deciding, rows)))
     by_file = dict(zip(oldest_first(section), map(np.concatenate, zip(*(live for live, _ in parts)))))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
     return pl.concat([frame for _, frames in parts for frame in frames])

@@ -29,7 +29,8 @@ from morrow.engine.names import POSITION, cols, series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
-from morrow.readers.masks.key_ranges import RANGED_TYPES, KeyRange, key_ranges
+from morrow.readers.masks.halving import cuts, halves
+from morrow.readers.masks.key_ranges import KeyRange, key_ranges
 from morrow.readers.masks.packing import KeyPacking
 from morrow.readers.masks.told_keys import told_keys
 
@@ -38,11 +39,6 @@ RANGE_WORKERS = 2
 
 BOUNDED_TYPES = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType)
 """Types of keys that Python compares as Paimon does."""
-
-WORTH_CUTTING = 1 << 19
-"""Rows of a section from which on it is processed in several parts."""
-SAMPLED = 1 << 10
-"""One key in so many rows is sampled to find the middle."""
 
 
 def oldest_first(section: Section) -> list[int]:
@@ -55,13 +51,6 @@ def oldest_first(section: Section) -> list[int]:
 
 def _age(file: DataFile) -> tuple[int, int]:
     return file.min_sequence, file.max_sequence
-
-
-def halves(frames: Sequence[pl.DataFrame], cuts: Sequence[int] | None) -> list[list[pl.DataFrame]]:
-    """Returns the rows of the files before and behind the cuts; all in one part for None."""
-    if cuts is None:
-        return [list(frames)]
-    return [[frame[:cut] for frame, cut in zip(frames, cuts)], [frame[cut:] for frame, cut in zip(frames, cuts)]]
 
 
 @dataclass(frozen=True)
@@ -237,26 +226,8 @@ class SectionKeys:
                 raise CorruptFile(file.path, f"its keys go from {found}, outside of the manifest's {said}")
 
     def parts(self, frames: Sequence[pl.DataFrame]) -> list[list[pl.DataFrame]]:
-        """Splits all rows of the files into parts that share no key, to be processed at once; see `cuts`."""
-        return halves(frames, self.cuts(frames))
-
-    def cuts(self, frames: Sequence[pl.DataFrame]) -> list[int] | None:
-        """Returns the rows at which to cut the files, so that the parts before and behind share no key.
-
-        The keys may be packed: equal keys are then equal words, which go to the same part. None where a split does not
-        pay, or where the keys turn out not to be sorted.
-        """
-        first = self.key_fields[0].name
-        if sum(frame.height for frame in frames) < WORTH_CUTTING:
-            return None
-        keys = [series(frame, first) for frame in frames]
-        if not isinstance(self.key_fields[0].type, RANGED_TYPES) or any(each.null_count() for each in keys):
-            return None  # texts that packing does not distinguish are null
-        sample = pl.concat([each.gather_every(SAMPLED) for each in keys]).sort()
-        pivot = sample[len(sample) // 2]
-        cuts = [int(each.search_sorted(pivot, side="left")) for each in keys]
-        apart = all((each[:cut] < pivot).all() and (each[cut:] >= pivot).all() for each, cut in zip(keys, cuts))
-        return cuts if apart else None
+        """Splits all rows of the files into parts that share no key, to be processed at once; see `halving.cuts`."""
+        return halves(frames, cuts(frames, self.key_fields[0]))
 
     def deciding(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the result of `read`, with `packing`, for rows that are in memory with all their columns."""

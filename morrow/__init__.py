@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from morrow.catalog import Catalog, sql
     from morrow.engine import errors
     from morrow.engine.errors import MorrowError
@@ -67,13 +69,25 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     # PEP 562: public names load their modules on first use, so that importing morrow stays quick.
+    if name in _MODULES:
+        return _imported(_MODULES[name])
+    if name in _HOMES:
+        return getattr(_imported(_HOMES[name]), name)
+    raise AttributeError(f"module 'morrow' has no attribute {name!r}")
+
+
+def _imported(module: str) -> ModuleType:
+    import gc
     from importlib import import_module
 
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'morrow' has no attribute {name!r}")
+    if not gc.isenabled():
+        return import_module(module)
+    # What is imported stays: the collector would go through all objects of Polars and pyarrow, and free none of it.
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.enable()
 
 
 def __dir__() -> list[str]:

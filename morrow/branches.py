@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line
-from morrow.html.tables import table
 
 
 class Branches:
@@ -117,6 +116,8 @@ class Branches:
         return len(self.list())
 
     def _repr_html_(self) -> str:
+        from morrow.html.tables import table
+
         rows = []
         for name in self.list():
             newest = self._metadata.at_branch(name).latest_snapshot()

@@ -11,7 +11,6 @@ from morrow.engine.format.snapshot import DURATION, ROWS_DELETED, ROWS_INSERTED,
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line, shown
 from morrow.engine.wording import plural
-from morrow.html.tables import table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +57,8 @@ class SnapshotList(list[Snapshot]):
         return aligned(self.HEADERS, self._rows())
 
     def _repr_html_(self) -> str:
+        from morrow.html.tables import table
+
         return table(self.HEADERS, self._rows(), numbers=self.NUMBERS)
 
 
@@ -78,6 +79,8 @@ class SchemaList(list[TableSchema]):
         return aligned(self.HEADERS, self._rows())
 
     def _repr_html_(self) -> str:
+        from morrow.html.tables import table
+
         return table(self.HEADERS, self._rows(), numbers=("id", "columns"))
 
 

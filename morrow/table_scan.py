@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, MorrowError
 from morrow.engine.format.schema import refuse_system_names
-from morrow.engine.plan.explain import explain
 from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
@@ -279,6 +278,7 @@ class Scan(Rows):
 
     def explain(self) -> str:
         """Explains the read: files, sections, masks, bytes, pushed predicates, and the merge as SQL."""
+        from morrow.engine.plan.explain import explain
         from morrow.readers.merges.sql import merge_text
 
         texts = [explain(self.plan), *map(merge_text, self.plan.parts)]

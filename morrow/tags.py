@@ -12,7 +12,6 @@ from morrow.engine.options.tagging import time_span
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Time, at_time, to_millis
 from morrow.engine.telling import one_line
-from morrow.html.tables import table
 from morrow.travelling import Age, epoch_millis
 
 Retained: TypeAlias = dt.timedelta | float | str | None
@@ -188,6 +187,8 @@ class Tags:
         return "\n".join(f"{one_line(tag.name)}: snapshot {tag.snapshot.id}" for tag in self.list()) or "no tags"
 
     def _repr_html_(self) -> str:
+        from morrow.html.tables import table
+
         return table(self.HEADERS, [_row(tag) for tag in self.list()])
 
 

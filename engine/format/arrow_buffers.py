@@ -37,6 +37,14 @@ def polars_series(array: pa.Array) -> pl.Series:
     return pl.Series(_Exported(array))
 
 
+def series_of(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Series:
+    """Returns booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them."""
+    is_bool = values.dtype == np.bool_
+    kind = pa.bool_() if is_bool else pa.from_numpy_dtype(values.dtype)
+    data = np.packbits(values, bitorder="little").tobytes() if is_bool else values.tobytes()
+    return polars_series(pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)]))
+
+
 def as_arrow(column: Column, kind: DataType) -> pa.Array:
     """Returns `column` as one Arrow array in the layout that the encoders take.
 

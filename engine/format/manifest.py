@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from morrow.engine.errors import CorruptFile, MorrowError, Unsupported
 from morrow.engine.format.avro import decode_frame, decode_together, read_container
-from morrow.engine.format.orc_columns import read_orc
-from morrow.engine.format.parquet_limits import check_size
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.slips import refuse_slips, slip_of
 from morrow.engine.names import col
@@ -281,12 +279,17 @@ def _decode(data: bytes, path: str) -> pl.DataFrame:
     most_rows, most_bytes = most_held(len(data))
     try:
         if data[:4] == b"PAR1":
-            check_size(data, path, most_rows, most_bytes)
             # Not by Polars: a damaged file may end the process there, whereas Arrow is fuzzed for that.
             import pyarrow.parquet as pq  # it brings all file systems of Arrow along
 
+            from morrow.engine.format.parquet_limits import check_size
+
+            check_size(data, path, most_rows, most_bytes)
+
             return _from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
         if data[:3] == b"ORC":
+            from morrow.engine.format.orc_columns import read_orc
+
             return _from_arrow(read_orc(data, path, most_bytes))
     except UNREADABLE as error:
         raise CorruptFile(path, f"not a readable manifest ({error})") from error

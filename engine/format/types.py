@@ -26,7 +26,10 @@ T = TypeVar("T", bound="DataType")
 
 @dataclass(frozen=True)
 class DataType:
-    """Base of all types; `nullable` is part of the type, as in SQL."""
+    """Base of all types; `nullable` is part of the type, as in SQL.
+
+    Subclasses without fields of their own are no dataclasses anew: to make one takes as long as to read a small file.
+    """
 
     nullable: bool = True
     keyword: ClassVar[str] = ""
@@ -46,7 +49,6 @@ class DataType:
         return self.text() if self.nullable else f"{self.text()} NOT NULL"
 
 
-@dataclass(frozen=True)
 class BooleanType(DataType):
     keyword: ClassVar[str] = "BOOLEAN"
 
@@ -54,7 +56,6 @@ class BooleanType(DataType):
         return pa.bool_()
 
 
-@dataclass(frozen=True)
 class TinyIntType(DataType):
     keyword: ClassVar[str] = "TINYINT"
 
@@ -62,7 +63,6 @@ class TinyIntType(DataType):
         return pa.int8()
 
 
-@dataclass(frozen=True)
 class SmallIntType(DataType):
     keyword: ClassVar[str] = "SMALLINT"
 
@@ -70,7 +70,6 @@ class SmallIntType(DataType):
         return pa.int16()
 
 
-@dataclass(frozen=True)
 class IntType(DataType):
     keyword: ClassVar[str] = "INT"
 
@@ -78,7 +77,6 @@ class IntType(DataType):
         return pa.int32()
 
 
-@dataclass(frozen=True)
 class BigIntType(DataType):
     keyword: ClassVar[str] = "BIGINT"
 
@@ -86,7 +84,6 @@ class BigIntType(DataType):
         return pa.int64()
 
 
-@dataclass(frozen=True)
 class FloatType(DataType):
     keyword: ClassVar[str] = "FLOAT"
 
@@ -94,7 +91,6 @@ class FloatType(DataType):
         return pa.float32()
 
 
-@dataclass(frozen=True)
 class DoubleType(DataType):
     keyword: ClassVar[str] = "DOUBLE"
 
@@ -102,7 +98,6 @@ class DoubleType(DataType):
         return pa.float64()
 
 
-@dataclass(frozen=True)
 class DateType(DataType):
     keyword: ClassVar[str] = "DATE"
 
@@ -110,7 +105,6 @@ class DateType(DataType):
         return pa.date32()
 
 
-@dataclass(frozen=True)
 class VariantType(DataType):
     """Semi-structured values; in Arrow the two byte strings of the Parquet variant encoding."""
 
@@ -122,7 +116,6 @@ class VariantType(DataType):
         )
 
 
-@dataclass(frozen=True)
 class BlobType(DataType):
     """Large bytes, stored in separate files."""
 
@@ -152,7 +145,6 @@ class CharType(_SizedType):
         return pa.string()
 
 
-@dataclass(frozen=True)
 class VarCharType(_SizedType):
     keyword: ClassVar[str] = "VARCHAR"
     unbounded_keyword: ClassVar[str | None] = "STRING"
@@ -170,7 +162,6 @@ class BinaryType(_SizedType):
         return pa.binary()
 
 
-@dataclass(frozen=True)
 class VarBinaryType(_SizedType):
     keyword: ClassVar[str] = "VARBINARY"
     unbounded_keyword: ClassVar[str | None] = "BYTES"

@@ -14,7 +14,6 @@ from morrow.engine.arguments import mapping, text
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.hadoop_options import SCHEMES as HADOOP_SCHEMES
 from morrow.engine.io.local import LocalStore
-from morrow.engine.io.spellings import understood
 from morrow.engine.io.store import FileStore
 
 SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
@@ -46,12 +45,20 @@ def resolve(
         text(part, "each name and value in storage_options")
     check_verify(verify)
     store, path = (
-        _resolved(location, understood(storage_options, location))
+        _resolved(location, _understood(storage_options, location))
         if filesystem is None
         else _in_filesystem(location, storage_options, filesystem)
     )
     cast(Any, store).checks_pages = verify is not None
     return store, path
+
+
+def _understood(options: Mapping[str, str] | None, location: str) -> Mapping[str, str] | None:
+    if not options:
+        return options
+    from morrow.engine.io.spellings import understood
+
+    return understood(options, location)
 
 
 def _in_filesystem(

@@ -1,8 +1,21 @@
 """Table options: declared once, parsed and checked here and nowhere else."""
 
+from typing import TYPE_CHECKING, Any
+
 from morrow.engine.options.declaring import Declared
 from morrow.engine.options.given import Options
 from morrow.engine.options.reading import TableOptions, parse_options
-from morrow.engine.options.writing import WriteOptions, parse_write_options
+
+if TYPE_CHECKING:
+    from morrow.engine.options.writing import WriteOptions, parse_write_options
 
 __all__ = ["Declared", "Options", "TableOptions", "WriteOptions", "parse_options", "parse_write_options"]
+
+
+def __getattr__(name: str) -> Any:
+    # Reads do without the options of writers.
+    from morrow.engine.options import writing
+
+    if name in ("WriteOptions", "parse_write_options"):
+        return getattr(writing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

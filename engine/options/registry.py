@@ -6,7 +6,6 @@ are kept as they are, by Paimon and by Morrow; a key that looks misspelt is refu
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -197,5 +196,7 @@ def _nearest(key: str) -> str | None:
 def _close(name: str, known: Iterable[str]) -> Iterator[str]:
     """Yields the known names that are similar: dots, dashes and case make no difference."""
     plain = {SEPARATORS.sub("-", other.lower()): other for other in known}
+    import difflib
+
     for near in difflib.get_close_matches(SEPARATORS.sub("-", name.lower()), plain, n=1, cutoff=CLOSE):
         yield plain[near]

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.binary_row import Value, decode_rows
 from morrow.engine.format.file_formats import BUILT_IN, known_format
 from morrow.engine.format.partition_path import partition_path
@@ -67,8 +68,8 @@ def data_files(
 def file_paths(metadata: TableMetadata, schema: TableSchema, options: TableOptions, frame: pl.DataFrame) -> pl.Series:
     """Returns the path of each entry's data file within the store."""
     _, first, bucket_of = np.unique(bucket_numbers(frame), return_index=True, return_inverse=True)
-    folders = _bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][first])
-    paths = folders[bucket_of] + "/" + frame["_FILE_NAME"]
+    folders = _bucket_folders(metadata, schema, options, frame[["_PARTITION", "_BUCKET"]][series_of(first)])
+    paths = folders[series_of(bucket_of)] + "/" + frame["_FILE_NAME"]
     outside = frame["_EXTERNAL_PATH"]
     if outside.null_count() == frame.height:
         return paths

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 import numpy as np
 import polars as pl
@@ -143,6 +142,8 @@ def _almost_equal(one: str, other: str) -> bool:
     if stem == like:
         return False
     shared = sum(a == b for a, b in zip(stem, like))
+    from difflib import SequenceMatcher
+
     return shared > ALIKE * len(stem) or SequenceMatcher(None, stem, like, autojunk=False).ratio() > ALIKE
 
 

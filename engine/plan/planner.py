@@ -16,6 +16,7 @@ import polars as pl
 import polars.selectors as cs
 
 from morrow.engine.errors import Unsupported
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.binary_row import Value, decode_columns, python_rows
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.snapshot import Snapshot
@@ -193,7 +194,7 @@ def _stitched(frame: pl.DataFrame) -> _Sectioned:
     last = first + np.maximum(frame["_ROW_COUNT"].to_numpy(), 1) - 1
     order = np.lexsort((first, groups))
     sections = section_ids(groups[order], first[order], last[order])
-    kinds = dict.fromkeys(np.unique(sections).tolist(), SectionKind.STITCH)
+    kinds = dict.fromkeys(_distinct(sections), SectionKind.STITCH)
     return _Sectioned(_in_order(frame, order, groups, sections), kinds)
 
 
@@ -208,7 +209,7 @@ def _merged(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -
     merged = np.bincount(sections)[sections] > 1
     # Raw sections are numbered after merged ones.
     numbers = np.where(merged, sections, len(sections) + np.unique(groups[order], return_inverse=True)[1])
-    kinds = dict.fromkeys(np.unique(numbers[merged]).tolist(), SectionKind.MERGE)
+    kinds = dict.fromkeys(_distinct(numbers[merged]), SectionKind.MERGE)
     bounds = _section_bounds(metadata, keys, order[merged], high, numbers[merged])
     return _Sectioned(_in_order(frame, order, groups, numbers), kinds, bounds)
 
@@ -218,14 +219,19 @@ def _in_order(
 ) -> pl.DataFrame:
     """Returns `frame` in this order; `groups` belong to its rows before ordering, `sections` to the ordered rows."""
     moved = (order[1:] < order[:-1]).any()
-    return (frame[order] if moved else frame).with_columns(
-        pl.Series(BUCKET_NUMBER, groups[order]), pl.Series(SECTION, sections)
+    return (frame[series_of(order)] if moved else frame).with_columns(
+        series_of(groups[order]).alias(BUCKET_NUMBER), series_of(sections).alias(SECTION)
     )
 
 
 def _schema_ids(frame: pl.DataFrame) -> list[int]:
-    ids: list[int] = np.unique(frame["_SCHEMA_ID"].to_numpy()).tolist()
-    return ids
+    return _distinct(frame["_SCHEMA_ID"].to_numpy())
+
+
+def _distinct(values: npt.NDArray[np.integer]) -> list[int]:
+    # Asked for the values alone, numpy imports its masked arrays.
+    found: list[int] = np.unique(values, return_counts=True)[0].tolist()
+    return found
 
 
 def _key_bounds(metadata: TableMetadata, schema: TableSchema, frame: pl.DataFrame) -> Sequence[pl.Series]:
@@ -254,7 +260,7 @@ def _section_bounds(
     last = np.append(first[1:], len(files)) - 1
     greatest = files[np.lexsort((high[files], sections))[last]]
     ends = np.concatenate([files[first], len(high) + greatest])
-    rows = python_rows([column[ends] for column in keys], where=metadata.where)
+    rows = python_rows([column[series_of(ends)] for column in keys], where=metadata.where)
     return dict(zip(numbers.tolist(), zip(rows[: len(numbers)], rows[len(numbers) :])))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -161,6 +160,8 @@ class ScanPlan:
         return shown_lines("\n".join(map(one_line, lines)))
 
     def _repr_html_(self) -> str:
+        import html
+
         return f"<pre>{html.escape(repr(self))}</pre>"
 
     @property

@@ -10,7 +10,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
@@ -105,6 +104,8 @@ def travel_of(**at: Unpack[TravelArguments]) -> Travel:
 def _check_known(at: Mapping[str, object]) -> None:
     known = TravelArguments.__annotations__
     for name in at.keys() - known:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known, 1)
         raise TypeError(f"a read has no argument {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

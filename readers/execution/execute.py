@@ -21,7 +21,6 @@ from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.progress import working
 from morrow.engine.wording import plural
 from morrow.readers.casts.dtypes import to_arrow_table
-from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
 from morrow.readers.execution.counting import check_complete, checked_rows, enough, is_complete
 from morrow.readers.execution.joined_reads import join_masks
 from morrow.readers.execution.joined_sections import section_frames
@@ -179,6 +178,8 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
     """Reads all rows as an Arrow table with exactly the schema of the plan's output fields."""
     if not plan.columns:
         return pa.table({"none": pa.nulls(count(plan, store))}).select([])
+    from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
+
     if not (is_complete(plan) and is_arrow_only(plan)):
         return to_arrow_table(to_polars(plan, store), plan.fields)
     with reading_plan(plan, store), _shown(plan):

@@ -14,6 +14,7 @@ from itertools import accumulate
 import numpy as np
 import polars as pl
 
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
@@ -105,7 +106,7 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
 
     def newest(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:
         live = live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
-        return live, [frame.select(cols(plan.read_columns)).filter(pl.Series(mask)) for frame, mask in zip(part, live)]
+        return live, [frame.select(cols(plan.read_columns)).filter(series_of(mask)) for frame, mask in zip(part, live)]
 
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = list(pool.map(newest, halves(read, rows), halves(deciding, rows)))

@@ -18,7 +18,6 @@ from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import polars_dtype
-from morrow.readers.execution.data_evolution import stitched_frame
 from morrow.readers.expressions import polars as expressions
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.virtual_columns import depend_on_file
@@ -35,6 +34,8 @@ def section_frame(plan: ScanPlan, section: Section, masks: Sequence[Mask], store
     """Returns the live rows of `section` that satisfy the pushable part of the filter, columns `plan.read_columns`."""
     fields = tuple(plan.schema.by_name[name] for name in plan.read_columns)
     if section.kind is SectionKind.STITCH:
+        from morrow.readers.execution.data_evolution import stitched_frame
+
         return filtered(plan, stitched_frame(plan, section, fields, masks, store))
     retractions = section.kind is SectionKind.RAW and plan.drops_retractions
     complete = plan.filter.predicate == ALWAYS and plan.limit is None

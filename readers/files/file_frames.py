@@ -18,7 +18,6 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.casts.evolution import file_columns, project
 from morrow.readers.files import FileSource, check_place, scan, verify
-from morrow.readers.files.page_checks import check_pages
 from morrow.readers.files.registry import file_reader
 from morrow.readers.files.virtual_columns import TRACKED, made_from, make, need_positions, virtual_columns
 
@@ -68,6 +67,8 @@ def _stored_frame(
     counted = position or not read
     sources = [source_of(file, plan, store) for file in files]
     if store.checks_pages:
+        from morrow.readers.files.page_checks import check_pages
+
         check_pages(sources, {field.name for field in read})
     # Positions that only count rows need not continue from file to file, so no file's row count has to be checked.
     groups = [[source] for source in sources] if counted and not position else [sources]
@@ -93,6 +94,8 @@ def files_at_once(
     read = file_columns(written, fields)
     sources = [source_of(file, plan, store) for file in files]
     if store.checks_pages:
+        from morrow.readers.files.page_checks import check_pages
+
         check_pages(sources, {field.name for field in read})
     read_each = file_reader(files[0].format, files[0].path).read_each
     assert read_each is not None

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.format.deletion_index import entry_span, read_entry
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
@@ -122,6 +122,8 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
         CorruptFile: the vector is damaged, or its number of rows or of dead rows is wrong.
         FileMissing, StorageError.
     """
+    from morrow.engine.format.deletion_index import entry_span, read_entry
+
     reference = file.deletion
     assert reference is not None
     data = store.read_range(reference.path, reference.offset, entry_span(reference.length))
@@ -134,7 +136,7 @@ def read_deletion(file: DataFile, store: FileStore) -> pl.Series:
         expected_cardinality=reference.cardinality,
         base=reference.offset,
     )
-    return pl.Series(vector.live(file.row_count))
+    return series_of(vector.live(file.row_count))
 
 
 def long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:

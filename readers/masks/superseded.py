@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
@@ -67,7 +68,7 @@ def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | 
 
 def as_masks(live: Live) -> tuple[pl.Series | None, ...]:
     """Returns the live rows of files as masks."""
-    return tuple(None if rows.all() else pl.Series(rows) for rows in live)
+    return tuple(None if rows.all() else series_of(rows) for rows in live)
 
 
 def live_rows(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.cache import ByteCache
@@ -104,8 +105,8 @@ def keep_masks(
     by_file = {file: number for number, file in enumerate(oldest_first(section))}
     places = [by_file[i] for i in range(len(section.files))]
     masks = VersionMasks(
-        tuple(None if single[i].all() else pl.Series(single[i]) for i in places),
-        tuple(pl.Series(shared[i]) if shared[i].any() else None for i in places),
+        tuple(None if single[i].all() else series_of(single[i]) for i in places),
+        tuple(series_of(shared[i]) if shared[i].any() else None for i in places),
     )
     _keep(plan, section, store, masks)
     SHARED_KEYS.put(_cache_key(plan, section, store), keys, NUMBER_BYTES)

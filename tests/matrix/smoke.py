@@ -1,4 +1,4 @@
-"""What Morrow does in Spark, in sixteen steps: run by the matrix in an environment of each version of PySpark.
+"""What Morrow does in Spark, in some twenty steps: run by the matrix in an environment of each version of PySpark.
 
     python -m tests.matrix.smoke
 
@@ -209,6 +209,22 @@ def sql(at: Place) -> None:
     at.sql("DROP TABLE pm.db.u")
 
 
+def options(at: Place) -> None:
+    """Columns that a statement leaves out, and options of writes by name."""
+    at.sql("CREATE TABLE pm.db.p (id INT, s STRING DEFAULT 'x', p STRING) PARTITIONED BY (p)")
+    at.sql("INSERT INTO pm.db.p (p, id) VALUES ('a', 1)")
+    rows = at.spark.sql("SELECT 2 AS id, 'y' AS s, 'b' AS p, 5 AS more")
+    rows.writeTo("pm.db.p").option("write.merge-schema", "true").append()
+    rows.write.option("mergeSchema", "true").insertInto("pm.db.p")
+    new = at.spark.sql("SELECT 3 AS id, 'z' AS s, 'b' AS p, 6 AS more").write.mode("overwrite")
+    new.option("replaceWhere", "p = 'b'").insertInto("pm.db.p")
+    assert at.sql("SELECT id, s, p, more FROM pm.db.p") == [(1, "x", "a", None), (3, "z", "b", 6)]
+    new.option("replaceWhere", "p >= 'a'").option("file.format", "avro").saveAsTable("pm.db.p")
+    assert at.sql("SELECT count(*) FROM pm.db.p") == [(1,)]
+    (made,) = at.sql("SHOW CREATE TABLE pm.db.p")[0]
+    assert "s STRING DEFAULT 'x',\n" in made
+
+
 def merge(at: Place) -> None:
     at.sql("UPDATE pm.db.t SET name = 'c' WHERE id = 1")
     at.sql(
@@ -263,6 +279,7 @@ STEPS: tuple[Step, ...] = (
     stream_out,
     catalog,
     sql,
+    options,
     merge,
     statements,
     call,
@@ -274,7 +291,7 @@ REFUSED: Mapping[str, tuple[Step, ...]] = {
     "4.0": (stream_out,),
 }
 """What versions of PySpark do not have."""
-NEEDS: Mapping[Step, Step] = {sql: catalog, merge: catalog, call: catalog}
+NEEDS: Mapping[Step, Step] = {sql: catalog, options: catalog, merge: catalog, call: catalog}
 """Steps that are left out where another one is refused."""
 
 

@@ -28,7 +28,7 @@ from morrow.engine.schema.changes import (
 from morrow.spark.catalogs.defaults import default_text
 from morrow.spark.catalogs.place import Place, Question, full_name
 from morrow.spark.catalogs.read import load
-from morrow.spark.types.to_paimon import paimon_type
+from morrow.spark.types.to_paimon import check_collations, paimon_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,13 +38,21 @@ if TYPE_CHECKING:
 
 COMMENT = "comment"
 """The property that is a table's comment."""
+FIXED = {"location": "SET LOCATION", "collation": "DEFAULT COLLATION", "provider": "another provider"}
+"""Properties that a table's folder, its types and its catalog decide, and what sets them."""
 
 
 def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     table = place.table(full_name(question["namespace"], question["name"]))
-    given = (
+    given = [
         {**told, "text": _default(place, table, told)} if "default" in told else told for told in question["changes"]
-    )
+    ]
+    dropped = {told["path"][0] for told in given if told["verb"] == "drop column" and len(told["path"]) == 1}
+    if dropped >= set(table.schema.names):
+        raise Unsupported(
+            "ALTER TABLE ... REPLACE COLUMNS, whose columns would not have their values,",
+            hint="rename, alter, drop and add columns",
+        )
     changes = [_CHANGES[told["verb"]](told) for told in given if not _is_done(told, table)]
     if changes:
         table.alter(*changes)
@@ -69,6 +77,7 @@ def _type(told: Mapping[str, Any]) -> DataType:
     from pyspark.sql.types import StructType
 
     kind = StructType.fromJson(json.loads(told["type"])).fields[0].dataType
+    check_collations(kind, ".".join(told["path"]))
     return paimon_type(kind, ".".join(told["path"]), nullable=told.get("nullable", True))
 
 
@@ -90,6 +99,8 @@ def _moved(told: Mapping[str, Any]) -> SchemaChange:
 
 
 def _option(told: Mapping[str, Any]) -> SchemaChange:
+    if told["key"] in FIXED:
+        raise Unsupported(f"ALTER TABLE with {FIXED[told['key']]}")
     return SetTableComment(told["value"]) if told["key"] == COMMENT else SetOption(told["key"], told["value"])
 
 

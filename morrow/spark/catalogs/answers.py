@@ -22,6 +22,7 @@ from morrow.engine.telling import shown
 from morrow.spark.catalogs import (
     alter,
     changes,
+    created,
     databases,
     partitions,
     procedures,
@@ -46,6 +47,7 @@ Answer: TypeAlias = "Callable[[Place, Question, Any], object]"
 ANSWERS: Mapping[str, Answer] = {
     **databases.ANSWERS,
     **tables.ANSWERS,
+    **created.ANSWERS,
     **alter.ANSWERS,
     **read.ANSWERS,
     **summaries.ANSWERS,

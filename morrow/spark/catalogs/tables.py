@@ -6,13 +6,14 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
+from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import known_format
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.spark.catalogs.defaults import defaults_in
-from morrow.spark.catalogs.place import Place, Question, full_name
+from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read import load
-from morrow.spark.types.to_paimon import paimon_fields
+from morrow.spark.types.to_paimon import check_collations, paimon_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +24,8 @@ PROVIDERS = ("paimon", "morrow")
 DEFAULT_SOURCE = "spark.sql.sources.default"
 IGNORED = ("owner", "is_managed_location", "provider", "comment")
 """Properties that Spark adds, or that are given apart."""
+COLLATION = "collation"
+"""The property that is DEFAULT COLLATION."""
 DEFAULT_DATABASE = "default"
 OPTION = "option."
 """Spark's prefix of what stands in OPTIONS (...), which it also gives without it."""
@@ -45,6 +48,7 @@ def _made(place: Place, question: Question, name: str) -> Table:
     if provider != FILE_FORMAT.default and _is_format(provider):
         own.setdefault(FILE_FORMAT.key, provider)
     schema = StructType.fromJson(json.loads(question["schema"]))
+    check_collations(schema)
     fields = paimon_fields(schema)
     return place.catalog.create_table(
         full,
@@ -72,6 +76,8 @@ def _check(place: Place, properties: dict[str, str]) -> None:
     for key in ("location", "external"):
         if key in properties:
             raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
+    if COLLATION in properties:
+        raise Unsupported(f"a table with DEFAULT COLLATION {properties[COLLATION]}", hint="collate in queries")
 
 
 def _is_format(provider: str) -> bool:
@@ -87,8 +93,12 @@ def _column(path: list[str]) -> str:
 
 
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
+    name = full_name(question["namespace"], question["name"])
+    parts = parsed(name)
+    if parts.system is not None or parts.branch is not None or name.startswith(f"{SYSTEM_DATABASE}."):
+        raise Unsupported(f"dropping {name}, which is no table of its own,", hint="a branch: CALL sys.delete_branch")
     try:
-        place.catalog.drop_table(full_name(question["namespace"], question["name"]))
+        place.catalog.drop_table(name)
     except (TableNotFound, DatabaseNotFound):
         return False
     return True

@@ -2,10 +2,14 @@ package morrow.spark.jvm;
 
 import java.util.regex.Pattern;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -71,7 +75,22 @@ public class Commands extends SparkStrategy {
                 return new StreamWrite((StreamWrite.Planned) write, planLater(((WriteToDataSourceV2) plan).query()));
             }
         }
+        if (plan instanceof ShowCreateTable && !((ShowCreateTable) plan).asSerde()) {
+            Object shown = ((ShowCreateTable) plan).child();
+            Object table = shown instanceof ResolvedTable ? ((ResolvedTable) shown).table() : null;
+            if (table instanceof MorrowTable && !(table instanceof Target)) {
+                throw Refused.of("Unsupported", "SHOW CREATE TABLE of a system table, which nobody makes, is not supported");
+            }
+            return table instanceof Target ? shown((Target) table, plan) : null;
+        }
         return changesRows(plan) ? others((LogicalPlan) plan.children().apply(0), plan) : null;
+    }
+
+    /** The statement that makes a table; Spark's own says COLLATE, which older versions and Paimon do not know. */
+    private SparkPlan shown(Target table, LogicalPlan command) {
+        ArrayBuffer rows = new ArrayBuffer(1);
+        rows.$plus$eq(RowFactory.create(new Object[] {Python.ask(table.catalog, table.question("show create"))}));
+        return planLater(LocalRelation.fromExternalRows(command.output(), (scala.collection.immutable.Seq) rows.toSeq()));
     }
 
     private static SparkPlan changed(MorrowChange change, LogicalPlan rows) {

@@ -31,6 +31,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** A table that takes rows: the newest state of a branch. */
 public class Target extends MorrowTable
         implements SupportsWrite, SupportsRowLevelOperations, SupportsDeleteV2, SupportsAtomicPartitionManagement {
+    private static final String DEFAULT = "CURRENT_DEFAULT";
+
     Target(String catalogName, String catalog, Identifier identifier, Map described) {
         super(catalogName, catalog, identifier, described);
     }
@@ -46,6 +48,15 @@ public class Target extends MorrowTable
 
     String takes() {
         return takes;
+    }
+
+    boolean hasDefaults() {
+        for (int i = 0; i < schema.length(); i++) {
+            if (schema.apply(i).metadata().contains(DEFAULT)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** A question of a write, which settings concern. */

@@ -87,27 +87,34 @@ public class Writes extends Rule {
         }
         given.putAll(beside);
         Map settings = Questions.settings();
-        DataSourceV2Relation relation = given.isEmpty() && settings.isEmpty() ? null : relation(parts[0]);
+        boolean isAsked = !given.isEmpty() || !settings.isEmpty();
+        // Spark 4.0 does not put the defaults of columns in the place of those that a statement leaves out.
+        boolean mayLack = !Commands.EVOLVES && plan instanceof InsertIntoStatement && isByName(plan);
+        DataSourceV2Relation relation = isAsked || mayLack ? relation(parts[0]) : null;
         if (relation == null || ((Target) relation.table()).takes() != null) {
             return plan;
         }
         Target table = (Target) relation.table();
-        Map question = table.question("write options");
-        question.put("options", given);
-        question.put("settings", settings);
-        Map told = (Map) Python.ask(table.catalog, question);
+        Map told = isAsked ? asked(table, given, settings) : new HashMap();
         boolean isReplacing = told.get(WHERE) != null && plan instanceof OverwriteByExpression && parts[1].equals(Literal.TrueLiteral());
         if (isReplacing) {
             parts[1] = parsed(told.get(WHERE));
             parts[at] = scalaMap(without(javaMap(parts[at]), WHERE));
         }
-        boolean isEvolving = Boolean.TRUE.equals(told.get("evolves"));
+        boolean isEvolving = Boolean.TRUE.equals(told.get("evolves")) || (mayLack && table.hasDefaults());
         if (!isEvolving && !isReplacing) {
             return plan;
         }
         Target other = isEvolving ? table.taking(isByName(plan) ? "name" : "position") : table;
         parts[0] = relation(other, relation, isReplacing ? without(beside, WHERE) : beside);
         return plan.makeCopy(parts);
+    }
+
+    private static Map asked(Target table, Map options, Map settings) {
+        Map question = table.question("write options");
+        question.put("options", options);
+        question.put("settings", settings);
+        return (Map) Python.ask(table.catalog, question);
     }
 
     private static boolean isByName(TreeNode plan) {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
 from morrow.spark.catalogs import described
+from morrow.spark.catalogs.created import statement
 from morrow.spark.catalogs.partitions import ANSWERS as PARTITIONS
 from morrow.spark.catalogs.place import Place
 from morrow.spark.reading.expressions import quoted
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def show(session: Session, words: Statement) -> DataFrame:
-    """SHOW DATABASES, TABLES, PARTITIONS, COLUMNS or TBLPROPERTIES."""
+    """SHOW DATABASES, TABLES, CREATE TABLE, PARTITIONS, COLUMNS or TBLPROPERTIES."""
     if words.one_of("DATABASES", "SCHEMAS", "NAMESPACES"):
         place = _shown_place(session, words)
         return _frame(session, [(name,) for name in _like(words, place.catalog.databases())], "namespace STRING")
@@ -31,6 +32,11 @@ def show(session: Session, words: Statement) -> DataFrame:
         names = _like(words, place.catalog.tables(where))
         rows = [(where, name, False) for name in names]
         return _frame(session, rows, "namespace STRING, tableName STRING, isTemporary BOOLEAN")
+    if words.has("CREATE", "TABLE"):
+        place, name = session.named(words.path())
+        words.end()
+        text = statement((place.name, *name.split(".", 1)), place.table(name))
+        return _frame(session, [(text,)], "createtab_stmt STRING")
     if words.has("PARTITIONS"):
         place, name = session.named(words.path())
         words.end()

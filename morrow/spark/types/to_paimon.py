@@ -23,6 +23,10 @@ COMMENT = "comment"
 """The key of a column's comment in the metadata of Spark's columns."""
 
 
+BINARY = "UTF8_BINARY"
+"""The collation of text that has none."""
+
+
 def paimon_fields(schema: StructType) -> tuple[t.DataField, ...]:
     """Returns the columns of a DataFrame as Paimon fields, NOT NULL where they are, without ids yet.
 
@@ -46,6 +50,18 @@ def paimon_type(kind: SparkType, column: str, *, nullable: bool = True) -> t.Dat
         )
     made: t.DataType = build(kind, column)
     return made.with_nullable(nullable)
+
+
+def check_collations(kind: SparkType, column: str = "") -> None:
+    """Raises `Unsupported` for a type of text that compares by other rules than its bytes: tables do not keep them."""
+    for field in getattr(kind, "fields", ()):
+        check_collations(field.dataType, field.name)
+    for part in (getattr(kind, name, None) for name in ("elementType", "keyType", "valueType")):
+        if part is not None:
+            check_collations(part, column)
+    collation = getattr(kind, "collation", BINARY)
+    if collation != BINARY:
+        raise Unsupported(f"the collation {collation} of the column {column!r}", hint="collate in queries")
 
 
 def arrow_schema(schema: StructType, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -106,7 +106,7 @@ REFUSED = (
     ("CACHE TABLE pm.db.t", "CACHE"),
     ("ALTER TABLE pm.db.t SET LOCATION '/tmp'", "ALTER TABLE with SET"),
     ("CALL pm.sys.nope(table => 'db.t')", "there is no procedure 'nope'"),
-    ("SHOW CREATE TABLE pm.db.t", "SHOW CREATE"),
+    ("SHOW CREATE VIEW pm.db.t", "SHOW CREATE"),
     ("SELECT * FROM pm.db.t TIMESTAMP AS OF now()", "a number"),
     ("USE pm.db", "USE"),
     ("DROP DATABASE pm.db", "db"),

@@ -1,0 +1,51 @@
+"""SHOW CREATE TABLE: the same table again, whatever its columns, defaults and comments."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spark.catalogs.conftest import Sql
+
+TABLE = r"""CREATE TABLE pm.db.t (
+  a BIGINT NOT NULL COMMENT 'it\'s \\ x',
+  `b ``c` STRING DEFAULT 'my\'v',
+  c INT DEFAULT -5,
+  d DATE DEFAULT CAST('2024-01-02' AS date),
+  e DECIMAL(10,2) DEFAULT 1.50,
+  f BOOLEAN DEFAULT true,
+  g DOUBLE DEFAULT CAST('1.5' AS double),
+  h CHAR(3),
+  i VARCHAR(5) DEFAULT 'x',
+  j TIMESTAMP DEFAULT CAST('2024-01-02 08:04:05Z' AS timestamp),
+  k TIMESTAMP_NTZ,
+  l ARRAY<STRUCT<`x y`: INT NOT NULL COMMENT 'c', y: MAP<STRING, INT>>>,
+  p STRING NOT NULL)
+USING paimon
+PARTITIONED BY (p)
+COMMENT 'co\'m'
+TBLPROPERTIES (
+  'bucket' = '2',
+  'primary-key' = 'a,p')
+"""
+
+
+def test_the_statement_makes_the_same_table(sql: Sql) -> None:
+    sql(TABLE)
+    assert sql("SHOW CREATE TABLE pm.db.t") == [(TABLE,)]
+
+
+def test_what_a_table_does_not_keep_is_refused(sql: Sql) -> None:
+    sql("CREATE TABLE pm.db.u (a INT, s STRING)")
+    for statement, words in (
+        ("CREATE TABLE pm.db.x (s ARRAY<STRUCT<x: STRING COLLATE UTF8_LCASE>>)", "collation UTF8_LCASE"),
+        ("CREATE TABLE pm.db.x AS SELECT 'a' COLLATE UNICODE AS s", "collation UNICODE"),
+        ("CREATE TABLE pm.db.x (s STRING) DEFAULT COLLATION UNICODE", "DEFAULT COLLATION"),
+        ("ALTER TABLE pm.db.u ADD COLUMN c STRING COLLATE UNICODE", "collation UNICODE"),
+        ("ALTER TABLE pm.db.u SET LOCATION '/x'", "SET LOCATION"),
+        ("ALTER TABLE pm.db.u REPLACE COLUMNS (a INT)", "REPLACE COLUMNS"),
+        ("DROP TABLE pm.db.`u$snapshots`", "no table of its own"),
+        ("DROP TABLE pm.sys.all_tables", "no table of its own"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(statement)
+    assert sql("SHOW TABLES IN pm.db") == [("db", "u", False)]

@@ -14,8 +14,8 @@ __all__ = ["Declared", "Options", "TableOptions", "WriteOptions", "parse_options
 
 def __getattr__(name: str) -> Any:
     # Reads do without the options of writers.
+    if name not in ("WriteOptions", "parse_write_options"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from morrow.engine.options import writing
 
-    if name in ("WriteOptions", "parse_write_options"):
-        return getattr(writing, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(writing, name)

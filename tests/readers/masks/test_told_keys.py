@@ -56,7 +56,7 @@ def test_keys_are_told_where_row_groups_have_no_gaps(tmp_path: Path, ids: list[i
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(
         st.tuples(st.integers(-10, 10), st.integers(1, 12), st.sampled_from([1, 1, 2])), min_size=2, max_size=4

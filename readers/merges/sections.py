@@ -29,6 +29,9 @@ from morrow.readers.merges.versions import versions_of
 WORKERS = 2
 """Parts of a section that are merged at once."""
 
+WIDE = 5
+"""Columns from which on rows whose keys have several versions are set apart before they are gathered."""
+
 CACHED_ROWS = 1 << 22
 """Sections of more stored rows are merged range by range at each read and not cached."""
 
@@ -105,13 +108,20 @@ class _Part:
 
 def _part(merge: SectionMerge, keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> _Part:
     heights = [frame.height for frame in frames]
-    # In one piece: rows are gathered from all of it.
-    rows = pl.concat(frames, rechunk=True)
-    deciding, by_key = keys.keyed([keys.deciding(rows)], lambda: [keys.unpacked(rows)])
+    decided = [keys.deciding(frame) for frame in frames]
+    deciding, by_key = keys.keyed(decided, lambda: [keys.unpacked(frame) for frame in frames])
     levels = keys.levels(range(len(frames)), heights)
     versions = versions_of(by_key, deciding.select(cols(keys.age)), keys.descending, heights, levels)
-    single, shared = told_apart(keys, deciding, versions)
     ends = np.cumsum(heights)[:-1]
-    merged = told(merge, merge.merged(keys, rows, versions))
-    unmerged = rows.select(cols(merge.names)).filter(pl.Series(single))
-    return _Part(np.split(single, ends), np.split(shared, ends), unmerged, merged, versions.rounds.keys)
+    told_rows = told_apart(keys, deciding, versions)
+    single, shared = (np.split(rows, ends) for rows in told_rows)
+    if frames[0].width < WIDE:
+        merged = merge.merged(keys, pl.concat(frames, rechunk=True), versions)
+    else:
+        merged = merge.merged(keys, _filtered(frames, shared).rechunk(), versions.among(told_rows[1]))
+    unmerged = _filtered([frame.select(cols(merge.names)) for frame in frames], single)
+    return _Part(single, shared, unmerged, told(merge, merged), versions.rounds.keys)
+
+
+def _filtered(frames: Sequence[pl.DataFrame], masks: Sequence[Rows]) -> pl.DataFrame:
+    return pl.concat(frame.filter(pl.Series(mask)) for frame, mask in zip(frames, masks))

@@ -29,6 +29,11 @@ class Versions:
     single: npt.NDArray[np.bool_]
     rounds: Rounds
 
+    def among(self, kept: npt.NDArray[np.bool_]) -> Versions:
+        """Returns these versions where only the rows `kept` are left, all of the rounds among them."""
+        numbers = np.cumsum(kept, dtype=np.uint32)
+        return Versions(self.single[kept], Rounds(numbers[self.rounds.rows] - np.uint32(1), self.rounds.heights))
+
 
 def versions_of(
     keys: pl.DataFrame,

@@ -74,3 +74,13 @@ def test_of_levels_above_zero_only_the_lowest_counts() -> None:
 
     assert versions.single.tolist() == [False, False, False, True, False, True]
     assert in_order(versions) == [[2, 4]]
+
+
+def test_versions_among_the_rows_that_share_keys() -> None:
+    keys = pl.DataFrame({"k": [1, 2, 3, 4, 2, 4, 9, 4]})
+    found = versions_of(keys, pl.DataFrame(), (), [4, 3, 1])
+    kept = np.array([False, True, False, True, True, True, False, True])
+    left = found.among(kept)
+    before = [keys["k"][int(row)] for row in found.rounds.rows]
+    assert [keys.filter(pl.Series(kept))["k"][int(row)] for row in left.rounds.rows] == before
+    assert left.rounds.heights == found.rounds.heights

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.fallback import plan_with_fallback
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import ScanRequest
@@ -34,3 +35,10 @@ def _tell(plan: ScanPlan, where: str, seconds: float) -> None:
     state = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}"
     told = f"{len(files):,} of {plural(max(known, len(files)), 'file')}, {size_text(sum(file.size for file in files))}"
     log.info("%s: opened %s, planned %s, in %.2f s", where, state, told, seconds)
+
+
+def read_lists(metadata: TableMetadata, snapshot: Snapshot) -> None:
+    """Reads the manifest lists that a plan of this snapshot will need, ahead of it."""
+    from morrow.engine.plan.entries import manifests_of
+
+    manifests_of(metadata, snapshot)

@@ -9,6 +9,7 @@ from morrow.branches import Branches
 from morrow.duckdb_scan import with_engine
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.newest import look
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.engine.telling import public_names
 from morrow.following import Following
@@ -40,7 +41,7 @@ class Table(RowOperations, Maintenance, Following):
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
-        self._metadata.latest_schema()
+        look(metadata)
 
     @property
     def path(self) -> str:

@@ -12,12 +12,13 @@ from morrow.engine.format.schema import refuse_system_names
 from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.newest import newest_state
 from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
 from morrow.engine.telling import did_you_mean, shown, shown_lines
-from morrow.planning import planned
+from morrow.planning import planned, read_lists
 from morrow.rows import Rows
 from morrow.scan_arguments import checked_columns, checked_limit, checked_rows
 
@@ -43,7 +44,7 @@ def make_scan(
 ) -> Scan:
     """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`."""
     metadata, travel = travel.of_branch(metadata)
-    newest, ahead = metadata.newest_state() if travel.is_latest else (metadata.latest_schema(), None)
+    newest, ahead = newest_state(metadata, read_lists) if travel.is_latest else (metadata.latest_schema(), None)
     options = metadata.options(newest)
     is_now = travel.is_latest
     if is_now:

@@ -2,86 +2,72 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from obstore.store import MemoryStore
 
 import morrow
-from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.io.objects import ObjectStore
+from tests.support.s3_server import BUCKET, S3Server, running
 
-LATENCY = 0.01
+LATENCY = 0.06
 """Seconds that each request takes here: requests that begin while another one is under way do not wait for it."""
-ASKING = ("read", "read_range", "size", "list", "create", "write", "delete_many")
 
 
-@dataclass
-class Counted(ObjectStore):
-    """An object store in memory that counts: `asked` are requests, with the time at which each began and ended."""
-
-    asked: list[tuple[str, str, float, float]] = field(default_factory=list)
-
-    def __init__(self) -> None:
-        super().__init__(MemoryStore(), "memory://", {})
-        self.asked, self._inside = [], threading.local()
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        return self._counted(name, found) if name in ASKING else found
-
-    def _counted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(path: Any, *more: Any) -> Any:
-            if getattr(self._inside, "is_asking", False):
-                return method(path, *more)
-            self._inside.is_asking = True
-            begun = time.monotonic()
-            time.sleep(LATENCY)
-            try:
-                return method(path, *more)
-            finally:
-                self._inside.is_asking = False
-                self.asked.append((name, str(path), begun, time.monotonic()))
-
-        return ask
-
-    def rounds(self) -> int:
-        """Finds the longest chain of requests, each of which began when the one before had ended."""
-        longest: list[tuple[float, int]] = []
-        for _, _, begun, ended in sorted(self.asked, key=lambda each: each[2]):
-            before = max((length for end, length in longest if end <= begun), default=0)
-            longest.append((ended, before + 1))
-        return max((length for _, length in longest), default=0)
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with running() as server:
+        yield server
 
 
-@pytest.fixture
-def store() -> Iterator[Counted]:
-    yield Counted()
+def made(server: S3Server, name: str, *, keys: list[str] | None = None, commits: int = 1) -> morrow.Table:
+    catalog = morrow.Catalog(f"s3://{BUCKET}/{name}", storage_options=server.options)
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "100"} if keys else {}
+    table = catalog.create_table("db.t", schema="id INT NOT NULL, v STRING", primary_keys=keys, options=options)
+    for number in range(commits):
+        table.append({"id": [number], "v": ["a"]})
+    return table
 
 
+def check(server: S3Server, requests: int, rounds: int) -> None:
+    told = "\n".join(name for name, _, _ in server.asked)
+    assert len(server.asked) <= requests, told
+    assert server.rounds() <= rounds, told
+
+
+@pytest.mark.parametrize("keys", [None, ["id"]], ids=["append", "keyed"])
 @pytest.mark.parametrize(
-    ("operation", "requests", "rounds"),
-    [("open", 2, 2), ("open, plan and read", 11, 7), ("commit", 23, 18)],
+    ("operation", "commits", "requests", "rounds"),
+    [
+        ("open", 1, 5, 2),
+        ("open, plan and read", 1, 13, 5),
+        ("read again", 1, 5, 2),
+        ("commit", 1, 18, 6),
+        ("commit to many snapshots", 11, 32, 6),
+    ],
 )
 def test_requests_are_few_and_do_not_wait_for_each_other(
-    store: Counted, operation: str, requests: int, rounds: int
+    server: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: list[str] | None,
+    operation: str,
+    commits: int,
+    requests: int,
+    rounds: int,
 ) -> None:
-    catalog = morrow.Catalog.over(FilesystemCatalog(store, "lake"))
-    table = catalog.create_table("db.t", schema="id INT NOT NULL, v STRING")
-    table.append({"id": [1], "v": ["a"]})
-    metadata = table._metadata
-    morrow.clear_caches()
-    store.asked.clear()
-    if operation == "commit":
-        table.append({"id": [2], "v": ["b"]})
+    table = made(server, f"{operation} {keys}", keys=keys, commits=commits)
+    rows = 1 if operation == "read again" else commits
+    if operation != "read again":
+        morrow.clear_caches()
     else:
-        opened = morrow.Table(metadata)
+        table.to_polars()
+    if operation in ("commit", "commit to many snapshots"):
+        table = morrow.open(table.path, storage_options=server.options)
+    monkeypatch.setattr(server, "latency", LATENCY)
+    server.asked.clear()
+    if operation.startswith("commit"):
+        table.append({"id": [100], "v": ["b"]})
+    else:
+        opened = table if operation == "read again" else morrow.open(table.path, storage_options=server.options)
         if operation != "open":
-            assert opened.scan().to_polars().height == 1
-    told = "\n".join(f"{name} {path}" for name, path, _, _ in store.asked)
-    assert len(store.asked) <= requests, told
-    assert store.rounds() <= rounds, told
+            assert opened.to_polars().height == rows
+    check(server, requests, rounds)

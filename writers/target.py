@@ -11,23 +11,30 @@ from morrow.engine.format.binary_row import Value, decode_row, decode_rows
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir
 from morrow.engine.format.schema import TableSchema, refuse_system_names
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
+from morrow.engine.plan.entries import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.newest import look
 
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """A table at one schema, as writers see it. `commit_user` names the writer in snapshots."""
+    """A table at one schema, as writers see it. `commit_user` names the writer in snapshots.
+
+    `begun` is the newest snapshot as the target was made, for the first that asks; None: ask the table.
+    """
 
     metadata: TableMetadata
     schema: TableSchema
     options: TableOptions
     write: WriteOptions
     commit_user: str = field(default_factory=lambda: str(uuid.uuid4()))
+    begun: Snapshot | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, metadata: TableMetadata, commit_user: str | None = None) -> WriteTarget:
@@ -36,12 +43,12 @@ class WriteTarget:
         Raises:
             TableNotFound, CorruptFile. Unsupported, InvalidArgument: options that Morrow cannot honour.
         """
-        schema = metadata.latest_schema()
+        schema, begun = look(metadata, manifests_of)
         refuse_system_names(schema, metadata.where)
         options = metadata.options(schema)
         write = parse_write_options(schema.options, keyed=bool(schema.primary_keys), where=metadata.where)
         user = commit_user or _new_user(write)
-        return cls(metadata, schema, options, write, user)
+        return cls(metadata, schema, options, write, user, begun)
 
     @property
     def store(self) -> FileStore:

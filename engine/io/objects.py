@@ -13,7 +13,7 @@ from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, Stor
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
 from morrow.engine.io.object_streams import ObjectOutput, ObjectStream
 from morrow.engine.io.secrets import StorageOptions
-from morrow.engine.io.spellings import CONNECTION_OPTIONS
+from morrow.engine.io.spellings import connection_option
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
 from morrow.engine.telling import harmless, redacted, remember
 from morrow.engine.units import MILLIS_PER_SECOND
@@ -36,6 +36,8 @@ PLACEHOLDER = ".keep"
 PART = 8 << 20
 """Bytes of one part of an upload, the unit held in memory; S3 accepts 10,000 parts, so files up to 80 GB."""
 PARTS_AT_ONCE = 4
+CUT, CUT_TRIES = "body error", 2
+"""What obstore says of an answer that ended too early, and how often more such a read is tried."""
 DELETED_AT_ONCE = 1000
 """Objects removed by one request, the most that S3 accepts."""
 
@@ -88,10 +90,10 @@ class ObjectStore:
         if base.startswith(MEMORY):
             return cls(_memory(base), base, {})
         options = dict(storage_options or {})
-        connection = {name: value for key, value in options.items() if (name := _connection_option(key))}
+        connection = {name: value for key, value in options.items() if (name := connection_option(key))}
         if any(key.endswith(("endpoint", "endpoint_url")) and v.startswith("http://") for key, v in options.items()):
             connection.setdefault("allow_http", "true")
-        config = {key: value for key, value in options.items() if not _connection_option(key)}
+        config = {key: value for key, value in options.items() if not connection_option(key)}
         try:
             bucket = from_url(base, config=cast(Any, config) or None, client_options=cast(Any, connection) or None)
         except (BaseError, ValueError) as error:
@@ -101,11 +103,11 @@ class ObjectStore:
         return cls(bucket, base, options if storage_options is None else storage_options)
 
     def read(self, path: str) -> bytes:
-        return bytes(self._asked(path, lambda: self._bucket.get(path).bytes()))
+        return bytes(self._read(path, lambda: self._bucket.get(path).bytes()))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         try:
-            return bytes(self._asked(path, lambda: self._bucket.get_range(path, start=start, length=length)))
+            return bytes(self._read(path, lambda: self._bucket.get_range(path, start=start, length=length)))
         except StorageError:
             # Stores refuse a range that starts at or after the end; a file just has no more bytes there.
             size = self.size(path)
@@ -121,7 +123,7 @@ class ObjectStore:
 
     def size(self, path: str) -> int | None:
         try:
-            return int(self._asked(path, lambda: self._bucket.head(path))["size"])
+            return int(self._read(path, lambda: self._bucket.head(path))["size"])
         except FileMissing:
             return None
 
@@ -129,7 +131,7 @@ class ObjectStore:
         return self.size(path) is not None
 
     def list(self, folder: str) -> list[FileStatus]:
-        listed = self._asked(folder, lambda: self._bucket.list_with_delimiter(folder.rstrip("/") + "/"))
+        listed = self._read(folder, lambda: self._bucket.list_with_delimiter(folder.rstrip("/") + "/"))
         files = [_file_status(found) for found in listed["objects"]]
         folders = [FileStatus(p.rstrip("/").rsplit("/", 1)[-1], 0, 0, is_dir=True) for p in listed["common_prefixes"]]
         return files + folders
@@ -235,6 +237,19 @@ class ObjectStore:
             hint="every object would be copied, and readers would see a part; write the rows into a new one",
         )
 
+    def _read(self, path: str, ask: Any) -> Any:
+        """Runs a read, again where the connection was cut in the middle of a listing or of an error, which obstore
+        does not ask for again."""
+        for _ in range(CUT_TRIES):
+            try:
+                return self._asked(path, ask)
+            except FileMissing:
+                raise
+            except StorageError as error:
+                if CUT not in str(error):
+                    raise
+        return self._asked(path, ask)
+
     def _told(self, path: str, tell: Any) -> Any:
         """Runs a write as `_asked` runs a read; "not found" means the bucket here."""
         try:
@@ -281,9 +296,3 @@ def _memory(base: str) -> Bucket:
 def _file_status(found: ObjectMeta) -> FileStatus:
     name = found["path"].rsplit("/", 1)[-1]
     return FileStatus(name, found["size"], int(found["last_modified"].timestamp() * MILLIS_PER_SECOND))
-
-
-def _connection_option(key: str) -> str | None:
-    """Returns obstore's name of a connection option, None for an option of the store itself."""
-    name = key.lower().removeprefix("aws_")
-    return name if name in CONNECTION_OPTIONS else None

@@ -246,3 +246,9 @@ def _unknown(key: str, prefix: str, known: object) -> InvalidArgument:
     names = [str(name) for name in known] if isinstance(known, (tuple, dict)) else []
     hint = did_you_mean(key.removeprefix(prefix), names)
     return InvalidArgument(f"the option {key!r} of the store is not known; {hint}known are {', '.join(sorted(names))}")
+
+
+def connection_option(key: str) -> str | None:
+    """Returns obstore's name of a connection option, None for an option of the store itself."""
+    name = key.lower().removeprefix("aws_")
+    return name if name in CONNECTION_OPTIONS else None

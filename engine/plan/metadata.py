@@ -30,7 +30,6 @@ from morrow.engine.format.paths import (
     CHANGELOG_PREFIX,
     DATABASE_SUFFIX,
     EARLIEST,
-    LATEST,
     MAIN_BRANCH,
     TablePaths,
     file_id,
@@ -45,7 +44,8 @@ from morrow.engine.io.confined import confined
 from morrow.engine.io.store import FileStore
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
-from morrow.engine.plan.owner import FILES, Owned, TableOwner
+from morrow.engine.plan.newest import newest_schema_of, newest_snapshot_of
+from morrow.engine.plan.owner import FILES, TableOwner
 from morrow.engine.telling import did_you_mean, redacted
 
 SCHEMA_PREFIX = "schema-"
@@ -152,14 +152,14 @@ class TableMetadata:
         Raises:
             TableNotFound: the folder does not exist or holds no schema.
         """
-        ids = self.schema_ids()
-        if not ids:
+        found = newest_schema_of(self)
+        if found is None:
             there = self.store.is_dir(self.root)
             what = "holds no Paimon schema (schema/schema-<id>)" if there else "does not exist, or is no folder"
-            found = self._tables_below() if there else []
-            hint = f"its tables are {', '.join(found)}" if found else "such as warehouse/db.db/table"
+            tables = self._tables_below() if there else []
+            hint = f"its tables are {', '.join(tables)}" if tables else "such as warehouse/db.db/table"
             raise TableNotFound(f"{self.where}: the folder {what}; give the folder of a table: {hint}")
-        return self.schema(ids[-1])
+        return found
 
     def schemas(self) -> list[TableSchema]:
         """Returns all schemas, oldest first."""
@@ -192,7 +192,7 @@ class TableMetadata:
     def living_snapshot_ids(self) -> list[int]:
         """Returns the ids of the snapshots from `earliest_snapshot_id` on, ascending."""
         ids = self.snapshot_ids()
-        hint = self._hint(EARLIEST)
+        hint = self.hint(EARLIEST)
         at = 0 if hint is None else bisect_left(ids, hint)
         return ids[at:] if ids[at : at + 1] == [hint] else ids
 
@@ -219,33 +219,24 @@ class TableMetadata:
 
     def latest_snapshot(self) -> Snapshot | None:
         """Returns the newest committed snapshot, None when nothing was committed."""
-        if Owned.SNAPSHOTS in self.owner.owns:
-            return self.owner.latest_snapshot(self.branch)
-        hint = self._hint(LATEST)
-        # The hint is right if its snapshot exists and no newer one does; otherwise the folder decides.
-        if hint is not None:
-            is_passed = partial(self.store.exists, self.paths.snapshot(hint + 1))
-            if self.store.is_local:
-                found = None if is_passed() else self.snapshot_or_none(hint)
-            else:
-                passed, found = self.together(is_passed, partial(self.snapshot_or_none, hint))
-                found = None if passed else found
-            if found is not None:
-                return found
-        for snapshot_id in reversed(self.snapshot_ids()):
-            if (found := self.snapshot_or_none(snapshot_id)) is not None:
-                return found
-        return None
+        return newest_snapshot_of(self)
 
     def earliest_snapshot_id(self) -> int | None:
         """Returns the id of the oldest snapshot that is not being removed, None when there is none."""
-        hint = self._hint(EARLIEST)
-        if hint is not None and self.store.exists(self.paths.snapshot(hint)):
+        first = self.paths.snapshot(FIRST_SNAPSHOT_ID)
+        if self.store.is_local:
+            hint, has_first = self.hint(EARLIEST), None
+        else:
+            hint, has_first = self.together(partial(self.hint, EARLIEST), partial(self.store.exists, first))
+        if hint is not None and (has_first if hint == FIRST_SNAPSHOT_ID and has_first else self._has_snapshot(hint)):
             return hint
         # A table without the hint has usually lost nothing yet: one look saves listing a long history.
-        if self.store.exists(self.paths.snapshot(FIRST_SNAPSHOT_ID)):
+        if self.store.exists(first) if has_first is None else has_first:
             return FIRST_SNAPSHOT_ID
         return next(iter(self.snapshot_ids()), None)
+
+    def _has_snapshot(self, snapshot_id: int) -> bool:
+        return self.store.exists(self.paths.snapshot(snapshot_id))
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yields all living snapshots, oldest first; those that expire during iteration are left out."""
@@ -266,10 +257,6 @@ class TableMetadata:
             while start < len(names):
                 yield from pool.map(read, names[start : start + ahead])
                 start, ahead = start + ahead, min(2 * ahead, MOST_AHEAD)
-
-    def newest_state(self) -> tuple[TableSchema, Snapshot | None]:
-        """Returns `latest_schema` and `latest_snapshot`, asked for at once. Raises as both."""
-        return self.together(self.latest_schema, self.latest_snapshot)
 
     def together(self, one: Callable[[], T], other: Callable[[], K]) -> tuple[T, K]:
         """Returns what both return, asked for at once where each takes a request. The errors of `one` come first."""
@@ -297,7 +284,8 @@ class TableMetadata:
             raise CorruptFile(path, f"it says that it is snapshot {found.id}")
         return found
 
-    def _hint(self, name: str) -> int | None:
+    def hint(self, name: str) -> int | None:
+        """Returns the id in LATEST or EARLIEST of the snapshots, None where there is none."""
         return read_hint(self.store, f"{self.paths.snapshot_dir}/{name}")
 
     # Tags and branches

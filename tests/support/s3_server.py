@@ -26,7 +26,7 @@ HEADER_LINES = 200
 
 @dataclass(frozen=True)
 class Cut(Answer):
-    """An answer whose connection is cut after so many bytes of its body."""
+    """An answer whose connection is cut after so many bytes of its body; -1: nothing is sent, and nothing done."""
 
     after: int = 0
 
@@ -62,7 +62,7 @@ class S3Server:
         """Answers a request, late."""
         began = time.monotonic()
         answer = None if self.trouble is None else self.trouble(request)
-        if answer is None or isinstance(answer, Cut):
+        if answer is None or (isinstance(answer, Cut) and answer.after >= 0):
             own = self.objects.answer(request)
             answer = own if answer is None else Cut(own.status, own.body, own.headers, own.length, answer.after)
         if self.latency:
@@ -167,8 +167,9 @@ class _Connection(socketserver.StreamRequestHandler):
         head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in answer.headers.items()), "\r\n"])
         body = b"" if method == "HEAD" else answer.body
         if isinstance(answer, Cut):
-            self.wfile.write(head.encode("latin-1") + body[: answer.after])
-            return False
+            if answer.after >= 0:
+                self.wfile.write(head.encode("latin-1") + body[: answer.after])
+            return len(body) <= answer.after
         self.wfile.write(head.encode("latin-1") + body)
         return True
 

@@ -104,11 +104,17 @@ class _Tries:
         """Does the slow work that depends little on which snapshot is the newest."""
         if isinstance(self._request.changes, Numbered):
             with suppress(FileMissing, SnapshotExpired):  # a try meets them again, and can handle them
-                self._request.changes.ahead(self._committer.log.latest())
+                log = self._committer.log
+                self._request.changes.ahead(log.latest() if self._looks_back else log.known())
 
     def once(self) -> Snapshot | None:
-        """Makes one try on top of the newest snapshot; returns None when another committer took the next id."""
-        latest = self._committer.log.latest()
+        """Makes one try on top of the newest snapshot; returns None when another committer took the next id.
+
+        The first one prepares its snapshot on top of the newest that is known, while it looks whether that is still
+        the newest; if it is not, what was prepared is made anew.
+        """
+        log = self._committer.log
+        latest, look = (log.latest(), None) if self._looks_back else log.begin()
         if self._looks_back and latest is not None and (done := self._done_by_other(latest)) is not None:
             self.found = True
             self.discard()
@@ -118,11 +124,18 @@ class _Tries:
         try:
             delta = self._written_delta(latest, written)
             snapshot = self._committer.preparer.snapshot(self._request, latest, delta, written)
+            self._committer.manifests.settle()
         except BaseException as error:
             self._committer.manifests.discard(written)
-            if isinstance(error, (FileMissing, SnapshotExpired)) and self._committer.log.latest() != latest:
+            self._delta = None  # its files may not be there
+            if look is not None and isinstance(error, MorrowError) and look() != latest:
+                return self.once()
+            if isinstance(error, (FileMissing, SnapshotExpired)) and log.latest() != latest:
                 return None  # the newest snapshot has expired while it was read
             raise
+        if look is not None and look() != latest:
+            self._committer.manifests.discard(written)
+            return self.once()
         if not self._added(snapshot, written):
             return None
         self._committer.base.committed(snapshot, latest, delta.entries)

@@ -28,6 +28,8 @@ def compact_manifests(target: WriteTarget) -> Snapshot | None:
         return committer.create(request)
     except NothingMerged:
         return None
+    finally:
+        committer.log.settle()
 
 
 def _merging_manifests(target: WriteTarget) -> WriteTarget:

@@ -9,18 +9,22 @@ import math
 import struct
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from morrow.engine.errors import MorrowError
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW
 from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
 from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
 from morrow.engine.format.types import DataType
+from morrow.engine.io.ahead import ahead
 from morrow.engine.plan.entries import remember
 from morrow.writers.target import WriteTarget
 
@@ -31,12 +35,31 @@ ROLLING_CHECK_ROWS = 1000
 
 
 class ManifestWriter:
-    """A writer of the metadata files of one table; `discard` removes those that no snapshot names."""
+    """A writer of the metadata files of one table; `discard` removes those that no snapshot names.
+
+    Files are there once `settle` has returned; no snapshot may name them before.
+    """
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
         self._uuid = uuid.uuid4()
         self._counts = {kind: count() for kind in ("manifest", "manifest-list", "index-manifest")}
+        self._under_way: list[Callable[[], None]] = []
+
+    def settle(self) -> None:
+        """Waits until all files are written that were begun: in a store far away they are on their way together.
+
+        Raises: the first error of them.
+        """
+        under_way, self._under_way = self._under_way, []
+        failures: list[MorrowError] = []
+        for done in under_way:
+            try:
+                done()
+            except MorrowError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
         """Writes entries (columns of `decode_manifest`) into manifests of the target size.
@@ -74,6 +97,8 @@ class ManifestWriter:
 
     def discard(self, names: Sequence[str]) -> None:
         """Removes metadata files that no snapshot names. Files that cannot be removed stay as orphans."""
+        with suppress(MorrowError):
+            self.settle()
         self._target.store.discard([self._target.metadata.paths.manifest(name) for name in names])
 
     def _encoded(self, encode: Callable[[pl.DataFrame, str, str], bytes], frame: pl.DataFrame) -> bytes:
@@ -82,7 +107,8 @@ class ManifestWriter:
     def _write(self, kind: str, data: bytes, written: list[str]) -> str:
         name = f"{kind}-{self._uuid}-{next(self._counts[kind])}"
         written.append(name)
-        self._target.store.write(self._target.metadata.paths.manifest(name), data)
+        path = self._target.metadata.paths.manifest(name)
+        self._under_way.append(ahead(self._target.store, partial(self._target.store.write, path, data)))
         return name
 
     def _summary(self, entries: pl.DataFrame) -> dict[str, Any]:

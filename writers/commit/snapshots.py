@@ -7,12 +7,15 @@ each id. Hints are written last and may be wrong: they only save a listing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOutcome
 from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_json
+from morrow.engine.io.ahead import ahead
+from morrow.engine.plan import newest
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 
@@ -26,33 +29,52 @@ class SnapshotLog:
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
-        self._newest: Snapshot | None = None
+        self.newest: Snapshot | None = None
+        """The newest snapshot that is known; others may have followed it."""
+        self._hinting: Callable[[], None] | None = None
+
+    def go_on_from(self, snapshot: Snapshot | None) -> None:
+        """Has the search for the newest snapshot begin here, where none is known yet."""
+        self.newest = self.newest or snapshot
+
+    def known(self) -> Snapshot | None:
+        """Returns the newest snapshot that is known, which others may have followed; asks for it the first time."""
+        return self.newest or self.latest()
+
+    def begin(self) -> tuple[Snapshot | None, Callable[[], Snapshot | None] | None]:
+        """Returns the newest snapshot, and None; or the newest that is known, and what waits for `latest`.
+
+        The latter in a store far away: what is written for a snapshot is written while the question is under way.
+        """
+        if self.newest is None or self._metadata.store.is_local or Owned.SNAPSHOTS in self._metadata.owner.owns:
+            return self.latest(), None
+        return self.newest, ahead(self._metadata.store, self.latest)
 
     def latest(self) -> Snapshot | None:
         """Returns the newest snapshot, None when there is none yet.
 
         The search goes up id by id from the newest known one: ids have no gaps above a snapshot that exists.
         """
-        known = self._newest
+        known = self.newest
         if Owned.SNAPSHOTS in self._metadata.owner.owns:
-            self._newest = self._metadata.latest_snapshot()
-            return self._newest
+            self.newest = self._metadata.latest_snapshot()
+            return self.newest
         if known is None:
-            self._newest = self._metadata.latest_snapshot()
-            return self._newest
+            self.newest = self._metadata.latest_snapshot()
+            return self.newest
         is_there, is_passed = self._metadata.together(
             partial(self._still_there, known), partial(self._exists, known.id + 1)
         )
         if not is_there:
-            self._newest = self._metadata.latest_snapshot()
-            return self._newest
+            self.newest = self._metadata.latest_snapshot()
+            return self.newest
         try:
             while is_passed:
                 known = self._metadata.snapshot(known.id + 1)
                 is_passed = self._exists(known.id + 1)
         except NotFound:  # expired while it was read: the committer was suspended for long
             known = self._metadata.latest_snapshot()
-        self._newest = known
+        self.newest = known
         return known
 
     def _exists(self, snapshot_id: int) -> bool:
@@ -98,7 +120,7 @@ class SnapshotLog:
         """
         path = self._metadata.paths.snapshot(snapshot.id)
         data = snapshot_json(snapshot)
-        base, owner = self._newest, self._metadata.owner
+        base, owner = self.newest, self._metadata.owner
         owned = Owned.SNAPSHOTS in owner.owns
         wait, unclear = UNCLEAR_WAIT_SECONDS, False
         for tries_left in reversed(range(UNCLEAR_TRIES)):
@@ -123,7 +145,8 @@ class SnapshotLog:
                     raise _unclear(path, error) from error
             time.sleep(wait)
             wait *= 2
-        self._newest = snapshot
+        self.newest = snapshot
+        newest.remember(self._metadata, snapshot)
         return True
 
     def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
@@ -136,22 +159,47 @@ class SnapshotLog:
             raise _unclear(path, error) from error
         if own:
             self._metadata.store.sync([path])
-            self._newest = snapshot
+            self.newest = snapshot
         return own
 
     def hint(self, snapshot: Snapshot) -> None:
-        """Writes the LATEST hint. Without it readers list the folder, so a failure is ignored.
+        """Writes the LATEST hint, in a store far away while `settle` has not been called.
 
+        Without it readers list the folder, so a failure is ignored.
         A snapshot that was rolled back already gets no hint: Java trusts a hint to a missing snapshot.
         """
         if Owned.SNAPSHOTS in self._metadata.owner.owns:
             return
-        try:
-            if not self._metadata.store.exists(self._metadata.paths.snapshot(snapshot.id)):
-                return
-            self._metadata.store.write(f"{self._metadata.paths.snapshot_dir}/{LATEST}", str(snapshot.id).encode())
-        except StorageError:
-            return
+        self.settle()
+        write = self._hint_and_look if not self._metadata.store.is_local else self._look_and_hint
+        self._hinting = ahead(self._metadata.store, partial(write, snapshot))
+
+    def settle(self) -> None:
+        """Waits until the last hint is written."""
+        hinting, self._hinting = self._hinting, None
+        if hinting is not None:
+            hinting()
+
+    def _look_and_hint(self, snapshot: Snapshot) -> None:
+        with suppress(StorageError):
+            if self._exists(snapshot.id):
+                self._write_hint(snapshot)
+
+    def _hint_and_look(self, snapshot: Snapshot) -> None:
+        """Writes the hint and looks at the same time; a hint that should not be there is removed."""
+        with suppress(StorageError):
+            is_there, _ = self._metadata.together(
+                partial(self._exists, snapshot.id), partial(self._write_hint, snapshot)
+            )
+            if not is_there:
+                self._metadata.store.discard([self._hint_path])
+
+    def _write_hint(self, snapshot: Snapshot) -> None:
+        self._metadata.store.write(self._hint_path, str(snapshot.id).encode())
+
+    @property
+    def _hint_path(self) -> str:
+        return f"{self._metadata.paths.snapshot_dir}/{LATEST}"
 
 
 def _unclear(path: str, error: StorageError) -> UnclearOutcome:

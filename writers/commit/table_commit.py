@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
 from morrow.engine.errors import (
     CommitConflict,
@@ -20,6 +19,7 @@ from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.attributes import CommonAttributes
 from morrow.writers.commit.changes import Changes, appended, at_once, compacted
+from morrow.writers.commit.maintenance import Maintenance
 from morrow.writers.commit.message_files import MessageFiles
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.numbering import Numbered
@@ -34,16 +34,6 @@ NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 log = logger(__name__)
 
 
-class Maintenance(Protocol):
-    """Maintenance of a table around its commits, by its options; see `writers.history.expiry.automatic`."""
-
-    def wants_snapshot(self) -> bool:
-        """Returns whether a stream without changes should commit an empty snapshot all the same."""
-
-    def after_commit(self, snapshot: Snapshot) -> None:
-        """Takes the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
-
-
 class TableCommit:
     """Commits of one user to one table. Not thread-safe; each thread may have its own."""
 
@@ -55,8 +45,16 @@ class TableCommit:
         self.uncompacted: list[Placement] = []
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Returns the newest snapshot of the table, at the cost of two small reads once one is known."""
+        """Returns the newest snapshot of the table, by two small reads once one is known."""
         return self._committer.log.latest()
+
+    def known_snapshot(self) -> Snapshot | None:
+        """Returns the newest snapshot that is known, at the cost of a request when none is."""
+        return self._committer.log.known()
+
+    def go_on_from(self, snapshot: Snapshot | None) -> None:
+        """Has the first commit look at what follows this snapshot."""
+        self._committer.log.go_on_from(snapshot)
 
     def commit(
         self,
@@ -107,6 +105,7 @@ class TableCommit:
         keep_empty: bool | None,
     ) -> Snapshot | None:
         self.uncompacted = []
+        self._begin()
         written, compaction = appended(messages), compacted(messages)
         last: Snapshot | None = None
         if keep_empty is None:
@@ -294,7 +293,12 @@ class TableCommit:
         self.uncompacted += [Placement.of(m) for m in messages if m.compact_before or m.compact_after]
         self._files.remove_compacted(messages)
 
+    def _begin(self) -> None:
+        if self._maintenance is not None:
+            self._maintenance.before_commit(self._committer.log.newest)
+
     def _done(self, last: Snapshot | None) -> Snapshot | None:
         if last is not None and self._maintenance is not None:
             self._maintenance.after_commit(last)
+        self._committer.log.settle()
         return last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from dataclasses import replace
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
@@ -31,7 +31,12 @@ def append(
     Raises: as `WriteSession.write`, `WriteSession.commit` and `growing.grown`.
     """
     target, data = grown(target, data, kinds, schema_mode)
-    once = partial(_append, target, data, kinds, properties, missing)
+    begun = iter([target.begun])  # tried again, it looks again
+    target = replace(target, begun=None)
+
+    def once() -> Snapshot | None:
+        return _append(target, next(begun, None), data, kinds, properties, missing)
+
     return retried(target, once) if _may_repeat(target, data, kinds) else once()
 
 
@@ -45,9 +50,14 @@ def _may_repeat(target: WriteTarget, data: object, kinds: Kinds) -> bool:
 
 
 def _append(
-    target: WriteTarget, data: object, kinds: Kinds, properties: Mapping[str, str] | None, missing: Missing
+    target: WriteTarget,
+    begun: Snapshot | None,
+    data: object,
+    kinds: Kinds,
+    properties: Mapping[str, str] | None,
+    missing: Missing,
 ) -> Snapshot | None:
-    session = WriteSession(target)
+    session = WriteSession(target, base=begun)
     try:
         session.write(data, kinds, missing)
         return session.commit(properties=properties)

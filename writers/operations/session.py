@@ -29,12 +29,12 @@ from morrow.writers.target import WriteTarget
 class WriteSession:
     """Writes and commits under one commit user. After an error no uncommitted file stays."""
 
-    def __init__(self, target: WriteTarget, *, repeats: bool = False) -> None:
+    def __init__(self, target: WriteTarget, *, repeats: bool = False, base: Snapshot | None = None) -> None:
         """Opens the session. `repeats`: the commit user may have committed before, so its identifiers are looked up in
-        the table; it writes a stream of commits, not a batch."""
+        the table; it writes a stream of commits, not a batch. `base`: the newest snapshot, if it was just read."""
         target = self.target = waiting(target) if repeats else target
         self.commits = maintained(target)
-        self._writer = TableWriter(target)
+        self._writer = TableWriter(target, base=base)
         self._repeats = repeats
         self._prepared: list[CommitMessage] = []
         self._unclear: dict[int, list[CommitMessage]] = {}
@@ -71,6 +71,7 @@ class WriteSession:
             if full_compaction_is_due(self.target, identifier):
                 self._writer.compact_written()
             messages = [*self._unclear.get(number, ()), *self._writer.prepare_commit()]
+        self.commits.go_on_from(base)
         repeats = number in self._unclear or (self._repeats and identifier is not None)
         try:
             done = commit_once(
@@ -274,7 +275,7 @@ def cleaned_up(
     """
     before: Snapshot | None = None
     try:
-        before = commits.latest_snapshot()
+        before = commits.known_snapshot()
         yield
     except (UnclearOutcome, AlreadyCommitted, Misplaced):
         raise

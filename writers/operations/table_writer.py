@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -14,6 +15,8 @@ from morrow.engine.errors import CommitConflict, InvalidArgument, MorrowError
 from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.ahead import ahead
+from morrow.engine.plan.entries import manifests_of
 from morrow.writers.append.writer import MOST_WRITERS, AppendWriter, describe_together, grouped
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
 from morrow.writers.buckets.bucket_writer import BucketWriter
@@ -42,10 +45,13 @@ class TableWriter:
 
     Args:
         overwrite: the rows replace the contents of the table.
+        base: the newest snapshot, if it was just read.
     """
 
-    def __init__(self, target: WriteTarget, *, overwrite: bool = False) -> None:
+    def __init__(self, target: WriteTarget, *, overwrite: bool = False, base: Snapshot | None = None) -> None:
         self.target = target
+        self._begun = base
+        self._reading: Callable[[], object] | None = None
         self._overwrite = overwrite
         self._mode = bucket_mode(target)
         self._check_partition = partition_check(target)
@@ -99,6 +105,10 @@ class TableWriter:
             TableCommit(self.target).abort(messages)
             raise
         self._sizes, self._held = {}, 0
+        if self._reading is not None:
+            with suppress(MorrowError):  # the commit meets it again
+                self._reading()
+            self._reading = None
         completed = [
             _complete(message, self._totals[place], indexes.get(place), self._routed_on)
             for place, message in zip(self._writers, messages)
@@ -167,7 +177,10 @@ class TableWriter:
 
     def _restored_base(self) -> _Base:
         if self._base is None:
-            snapshot = self.target.metadata.latest_snapshot()
+            snapshot, self._begun = self._begun or self.target.metadata.latest_snapshot(), None
+            if snapshot is not None and self._mode is BucketMode.UNAWARE and not self.target.store.is_local:
+                # The commit will need them: they are read while rows are written.
+                self._reading = ahead(self.target.store, partial(manifests_of, self.target.metadata, snapshot))
             self._base = _Base(snapshot, router_for(self.target, snapshot, overwrite=self._overwrite))
         return self._base
 

@@ -166,6 +166,9 @@ class Maintenance:
     def wants_snapshot(self) -> bool:
         return self.wanted
 
+    def before_commit(self, newest: Snapshot | None) -> None:
+        pass
+
     def after_commit(self, snapshot: Snapshot) -> None:
         self.seen.append(snapshot)
 

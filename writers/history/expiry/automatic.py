@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.io.ahead import ahead
 from morrow.engine.options.expiring import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import changelog_or_none, living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
@@ -56,6 +57,14 @@ class AutomaticMaintenance:
             log.warning("%s: whether a tag is due is not known: %s", self._target.where, error)
             return False
 
+    def before_commit(self, newest: Snapshot | None) -> None:
+        """Begins to ask a store far away what the actions will need to know."""
+        if newest is None or self._target.store.is_local:
+            return
+        for action in self.actions:
+            if isinstance(action, _Quiet) and isinstance(action.action, _Expiry):
+                action.action.begin(newest)
+
     def after_commit(self, snapshot: Snapshot) -> None:
         """Runs the actions in their order."""
         for action in self.actions:
@@ -94,9 +103,9 @@ def _consumers(target: WriteTarget) -> Iterator[Action]:
 
 def _snapshots(target: WriteTarget) -> Iterator[Action]:
     options = parse_expire_options(target.schema.options, where=target.where)
-    yield _Expiry(options.snapshots, _Snapshots(target.metadata)).run
+    yield _Expiry(options.snapshots, _Snapshots(target.metadata))
     if options.decoupled:
-        yield _Expiry(options.changelogs, _Changelogs(target.metadata)).run
+        yield _Expiry(options.changelogs, _Changelogs(target.metadata))
 
 
 _ACTIONS: tuple[Callable[[WriteTarget], Iterable[Action]], ...] = (
@@ -164,13 +173,26 @@ class _Expiry:
     def __init__(self, retention: Retention, roots: _Snapshots | _Changelogs) -> None:
         self._retention, self._roots = retention, roots
         self._earliest: Snapshot | None = None
+        self._looking: Callable[[], Snapshot | None] | None = None
 
-    def run(self, newest: Snapshot) -> None:
+    def begin(self, newest: Snapshot) -> None:
+        """Looks for the earliest root, with what else a commit asks a store far away."""
+        if self._earliest is None and self._looking is None and self._may_be_due(newest.id + 1):
+            self._looking = ahead(self._roots.metadata.store, self._roots.earliest)
+
+    def __call__(self, newest: Snapshot) -> None:
+        looking, self._looking = self._looking or self._roots.earliest, None
+        if not self._may_be_due(newest.id):
+            return
         if self._earliest is None:
-            self._earliest = self._roots.earliest()
+            self._earliest = looking()
         if self._earliest is not None and self._is_due(self._earliest, newest):
             self._roots.expire()
             self._earliest = None
+
+    def _may_be_due(self, newest_id: int) -> bool:
+        """Returns whether there may be more snapshots than are kept in any case: their ids begin at 1."""
+        return newest_id > min(self._retention.least, self._retention.most)
 
     def _is_due(self, earliest: Snapshot, newest: Snapshot) -> bool:
         count = newest.id - earliest.id + 1

@@ -20,7 +20,7 @@ def aggregator_of(function: str, name: str, rules: Rules) -> Aggregator:
 
 
 def restarted(row: Row, rules: Rules) -> list[object]:
-    """Begins a row with the values of a retraction, which must have what is NOT NULL."""
+    """Returns a row that begins with the values of a retraction, which must have what is NOT NULL."""
     for field, value in zip(rules.fields, row, strict=True):
         if value is None and not field.type.nullable:
             raise NullError(field.name)

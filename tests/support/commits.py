@@ -92,7 +92,7 @@ def _numbered(file: DataFileMeta) -> DataFileMeta:
 
 
 def vectors(name: str, *data_files: str) -> IndexFileMeta:
-    """Writes an index file with a deletion vector for each of these data files."""
+    """Describes an index file with a deletion vector for each of these data files."""
     ranges = tuple(DeletionRange(file, 1 + 30 * i, 22, 3) for i, file in enumerate(data_files))
     return IndexFileMeta(
         index_type=DELETION_VECTORS_INDEX, file_name=name, file_size=99, row_count=len(ranges), deletion_ranges=ranges
@@ -108,7 +108,7 @@ def message(
 
 
 def live(metadata: TableMetadata) -> list[tuple[str, int]]:
-    """Maps the name of each live file of the newest snapshot to its level."""
+    """Lists name and level of each live file of the newest snapshot, by name."""
     frame = live_frame(metadata)
     return sorted(zip(frame["_FILE_NAME"].to_list(), frame["_LEVEL"].to_list(), strict=True))
 

@@ -197,7 +197,7 @@ class FaultyStore:
         return _fail(kind, what, path)
 
     def _fault_of(self, what: str, path: str) -> FaultKind | None:
-        """Counts the operation."""
+        """Counts the operation; returns the fault that befalls it, if any."""
         with self._lock:
             asked = f"{what} {Path(path).name}"
             self.asked.append(asked)

@@ -137,7 +137,7 @@ def test_no_entries_at_all() -> None:
 
 
 def entries_of(entry: dict[str, Any], *names: str, schema: Schema = AVRO["manifest"]) -> bytes:
-    """Decodes a manifest of files of these names."""
+    """Encodes a manifest of files of these names."""
     return avro(schema, [entry | {"_FILE": entry["_FILE"] | {"_FILE_NAME": name}} for name in names])
 
 

@@ -51,7 +51,7 @@ def answer_lost(carried_out: Callable[[], object]) -> object:
 
 
 def repeated(carried_out: Callable[[], object]) -> object:
-    """Repeats what obstore does by itself when a server fails after it has put the object."""
+    """Carries a request out twice, as obstore does by itself when a server fails after it has put the object."""
     carried_out()
     return carried_out()
 

@@ -16,23 +16,27 @@ from collections.abc import Callable, Sequence
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from tests.durability.operations import OPERATIONS, at
-from tests.support.faulty_store import READS, Fault, FaultKind, FaultyStore
+from tests.support.faulty_store import READS, FaultKind, FaultyStore, counts
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 MANY_ALIKE = "upsert into dynamic buckets"
-NEVER = 1 << 62
 NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+")
 """What tells files of one kind apart."""
+
+_asked: dict[str, list[tuple[str, str]]] = {}
+"""What each operation asks of its store."""
 
 
 def moments(
     name: str, kind: FaultKind, copy: Callable[[str], str], *, every: bool = False, lasting: bool = False
 ) -> list[int]:
     """Numbers of operations that a fault of this kind is tried at, and last the number of all: no fault."""
-    store = FaultyStore(LocalStore(), Fault(NEVER, kind))
-    with fsync_disabled():
-        OPERATIONS[name].run(at(copy(name), store))
-    asked = store.counted
+    if name not in _asked:
+        store = FaultyStore(LocalStore())
+        with fsync_disabled():
+            OPERATIONS[name].run(at(copy(name), store))
+        _asked[name] = list(zip(store.acts, store.asked, strict=True))
+    asked = [each for act, each in _asked[name] if counts(kind, act)]
     first = next(number for number, each in enumerate(asked) if changes_something(each)) if lasting else 0
     if IS_LONG or (every and name != MANY_ALIKE):
         return [*range(len(asked)), len(asked)]

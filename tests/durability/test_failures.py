@@ -16,6 +16,7 @@ from tests.durability.checks import check_table, newest
 from tests.durability.moments import moments
 from tests.durability.operations import OPERATIONS, at
 from tests.support.faulty_store import ANSWERED, ERRORS, Fault, FaultKind, FaultyStore
+from tests.support.repeatable import repeatable
 from tests.support.table_files import orphans
 
 
@@ -41,7 +42,8 @@ def fails(name: str, path: str, fault: Fault) -> bool:
     error: MorrowError | None = None
     with fsync_disabled():
         try:
-            operation.run(at(path, store))
+            with repeatable(path):
+                operation.run(at(path, store))
         except MorrowError as caught:
             error = caught
         context = f"{store.failed[:1]} of {store.asked}: {error!r}"

@@ -79,6 +79,8 @@ class FaultyStore:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self.acts: list[str] = []
+        """What was done in each of `asked`."""
         self.counted: list[str] = []
         """Those of `asked` that the fault might have come at until now."""
 
@@ -201,8 +203,9 @@ class FaultyStore:
         with self._lock:
             asked = f"{what} {Path(path).name}"
             self.asked.append(asked)
+            self.acts.append(what)
             fault = self.fault
-            if fault is None or not _counts(fault.kind, what):
+            if fault is None or not counts(fault.kind, what):
                 return None
             number = len(self.counted)
             self.counted.append(asked)
@@ -214,7 +217,7 @@ class FaultyStore:
             return fault.kind
 
 
-def _counts(kind: FaultKind, what: str) -> bool:
+def counts(kind: FaultKind, what: str) -> bool:
     """Tells whether this kind of fault makes a difference here that another kind does not make."""
     if kind is FaultKind.BAD_DISK:
         return True

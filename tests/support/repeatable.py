@@ -1,0 +1,38 @@
+"""Lets an act leave the same bytes whenever it is done: names that are drawn by lot, and times, are the same ones.
+
+Tests that interrupt an act at many moments read each state that they find. Most states are alike but for such names and
+times; where these are alike too, a state is read once (`tests.support.table_files.fingerprint`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from morrow.engine.format.snapshot import DURATION
+from morrow.writers.commit.tally import Tally
+from morrow.writers.files import write
+
+NANOS_PER_SECOND = 10**9
+LATER = 10 * NANOS_PER_SECOND
+"""The time of the act, counted from when the table was made."""
+
+
+@contextmanager
+def repeatable(path: str) -> Iterator[None]:
+    """Draws the same names, and stops the clock at the same time, for every copy of a table; to be used once a copy."""
+    moment = (Path(path) / "schema" / "schema-0").stat().st_mtime_ns + LATER
+    chance, measured = random.Random(0), Tally.properties
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
+        patch.setattr(time, "time_ns", lambda: moment)
+        patch.setattr(time, "time", lambda: moment / NANOS_PER_SECOND)
+        patch.setattr(write, "_local_millis", lambda: moment * 1000 // NANOS_PER_SECOND)
+        patch.setattr(Tally, "properties", lambda tally: {**measured(tally), DURATION: "0"})
+        yield

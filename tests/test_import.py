@@ -96,3 +96,11 @@ def test_every_error_is_a_morrow_error() -> None:
     classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)]
     assert len(classes) > 10
     assert all(issubclass(c, errors.MorrowError) for c in classes)
+
+
+@pytest.mark.parametrize(
+    "module", ["writers.operations.append", "spark.job.table", "readers.merges.sections", "doctor"]
+)
+def test_modules_load_by_themselves(module: str) -> None:
+    """In a process that has opened no table: tasks of Spark begin like that."""
+    assert f"morrow.{module}" in modules_after(f"import morrow.{module}")

@@ -10,6 +10,7 @@ Settings: ``MORROW_CACHE=off`` (no folder), ``MORROW_CACHE_DIR``, ``MORROW_CACHE
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import stat
 import struct
@@ -39,6 +40,8 @@ HEAD = struct.Struct("<8sI32sQI")
 ENTRY, UNFINISHED = ".entry", ".new"
 HITS = "hits"
 """One byte for each entry that was found: its size counts them, for all processes."""
+LARGE = 1 << 20
+"""Bytes from which on a value has pages of memory of its own."""
 ABANDONED = 3600.0
 """Seconds after which an unfinished file is nobody's."""
 MOST_WAITING = 16
@@ -70,14 +73,15 @@ class CacheFolder:
     _held: int | None = field(default=None, init=False)
     """Bytes in the folder when it was last gone through, and those written since."""
 
-    def get(self, key: bytes) -> bytes | None:
+    def get(self, key: bytes) -> memoryview | None:
         """Returns the value that was put under the key; None where there is none, or none to be believed."""
         place = self._place(key)
         try:
-            data = self._read(place)
+            head, value = self._read(place)
         except OSError:
             return None
-        value = _value(data, key)
+        if not _is_whole(head, value, key):
+            value = None
         with suppress(OSError):
             if value is None:
                 place.unlink()
@@ -86,13 +90,19 @@ class CacheFolder:
             self._count()
         return value
 
-    def _read(self, place: Path) -> bytes:
+    def _read(self, place: Path) -> tuple[bytes, memoryview | None]:
+        """Returns the head, and the value in memory of its own."""
         handle = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(handle, "rb") as file:
+        with os.fdopen(handle, "rb", buffering=0) as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or not _is_own(status):
-                return b""
-            return file.read()
+                return b"", None
+            head = file.read(HEAD.size)
+            value = _memory(status.st_size - len(head))
+            read = 0
+            while read < len(value) and (count := file.readinto(value[read:])):
+                read += count
+            return head, value[:read]
 
     def put(self, key: bytes, value: bytes) -> None:
         """Keeps the value, least recently used ones making room; does nothing where the folder cannot be written."""
@@ -187,19 +197,24 @@ class CacheFolder:
                                 yield status.st_mtime, status.st_size, Path(each.path)
 
 
+def _memory(size: int) -> memoryview:
+    """Returns memory of so many bytes; of many bytes with all its pages, which one by one cost more than the read."""
+    if size >= LARGE and sys.platform == "linux":
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
+        return memoryview(mmap.mmap(-1, size, flags=flags))
+    return memoryview(bytearray(max(size, 0)))
+
+
 def _is_own(status: os.stat_result) -> bool:
     return os.name != "posix" or status.st_uid == os.geteuid()
 
 
-def _value(data: bytes, key: bytes) -> bytes | None:
-    """Returns the value of an entry; None where anything about it is not as it was written."""
-    if len(data) < HEAD.size:
-        return None
-    magic, version, found, length, checksum = HEAD.unpack_from(data)
-    value = data[HEAD.size :]
-    if (magic, version, found, length) != (MAGIC, FORMAT, key, len(value)) or zlib.crc32(value) != checksum:
-        return None
-    return value
+def _is_whole(head: bytes, value: memoryview | None, key: bytes) -> bool:
+    """Returns whether everything about an entry is as it was written."""
+    if value is None or len(head) < HEAD.size:
+        return False
+    magic, version, found, length, checksum = HEAD.unpack(head)
+    return (magic, version, found, length) == (MAGIC, FORMAT, key, len(value)) and zlib.crc32(value) == checksum
 
 
 # --- the folder of this process ---

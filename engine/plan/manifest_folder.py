@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 import polars as pl
 
+from morrow.engine.format.frame_bytes import FAILURES, frame_bytes, frame_of
 from morrow.engine.io.cache_folder import cache_folder, digest, keep
 from morrow.engine.io.store import FileStore
 
@@ -14,8 +14,6 @@ WORTH_BYTES = 1 << 18
 """Smaller manifests on a local disk are decoded as fast as the folder is read."""
 MOST_FRAME_BYTES = 64 << 20
 """Frames that take more memory are not kept."""
-
-FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError)
 
 
 def kept_manifest(store: FileStore, path: str, size: int | None) -> pl.DataFrame | None:
@@ -26,7 +24,7 @@ def kept_manifest(store: FileStore, path: str, size: int | None) -> pl.DataFrame
     if key is None or folder is None or data is None:
         return None
     try:
-        return pl.read_ipc(BytesIO(data))
+        return frame_of(data)
     except FAILURES:
         folder.discard(key)
         return None
@@ -38,13 +36,7 @@ def keep_manifest(store: FileStore, path: str, size: int | None, frame: pl.DataF
     folder = None if key is None else cache_folder()
     if key is None or folder is None or frame.estimated_size() > MOST_FRAME_BYTES:
         return
-
-    def written() -> bytes:
-        target = BytesIO()
-        frame.write_ipc(target, compression="uncompressed")
-        return target.getvalue()
-
-    keep(folder, key, written)
+    keep(folder, key, lambda: frame_bytes(frame))
 
 
 def _key(store: FileStore, path: str, size: int | None) -> bytes | None:

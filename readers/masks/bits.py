@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+
+from morrow.engine.format.arrow_buffers import polars_series
 
 
 def packed(mask: pl.Series | None) -> bytes | None:
@@ -15,4 +18,4 @@ def unpacked(bits: bytes | None, rows: int) -> pl.Series | None:
     """Returns the mask of so many rows that was `packed`."""
     if bits is None:
         return None
-    return pl.Series(np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(bool))
+    return polars_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import polars as pl
 
+from morrow.engine.format import frame_bytes
 from morrow.engine.io.cache_folder import CacheFolder, cache_folder, digest, keep
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
@@ -26,7 +26,7 @@ WORTH_ROWS = 1 << 17
 MOST_FRAME_BYTES = 96 << 20
 """Frames that take more memory are not kept."""
 
-FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, msgspec.MsgspecError, ValueError, OSError)
+FAILURES = (*frame_bytes.FAILURES, msgspec.MsgspecError)
 """What values that nobody has damaged raise where another version has written them."""
 
 _Value = TypeVar("_Value")
@@ -57,16 +57,11 @@ class Entry:
 
     def frame(self) -> pl.DataFrame | None:
         """Returns the frame that is kept; None where there is none."""
-        return self._decoded(lambda data: pl.read_ipc(BytesIO(data)))
+        return self._decoded(frame_bytes.frame_of)
 
     def keep_frame(self, frame: pl.DataFrame) -> None:
-        def written() -> bytes:
-            target = BytesIO()
-            frame.write_ipc(target, compression="uncompressed")
-            return target.getvalue()
-
         if frame.estimated_size() <= MOST_FRAME_BYTES:
-            self._keep(written)
+            self._keep(lambda: frame_bytes.frame_bytes(frame))
 
     def sections(self) -> list[tuple[DataFile, ...]]:
         """Returns the files of the sections that are known; empty where none is."""
@@ -78,7 +73,7 @@ class Entry:
     def _keep(self, make: Callable[[], bytes]) -> None:
         keep(self.folder, self.key, make)
 
-    def _decoded(self, decode: Callable[[bytes], _Value]) -> _Value | None:
+    def _decoded(self, decode: Callable[[frame_bytes.Bytes], _Value]) -> _Value | None:
         data = self.folder.get(self.key)
         if data is None:
             return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
 from morrow.catalog_changes import CatalogChanges
+from morrow.catalog_views import CatalogViews
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, object_name
 from morrow.engine.errors import InvalidArgument
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from morrow.statements.parameters import Parameters
 
 
-class Catalog(CatalogChanges):
+class Catalog(CatalogChanges, CatalogViews):
     """The databases and tables of one warehouse folder, or of another catalog (`Catalog.over`).
 
     cat = morrow.Catalog("warehouse")

@@ -31,11 +31,13 @@ from morrow.incremental import are_of_changes
 from morrow.parameters import Node, literal, value_of
 from morrow.readers.execution.duckdb_relation import variable
 from morrow.readers.expressions.library import check_duckdb
+from morrow.viewing import is_common, put_view
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from morrow.engine.catalog.views import View
     from morrow.readers.execution.dataset import PaimonDataset
 
 FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
@@ -59,6 +61,9 @@ class Sources(Protocol):
 
     def of_schema(self, schema: str, name: str) -> pa.Table | None:
         """Returns a table that the catalog makes, such as ``information_schema.tables``; None for other schemas."""
+
+    def view(self, name: str) -> View | None:
+        """Returns the view ``database.view``; None where there is none."""
 
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
         """Returns the rows of a table function of Paimon's; None for DuckDB's functions."""
@@ -112,10 +117,24 @@ def prepared(
     if bound:
         _bind(tree, given)
     variables: dict[str, object] = {}
-    for table in list(tree.find_all(exp.Table)):
+    viewed = False
+    pending: list[tuple[Node, tuple[str, ...]]] = [(table, ()) for table in tree.find_all(exp.Table)]
+    while pending:
+        table, inside = pending.pop(0)
         if isinstance(table.args.get("version"), exp.Expression):
             _bind(table.args["version"], given)
-        found = _of_catalog(table, sources, database, connection, given)
+        try:
+            found = _of_catalog(table, sources, database, connection, given)
+        except TableNotFound:
+            name = _name_in_catalog(table, sources.databases, database, connection)
+            view = None if name is None else sources.view(name)
+            if name is None or view is None:
+                raise
+            if name in inside:
+                raise InvalidArgument(f"the view {name} reads itself") from None
+            pending += [(each, (*inside, name)) for each in put_view(table, name, view, sources.databases)]
+            viewed = True
+            continue
         if found is None:
             _check_no_travel(table)
             continue
@@ -124,7 +143,7 @@ def prepared(
         _replace(table, name)
     changed = _values(tree, sources, database, given)
     used = _used(tree, given)
-    if not (variables or changed or used or bound):
+    if not (variables or changed or used or bound or viewed):
         return Prepared(query, {}, {})
     _qualify_less(tree)
     return Prepared(with_room(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables, used)
@@ -218,7 +237,7 @@ def _name_in_catalog(
     if table.db:
         is_duckdbs = table.db not in databases and _has_schema(connection, table.db)
         return None if is_duckdbs else f"{table.db}.{table.name}"
-    if database is None or _is_common(table) or FILE.search(table.name):
+    if database is None or is_common(table) or FILE.search(table.name):
         return None
     return f"{database}.{table.name}"
 
@@ -227,16 +246,6 @@ def _has_schema(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
     with connection.cursor() as cursor:
         query = "SELECT count(*) FROM duckdb_schemas() WHERE ? IN (schema_name, database_name)"
         return cursor.execute(query, [name]).fetchall() != [(0,)]
-
-
-def _is_common(table: Node) -> bool:
-    """Returns whether a WITH around the table defines its name."""
-    node = table.parent
-    while node is not None:
-        if any(table.name.lower() == each.alias.lower() for each in getattr(node, "ctes", ())):
-            return True
-        node = node.parent
-    return False
 
 
 def _check_no_travel(table: Node) -> None:

@@ -10,6 +10,7 @@ from morrow.statements.parsing_others import EXPLAINED, OTHERS
 from morrow.statements.parsing_rows import ROWS
 from morrow.statements.parsing_tables import TABLES
 from morrow.statements.statement import Explain, Query, Statement
+from morrow.statements.views import VIEWS
 from morrow.statements.words import Words, split, tokens_of
 
 READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SUMMARIZE", "PIVOT", "UNPIVOT")
@@ -17,12 +18,11 @@ READING = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SUMMARIZE", "PIVOT", "U
 CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
 
 Parse = Callable[[Words], Statement]
-BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*TABLES, *ROWS, *OTHERS)
+BEGINNINGS: Sequence[tuple[tuple[str, ...], Parse]] = (*TABLES, *VIEWS, *ROWS, *OTHERS)
 """The first words of statements, and what parses the rest; longer ones stand before those that begin alike."""
 
 REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
-    (("CREATE", "VIEW"), "the catalog has no views"),
-    (("CREATE", "OR", "REPLACE", "VIEW"), "the catalog has no views"),
+    (("CREATE", "OR", "REPLACE", "VIEW"), "drop the view first"),
     (("CREATE", "OR", "REPLACE", "TEMPORARY", "VIEW"), "make a view of DuckDB's by its connection"),
     (("CREATE", "OR", "REPLACE", "TEMP", "VIEW"), "make a view of DuckDB's by its connection"),
     (("CREATE", "TEMPORARY"), "make it by DuckDB's connection"),
@@ -31,9 +31,8 @@ REFUSED: Sequence[tuple[tuple[str, ...], str | None]] = (
     (("CREATE", "FUNCTION"), "the catalog has no functions"),
     (("CREATE", "OR", "REPLACE", "FUNCTION"), "the catalog has no functions"),
     (("CREATE", "INDEX"), "set the options file-index.*"),
-    (("DROP", "VIEW"), "the catalog has no views"),
     (("DROP", "FUNCTION"), "the catalog has no functions"),
-    (("ALTER", "VIEW"), "the catalog has no views"),
+    (("ALTER", "VIEW"), "drop the view and create it again"),
     (("ALTER", "DATABASE"), "a database is a folder and nothing else"),
     (("ALTER", "SCHEMA"), "a database is a folder and nothing else"),
     (("MSCK",), "partitions are there when they have rows"),

@@ -56,6 +56,10 @@ def _show_tables(words: Words) -> Statement:
     return Show("tables", _in_database(words), _like(words))
 
 
+def _show_named(what: str) -> Parse:
+    return lambda words: Show(what, _in_database(words), _like(words))
+
+
 def _show_extended(words: Words) -> Statement:
     name = _in_database(words)
     words.need("LIKE")
@@ -176,8 +180,8 @@ OTHERS: Sequence[tuple[tuple[str, ...], Parse]] = (
     (("SHOW", "BRANCHES"), _show("branches")),
     (("SHOW", "SNAPSHOTS"), _show("snapshots")),
     (("SHOW", "PROCEDURES"), _show_procedures),
-    (("SHOW", "VIEWS"), _refused("SHOW VIEWS", "the catalog has no views")),
-    (("SHOW", "FUNCTIONS"), _refused("SHOW FUNCTIONS", "the catalog has no functions")),
+    (("SHOW", "VIEWS"), _show_named("views")),
+    (("SHOW", "FUNCTIONS"), _show_named("functions")),
     (("SHOW",), _refused("this SHOW", "it shows DATABASES, TABLES, COLUMNS, PARTITIONS, TAGS and so on")),
     (("DESCRIBE",), _describe),
     (("DESC",), _describe),

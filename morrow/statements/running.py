@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument
 from morrow.querying import Prepared, evaluated, prepared, related
-from morrow.statements import altering, calling, changing, merging, rows, showing, tables
+from morrow.statements import altering, calling, changing, merging, rows, showing, tables, views
 from morrow.statements import row_statements as rs
 from morrow.statements import statement as st
 from morrow.statements import table_statements as ts
@@ -66,6 +66,8 @@ RUNNERS: Mapping[type[st.Statement], Callable[[Context, Any], Any]] = {
     ts.CreateTag: tables.create_tag,
     ts.DeleteTags: tables.delete_tags,
     ts.RenameTag: tables.rename_tag,
+    views.CreateView: views.create_view,
+    views.DropView: views.drop_view,
     ts.Analyze: tables.analyze,
     ts.AnalyzeTables: tables.analyze_tables,
     rs.Insert: rows.insert,

@@ -54,6 +54,18 @@ def _tables(context: Context, statement: Show) -> pa.Table:
     return _texts(database=[database] * len(names), table=names)
 
 
+def _views(context: Context, statement: Show) -> pa.Table:
+    database = context.database_of(statement.name)
+    names = _fitting(context.catalog.views(database), statement.like)
+    return _texts(database=[database] * len(names), view=names)
+
+
+def _functions(context: Context, statement: Show) -> pa.Table:
+    database = context.database_of(statement.name)
+    names = _fitting(context.catalog.functions(database), statement.like)
+    return _texts(database=[database] * len(names), function=names)
+
+
 def _extended(context: Context, statement: Show) -> pa.Table:
     database = context.database_of(statement.name)
     names = _fitting(context.catalog.tables(database), statement.like)
@@ -155,6 +167,8 @@ def _text(value: str) -> str:
 _SHOWN: Mapping[str, Callable[[Context, Show], pa.Table]] = {
     "databases": _databases,
     "tables": _tables,
+    "views": _views,
+    "functions": _functions,
     "table extended": _extended,
     "partitions": _partitions,
     "tblproperties": _properties,

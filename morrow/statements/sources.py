@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE, object_name
-from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
+from morrow.engine.errors import DatabaseNotFound, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.schema import ROWKIND
 from morrow.incremental import CHANGES_BY, changes
 from morrow.statements.words import split
@@ -18,6 +18,7 @@ from morrow.writers.operations.partitions import greatest
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
+    from morrow.engine.catalog.views import View
     from morrow.engine.plan.time_travel import Travel
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.statements.context import Warehouse
@@ -56,6 +57,12 @@ class CatalogSources:
             raise Unsupported(f"changes of {name} between times, or where there are none,", hint="name two snapshots")
         del asked["mode"]
         return table.system(parts.system, **asked).dataset()
+
+    def view(self, name: str) -> View | None:
+        try:
+            return self.catalog.view(name)
+        except (Unsupported, TableNotFound, DatabaseNotFound):
+            return None
 
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
         known = CHANGES_BY.get(name.lower())

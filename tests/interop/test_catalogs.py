@@ -95,3 +95,18 @@ def test_who_holds_the_lock_keeps_the_other_out(java: JavaPaimon, tmp_path: Path
     with pytest.raises(StorageError, match=r"the lock jdbc\.db\.t was not to be had"):
         table.append({"id": [3], "pt": ["a"], "v": ["x"]})
     assert rows(table) == [(1, "a", "x")]
+
+
+def test_views_of_one_are_those_of_the_other(java: JavaPaimon, server: RestServer) -> None:
+    """Of JDBC catalogs Java has views since 2.0."""
+    options = {"metastore": "rest", "uri": server.url, "warehouse": "lake", "token.provider": "bear", "token": "both"}
+    ours = morrow.open_catalog(options)
+    table = ours.create_table("db.t", schema="id INT NOT NULL, pt STRING, v STRING", primary_keys="id")
+    table.upsert({"id": [1, 2], "pt": ["a", "ü"], "v": ["x", "y"]})
+    spark = "SELECT * FROM `t` WHERE id <=> 2"
+    java.ask("create_view", catalog=options, table="db.t", view="db.j", query="?", dialects={"spark": spark})
+    ours.create_view("db.m", "SELECT id FROM t", dialects={"spark": "SELECT id FROM `t`"})
+    assert sorted(java.ask("views", catalog=options, database="db")) == ours.views("db") == ["j", "m"]
+    assert java.ask("view", catalog=options, view="db.m") == "SELECT id FROM `t`"
+    assert (ours.view("db.j").comment, ours.view("db.j").dialects) == ("by Java", {"spark": spark})
+    assert ours.sql("SELECT j.v FROM db.j JOIN db.m USING (id)").fetchall() == [("y",)]

@@ -65,6 +65,8 @@ class RestServer:
     lets_in: Callable[[str, str, dict[str, str], str, Mapping[str, str]], bool] = lambda *_: True
     databases: dict[str, dict[str, Stored]] = field(default_factory=dict)
     views: dict[str, list[str]] = field(default_factory=dict)
+    view_schemas: dict[tuple[str, str], Any] = field(default_factory=dict)
+    functions: dict[str, list[str]] | None = None
     faults: list[Any] = field(default_factory=list)
     trouble: tuple[list[Any], Callable[[str, str], bool]] = field(default_factory=lambda: ([], lambda *_: False))
     """Faults that only some requests meet."""
@@ -146,8 +148,33 @@ def list_views(server: RestServer, query: Any, _: Any, name: str) -> Any:
     return server.page("views", server.views.get(name, []), query)
 
 
-def list_functions(_server: RestServer, _query: Any, _body: Any, _name: str) -> Any:
-    raise Refused(501, "", "", "no functions here")
+def list_functions(server: RestServer, query: Any, _body: Any, name: str) -> Any:
+    if server.functions is None:
+        raise Refused(501, "", "", "no functions here")
+    server.database(name)
+    return server.page("functions", server.functions.get(name, []), query)
+
+
+def create_view(server: RestServer, _: Any, body: Any, name: str) -> Any:
+    view = body["identifier"]["object"]
+    server.database(name)
+    if view in server.views.setdefault(name, []):
+        raise Refused(409, "VIEW", view, "view exists")
+    server.views[name].append(view)
+    server.view_schemas[name, view] = body["schema"]
+
+
+def get_view(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
+    server.database(database)
+    if (database, name) not in server.view_schemas:
+        raise Refused(404, "VIEW", name, "no such view")
+    return {"id": name, "name": name, "schema": server.view_schemas[database, name]}
+
+
+def drop_view(server: RestServer, _query: Any, _body: Any, database: str, name: str) -> Any:
+    get_view(server, None, None, database, name)
+    server.views[database].remove(name)
+    del server.view_schemas[database, name]
 
 
 def create_table(server: RestServer, _: Any, body: Any, name: str) -> Any:
@@ -317,6 +344,9 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("POST", f"{DATABASE}/tables", create_table),
     ("GET", f"{DATABASE}/views", list_views),
     ("GET", f"{DATABASE}/functions", list_functions),
+    ("POST", f"{DATABASE}/views", create_view),
+    ("GET", f"{DATABASE}/views/*", get_view),
+    ("DELETE", f"{DATABASE}/views/*", drop_view),
     ("POST", "tables/rename", rename_table),
     ("GET", TABLE, get_table),
     ("POST", TABLE, alter_table),

@@ -16,6 +16,7 @@ from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.jdbc.databases import PROPERTY, database_of
 from morrow.engine.catalog.jdbc.locks import Locks
 from morrow.engine.catalog.jdbc.rows import CatalogRows, check_properties
+from morrow.engine.catalog.jdbc.views import JdbcViews
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK, checked_name, table_name
 from morrow.engine.catalog.settings import (
     LOCK_ACQUIRE_TIMEOUT,
@@ -71,7 +72,7 @@ def opened(settings: Settings) -> JdbcCatalog:
 
 
 @dataclass(frozen=True)
-class JdbcCatalog:
+class JdbcCatalog(JdbcViews):
     """A `Catalog` of names in `rows` and of tables in the folders of `files`."""
 
     files: FilesystemCatalog

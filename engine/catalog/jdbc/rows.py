@@ -97,6 +97,25 @@ class CatalogRows:
         rows = self.database.ask(f"SELECT view_name FROM {VIEWS} WHERE {OF_DATABASE}", self.key, database)
         return sorted(row[0] for row in rows)
 
+    def view(self, database: str, view: str) -> str | None:
+        """Returns the JSON of a view, None where there is none."""
+        query = f"SELECT view_schema FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
+        rows = self.database.ask(query, self.key, database, view)
+        return str(rows[0][0]) if rows else None
+
+    def add_view(self, database: str, view: str, json: str) -> bool:
+        """Adds a view; returns False when there is one of this name."""
+        try:
+            self.database.run(f"INSERT INTO {VIEWS} VALUES (?, ?, ?, ?)", self.key, database, view, json)
+        except Duplicate:
+            return False
+        return True
+
+    def remove_view(self, database: str, view: str) -> bool:
+        """Removes a view; returns False when there was none."""
+        query = f"DELETE FROM {VIEWS} WHERE {OF_DATABASE} AND view_name = ?"
+        return self.database.run(query, self.key, database, view) > 0
+
     # Tables
 
     def tables(self, database: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The REST catalog: databases, tables, views and functions of a server; rows are read from the files of tables."""
+"""The REST catalog: databases and tables of a server (views: `views`); rows are read from the files of tables."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from morrow.engine.catalog.rest.messages import identifier, schema_of
 from morrow.engine.catalog.rest.signing import OPTIONS
 from morrow.engine.catalog.rest.table import RestTable, told
 from morrow.engine.catalog.rest.tokens import renewed
+from morrow.engine.catalog.rest.views import DATABASE, DATABASES, RestViews
 from morrow.engine.catalog.settings import WAREHOUSE, Settings
 from morrow.engine.errors import (
     AlreadyExists,
@@ -45,8 +46,7 @@ DECLARED = (
 )
 READABLE = ("", "table", "materialized-table")
 OSS_ENDPOINT_OF_STORE = "fs.oss.endpoint"
-DATABASES, TABLES, VIEWS, FUNCTIONS = "databases", "tables", "views", "functions"
-DATABASE, TABLE = "DATABASE", "TABLE"
+TABLES = "tables"
 
 
 def opened(settings: Settings) -> RestCatalog:
@@ -68,7 +68,7 @@ def opened(settings: Settings) -> RestCatalog:
 
 
 @dataclass(frozen=True)
-class RestCatalog:
+class RestCatalog(RestViews):
     """A `Catalog` of a server."""
 
     client: Client
@@ -134,14 +134,6 @@ class RestCatalog:
 
     def tables(self, database: str) -> list[str]:
         return self._listed(database, TABLES)
-
-    def views(self, database: str) -> list[str]:
-        """Returns the names of the views of a database, sorted; none where the server has no views."""
-        return self._listed(database, VIEWS, optional=True)
-
-    def functions(self, database: str) -> list[str]:
-        """Returns the names of the functions of a database, sorted; none where the server has none."""
-        return self._listed(database, FUNCTIONS, optional=True)
 
     def has_table(self, name: str) -> bool:
         database, table = table_name(name)
@@ -247,21 +239,6 @@ class RestCatalog:
         return answer.get("schemaId") == 0 and all(
             there.get(member) == schema[member] for member in ("fields", "partitionKeys", "primaryKeys")
         )
-
-    def _listed(self, database: str, what: str, *, optional: bool = False) -> list[str]:
-        try:
-            return sorted(map(str, self.client.pages(what, DATABASES, database, what)))
-        except Refusal as refusal:
-            if refusal.code == 404 and (refusal.kind == DATABASE or not optional):
-                raise self._no_database(database) from None
-            if optional and refusal.code in (404, 405, 501):
-                return []
-            raise told(self.client, refusal) from None
-
-    def _no_database(self, name: str) -> DatabaseNotFound:
-        databases = self.databases()
-        known, hint = ", ".join(databases) or "none", did_you_mean(name, databases)
-        return DatabaseNotFound(f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}")
 
     def _missing(self, database: str, table: str, refusal: Refusal) -> DatabaseNotFound | TableNotFound:
         if refusal.kind == DATABASE or not self.has_database(database):

@@ -35,8 +35,10 @@ import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.table.source.TableRead;
 import org.apache.paimon.table.source.TableScan;
+import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.Pair;
+import org.apache.paimon.view.ViewImpl;
 
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
@@ -83,6 +85,9 @@ public class Serve {
         COMMANDS.put("compact", Serve::compact);
         COMMANDS.put("append_compact", Serve::appendCompact);
         COMMANDS.put("hdfs", Dfs::start);
+        COMMANDS.put("create_view", Serve::createView);
+        COMMANDS.put("view", Serve::viewForSpark);
+        COMMANDS.put("views", request -> catalog(request).listViews(request.get("database").asText()));
         COMMANDS.put("metadata", request -> Metadata.of(table(request)));
         Life.ACTS.forEach((name, act) -> COMMANDS.put(name, request -> act.on(table(request), request)));
     }
@@ -142,6 +147,19 @@ public class Serve {
         Identifier to = Identifier.fromString(request.get("to").asText());
         catalog(request).renameTable(Identifier.fromString(request.get("table").asText()), to, false);
         return null;
+    }
+
+    static Object createView(JsonNode request) throws Exception {
+        Identifier name = Identifier.fromString(request.get("view").asText());
+        List<DataField> fields = table(request).rowType().getFields();
+        Map<String, String> dialects = texts(request.get("dialects"));
+        String query = request.get("query").asText();
+        catalog(request).createView(name, new ViewImpl(name, fields, query, dialects, "by Java", Map.of()), false);
+        return null;
+    }
+
+    static Object viewForSpark(JsonNode request) throws Exception {
+        return catalog(request).getView(Identifier.fromString(request.get("view").asText())).query("spark");
     }
 
     static Object tag(JsonNode request) throws Exception {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
 import morrow
+from morrow.engine.io.durability import fsync_disabled
 
 
 def new_table(
@@ -24,6 +28,21 @@ def new_table(
     return morrow.Catalog(folder).create_table(
         f"db.{name}", schema=schema, primary_keys=keys, partition_keys=by, options=options
     )
+
+
+def made_once(name: str, folder: Path, make: Callable[[Path], morrow.Table]) -> morrow.Table:
+    """Makes the table ``db.t`` in a folder; what was made under this name in this process before is copied."""
+    template = Path(_templates().name) / name
+    if not template.exists():
+        with fsync_disabled():
+            make(template)
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    return morrow.Catalog(folder).table("db.t")
+
+
+@functools.cache
+def _templates() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="templates-")
 
 
 def rows(table: morrow.Table, **scan: Any) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import morrow
-from tests.support.written import new_table
+from tests.support.written import made_once, new_table
 
 ROWS = pl.DataFrame(
     {"id": [1, 2, 3, 4], "p": ["x", "x", "y", "y"], "n": [10, 20, 30, None], "v": ["a", "b", "c", "d"]},
@@ -32,17 +32,22 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+def made(kind: str, folder: Path) -> morrow.Table:
+    def make(template: Path) -> morrow.Table:
+        table = new_table(template, "id BIGINT, p STRING, n INT, v STRING", **KINDS[kind])
+        table.append(ROWS)
+        return table
+
+    return made_once(f"four rows, {kind}", folder, make)
+
+
 @pytest.fixture(params=KINDS)
 def any_table(request: pytest.FixtureRequest, tmp_path: Path) -> morrow.Table:
     """`ROWS` in a table of each kind."""
-    table = new_table(tmp_path, "id BIGINT, p STRING, n INT, v STRING", **KINDS[request.param])
-    table.append(ROWS)
-    return table
+    return made(request.param, tmp_path)
 
 
 @pytest.fixture
 def keyed(tmp_path: Path) -> morrow.Table:
     """`ROWS` in a table with a primary key."""
-    table = new_table(tmp_path, "id BIGINT, p STRING, n INT, v STRING", **KINDS["keyed"])
-    table.append(ROWS)
-    return table
+    return made("keyed", tmp_path)

@@ -9,6 +9,7 @@ import pytest
 from morrow.engine.errors import AlreadyExists, BranchNotFound, InvalidArgument, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.table import Table
+from tests.support.written import made_once
 from tests.writers.history.rollback.tables import assert_clean, keys, killed_everywhere, numbers, put, through
 
 
@@ -26,13 +27,17 @@ STORES = pytest.mark.parametrize("store", [LocalStore(), Bucket()], ids=["disk",
 
 def with_branch(folder: Path) -> Table:
     """Makes a table: main has 1 to 3, dev (from 2, with the tag `ten`) 1, 2, 10, 20."""
-    table = numbers(folder, 3)
-    table.branches.create("dev", snapshot=2)
-    dev = table.on_branch("dev")
-    put(dev, 10)
-    dev.tags.create("ten")
-    put(dev, 20)
-    return table
+
+    def make(template: Path) -> Table:
+        table = numbers(template, 3)
+        table.branches.create("dev", snapshot=2)
+        dev = table.on_branch("dev")
+        put(dev, 10)
+        dev.tags.create("ten")
+        put(dev, 20)
+        return table
+
+    return made_once("numbers with a branch", folder, make)
 
 
 @STORES

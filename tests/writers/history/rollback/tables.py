@@ -17,7 +17,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.table import Table
 from tests.lifecycle.needed import balance
 from tests.support.faulty_store import Fault, FaultKind, FaultyStore
-from tests.support.written import new_table, rows
+from tests.support.written import made_once, new_table, rows
 
 KEYED = {"bucket": "1", "write-only": "true"}
 """A commit is one snapshot, and nothing expires by itself."""
@@ -25,9 +25,13 @@ KEYED = {"bucket": "1", "write-only": "true"}
 
 def numbers(folder: Path, count: int, options: dict[str, Any] | None = None) -> Table:
     """Makes a table ``k INT`` (key), ``v INT`` with a snapshot for each of the rows (1, 1) to (count, count)."""
-    table = new_table(folder, "k INT NOT NULL, v INT", keys=["k"], options={**KEYED, **(options or {})})
-    put(table, *range(1, count + 1))
-    return table
+
+    def make(template: Path) -> Table:
+        table = new_table(template, "k INT NOT NULL, v INT", keys=["k"], options={**KEYED, **(options or {})})
+        put(table, *range(1, count + 1))
+        return table
+
+    return made_once(f"numbers {count} {options}", folder, make)
 
 
 def put(table: Table, *numbers: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ FOREIGN = {
 
 TAKE_PATTERNS = {"select", "drop", "sort", "group_by", "unique", "drop_nulls", "explode", "unnest", "top_k", "sort_by"}
 """Methods of frames for which a text may be a pattern."""
+NAMING = {"col", "exclude", "nth", "field"}
+"""Functions of Polars that take a name."""
 PLAIN = {
     "morrow/packed_scan.py": {"self._asked.columns"},
     "readers/system/files.py": {"stored"},
@@ -74,17 +77,28 @@ def test_a_name_apart_differs_by_more_than_case() -> None:
 # --- nobody else ---
 
 
+@functools.lru_cache(maxsize=1)
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _found(path: Path) -> Iterator[str]:
-    foreign = FOREIGN.get(str(path.relative_to(ROOT)), set())
-    for node in ast.walk(ast.parse(path.read_text())):
-        place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+    file = str(path.relative_to(ROOT))
+    foreign = FOREIGN.get(file, set())
+    for node in ast.walk(_tree(path)):
+        place = f"{file}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in foreign:
             text = node.value
             if (text.startswith("__") and not text.endswith("__")) or (
                 text.startswith("_KEY_") and text != "_KEY_STATS"
             ):
                 yield f"{place}: {text!r} is made up; names beside users' columns are made in engine/names.py"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in NAMING
+            and node.args
+        ):
             called, given = ast.unparse(node.func), node.args[0]
             if called in ("pl.col", "pl.exclude", "pl.nth") and not _is_safe(given):
                 yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `col` of engine/names.py"
@@ -94,7 +108,7 @@ def _found(path: Path) -> Iterator[str]:
 
 def _plain(path: Path) -> Iterator[str]:
     """Finds where names that are not written out are handed to a method that takes patterns."""
-    for function in ast.walk(ast.parse(path.read_text())):
+    for function in ast.walk(_tree(path)):
         if not isinstance(function, ast.FunctionDef):
             continue
         taken = {a.arg for a in (*function.args.args, *function.args.kwonlyargs) if _is_text(a.annotation)}

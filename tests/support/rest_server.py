@@ -368,6 +368,8 @@ KINDS = {"TagNotFound": "TAG", "SnapshotNotFound": "SNAPSHOT", "BranchNotFound":
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    """Else the body of an answer waits until its head is acknowledged: 40 ms."""
     state: RestServer
 
     def _serve(self) -> None:

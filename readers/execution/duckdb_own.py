@@ -16,6 +16,7 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.plain_sql import PARQUET, plain_sql
+from morrow.readers.expressions.duckdb_names import is_apart
 from morrow.readers.files.file_frames import source_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def own_scan(source: PaimonDataset, connection: duckdb.DuckDBPyConnection) -> st
     Raises:
         CorruptFile, FileMissing, UnsafePath: a file is gone, has another size than metadata says, or lies elsewhere.
     """
-    if source.plan is None:
+    if source.plan is None or not is_apart(source.schema):
         return None
     plan, store = source.plan(None, None)
     if not _is_plain(plan, store) or not reads_files(connection):

@@ -225,7 +225,21 @@ def _column(stored: DataField | None, field: DataField) -> str:
     given, wanted = stored.type.with_nullable(True), field.type.with_nullable(True)
     if given != wanted and not any(allows(given, wanted) for allows in CASTS):
         raise Unsupported(f"values of {field.name!r}, stored as {given.text()}, as {wanted.text()} in SQL")
-    return f"CAST({quote_identifier(stored.name)} AS {kind})"
+    value = f"CAST({quote_identifier(stored.name)} AS {kind})"
+    return _without_statistics(value, wanted) if _holds_reals(wanted) else value
+
+
+def _holds_reals(kind: DataType) -> bool:
+    return isinstance(kind, REAL) or any(map(_holds_reals, _inner(kind)))
+
+
+def _without_statistics(value: str, kind: DataType) -> str:
+    """Returns the same value by an expression of which DuckDB believes no statistics: those of files leave out NaN."""
+    if isinstance(kind, t.ArrayType):
+        return f"({value})[:]"
+    if isinstance(kind, t.MapType):
+        return f"map_from_entries(map_entries({value})[:])"
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE {value} END"
 
 
 def _is_wider(given: DataType, wanted: DataType) -> bool:

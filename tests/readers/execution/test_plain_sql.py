@@ -111,3 +111,48 @@ def test_many_dead_positions_and_what_sql_cannot_say(tmp_path: Path) -> None:
 
     with pytest.raises(Unsupported, match="as SQL"):
         table.scan(["k"], pl.col("k").cast(pl.String).str.contains("1")).to_sql()
+
+
+REALS = """
+    id INT, d DOUBLE, f FLOAT, l ARRAY<DOUBLE>, m MAP<STRING, DOUBLE>, r ROW<d DOUBLE>,
+    deep ARRAY<ROW<l ARRAY<FLOAT>>>
+"""
+ON_REALS = (
+    "d > 9",
+    "d < 9",
+    "isnan(f)",
+    "f = 0",
+    "NOT d BETWEEN 0 AND 2",
+    "isnan(l[1])",
+    "l[1] < 9",
+    "isnan(m['k'])",
+    "r.d > 9",
+    "deep[1].l[1] > 9",
+    "isnan((SELECT max(d) FROM rows))",
+)
+
+
+def test_statistics_without_nan_are_not_believed(tmp_path: Path) -> None:
+    """Parquet's statistics leave NaN out: DuckDB would skip rows, and compute wrong extremes."""
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=REALS)
+    reals = [float("nan"), 1.0, -0.0]
+    table.append(
+        [
+            {"id": i, "d": x, "f": x, "l": [x], "m": {"k": x}, "r": {"d": x}, "deep": [{"l": [x]}]}
+            for i, x in enumerate(reals)
+        ]
+    )
+    rows = table.scan().to_arrow()
+    with duckdb.connect() as connection:
+        told = connection.from_arrow(rows)
+        sources = {
+            "own": table.scan().to_duckdb(connection),
+            "text": connection.sql(table.scan().to_sql()),
+        }
+        for condition in ON_REALS:
+            query = f"SELECT id FROM rows WHERE {condition} ORDER BY id"
+            right = told.query("rows", query).fetchall()
+            for name, source in sources.items():
+                assert (name, condition, source.query("rows", query).fetchall()) == (name, condition, right)
+    for condition in ON_REALS[:5]:
+        assert table.scan(filter=condition, engine="duckdb").count() == table.count(condition)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from morrow.catalog import Catalog
 from morrow.engine.catalog.names import ObjectName, object_name
-from morrow.engine.errors import InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.spark.views import Access
 from morrow.table import Table
 
@@ -33,11 +33,6 @@ class Place:
         if parts.system is not None:
             raise TableNotFound(f"{name} is a system table, which nobody writes")
         return self.catalog.table(parts.table, branch=parts.branch)
-
-    def by_path(self, what: str) -> None:
-        """Raises `Unsupported` for what opens tables by their folders, where the catalog is more than a folder."""
-        if not self.catalog.is_folder:
-            raise Unsupported(what, where=self.catalog.warehouse, hint="the catalog is no folder; use Python's tables")
 
 
 def full_name(namespace: Sequence[str], name: str) -> str:

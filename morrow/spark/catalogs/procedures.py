@@ -42,7 +42,6 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
     given = {name: value_of(told) for name, told in question["arguments"].items()}
     if question["name"] == rewriting.PROCEDURE:
         return statements.run(place, given[STATEMENT])
-    place.by_path(f"the procedure {question['name']}")
     found = procedure_named(question["name"])
     tables = [parameter.name for parameter in found.parameters if parameter.kind is Kind.TABLE]
     for name in (*tables, *((TABLE,) if found.of_table else ())):
@@ -51,7 +50,7 @@ def _call(place: Place, question: Question, _rows: DataFrame | None) -> DataFram
     return call(
         place.spark,
         found.name,
-        warehouse=place.catalog.warehouse,
+        warehouse=place.catalog,
         storage_options=place.access.storage_options,
         allowed_roots=place.access.allowed_roots,
         **{name: value for name, value in given.items() if value is not None},

@@ -32,13 +32,14 @@ def streams(name: str) -> bool:
 
 def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns the data source that follows a table, and the options that say what and from where on."""
-    place.by_path("a stream of a table by its name")
     given = dict(question["options"])
     _check(given)
     if isinstance(question["state"], str) and described.unpacked(question["state"])[-1] is True:
         raise Unsupported("a stream while settings choose the state that is read", hint="unset spark.paimon.scan.*")
     name = parsed(question["table"])
     table = place.catalog.table(name.table, branch=name.branch)
+    if table._metadata.owner.owns:  # a stream is planned by another process, which finds the table by its folder
+        raise Unsupported("a stream of a table whose catalog commits", where=table.path, hint="read it in batches")
     passed = {**given, "path": table.path}
     if name.branch is not None:
         passed["branch"] = name.branch

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from morrow.engine.errors import InvalidArgument
+from morrow.catalog import Catalog
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
 from morrow.procedures.procedure import Kind, Procedure, Rows
 from morrow.procedures.registry import TABLE, procedure_named
@@ -30,7 +31,7 @@ def call(
     procedure: str,
     /,
     *,
-    warehouse: str | os.PathLike[str] | None = None,
+    warehouse: str | os.PathLike[str] | Catalog | None = None,
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
     distributed: bool | None = None,
@@ -43,7 +44,8 @@ def call(
 
     Args:
         procedure: its name, with or without ``sys.``; `PROCEDURES` lists them.
-        warehouse: the warehouse of a `table` of the form ``database.table``, and of procedures without a table.
+        warehouse: the warehouse of a `table` of the form ``database.table``, and of procedures without a table; a
+            `morrow.Catalog` that is more than a folder does the work in this process, without jobs.
         storage_options, allowed_roots: as for `morrow.open`.
         distributed: of ``compact``, ``compact_database`` and ``remove_orphan_files``: whether executors do the work;
             None: if it is much.
@@ -58,7 +60,12 @@ def call(
         Others: as the method of `Table` that does the work.
     """
     found = procedure_named(procedure)
-    found = WITH_JOBS.get(found.name, found)
+    catalog = warehouse if isinstance(warehouse, Catalog) and not warehouse.is_folder else None
+    if catalog is None:
+        found = WITH_JOBS.get(found.name, found)
+    elif distributed:
+        raise Unsupported("jobs of Spark on tables of this catalog", where=catalog.warehouse, hint="leave them out")
+    place = warehouse.warehouse if isinstance(warehouse, Catalog) else warehouse
     if distributed is not None and not found.jobs:
         raise InvalidArgument(f"{found.name} runs no jobs: it has no argument 'distributed'")
     tables = {name: value for name, value in arguments.items() if found.of_table and name.lower() == TABLE}
@@ -68,10 +75,12 @@ def call(
 
     def where(table: object = None) -> TableArgument:
         named = (
-            catalog_argument(warehouse, storage_options)
+            catalog_argument(place, storage_options)
             if table is None
-            else table_argument(spark, table, warehouse, storage_options)
+            else table_argument(spark, table, place, storage_options)
         )
+        if catalog is not None and named.warehouse is not None:
+            named = replace(named, attached=catalog)
         return replace(named, allowed_roots=(*named.allowed_roots, *given_roots(allowed_roots)))
 
     for parameter in found.parameters:

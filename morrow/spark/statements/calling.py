@@ -43,11 +43,10 @@ def called(session: Session, words: Statement) -> DataFrame:
         for name, value in given.items()
         if value is not None
     }
-    place.by_path(f"the procedure {found.name}")
     return call(
         session.spark,
         found.name,
-        warehouse=place.catalog.warehouse,
+        warehouse=place.catalog,
         storage_options=place.access.storage_options,
         allowed_roots=place.access.allowed_roots,
         **arguments,  # type: ignore[arg-type]  # of the procedure, which checks them

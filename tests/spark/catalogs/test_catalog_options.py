@@ -33,8 +33,12 @@ def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
     ]
     catalog = morrow.open_catalog({**options, "warehouse": str(warehouse)})
     assert (catalog.tables("db"), catalog.table("db.u").options["bucket"]) == (["u"], "2")
-    with pytest.raises(PySparkException, match="the procedure compact is not supported"):
-        spark.sql("CALL byjdbc.sys.compact(table => 'db.u')")
+    for statement in ("compact('byjdbc.db.u')", "create_tag(table => 'db.u', tag => 'x')", "copy('db.u', 'db.w')"):
+        spark.sql(f"CALL byjdbc.sys.{statement}")
+    stream = spark.readStream.table("byjdbc.db.u").writeStream.option("checkpointLocation", str(tmp_path / "cp"))
+    stream.trigger(availableNow=True).toTable("byjdbc.db.w").awaitTermination()
+    assert (catalog.tables("db"), catalog.table("db.w").tags.names) == (["u", "w"], ())
+    assert [len(catalog.table(name).snapshots()) for name in ("db.u", "db.w")] == [3, 2]
     with pytest.raises(InvalidArgument, match="no catalog is named"):
         morrow.spark.catalog(spark, "nowhere")
     told = [str(value) for value in spark.sparkContext.getConf().getAll()] + [
@@ -64,5 +68,7 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
         commits = [path for method, path in server.asked if path.endswith("/commit")]
         table = morrow.open_catalog({**options, **told}).table("db.t")
         assert len(commits) == len(table.snapshots()) == 3
-        with pytest.raises(PySparkException, match="a stream of a table by its name is not supported"):
+        spark.sql("CALL byrest.sys.create_tag('db.t', 'x')")
+        assert list(table.tags.names) == ["x"]
+        with pytest.raises(PySparkException, match="a stream of a table whose catalog commits is not supported"):
             spark.readStream.table("byrest.db.t").writeStream.format("noop").start().processAllAvailable()

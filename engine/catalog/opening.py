@@ -25,6 +25,12 @@ BUILT_IN = {
     "rest": "morrow.engine.catalog.rest.catalog:opened",
 }
 """Kind -> the function that makes it, whose module is imported when it is used."""
+WITHOUT = {
+    "hive": "a catalog of Hive's metastore",
+    "dlf": "a catalog of DLF by its own client",
+}
+"""Kinds that Paimon has and Morrow does not -> what they are."""
+INSTEAD = "open its tables by their folders, or name them in a catalog with metastore=jdbc or metastore=rest"
 
 
 def open_catalog(settings: Settings) -> Catalog:
@@ -42,6 +48,8 @@ def open_catalog(settings: Settings) -> Catalog:
         return cast(CatalogMaker, getattr(import_module(module), name))(settings)
     made = plugin(CATALOGS, kind)
     if made is None:
+        if kind in WITHOUT:
+            raise Unsupported(f"metastore={kind!r}, {WITHOUT[kind]},", where="catalogs", hint=INSTEAD)
         known = sorted({*BUILT_IN, *entry_points(group=CATALOGS).names})
         hint = f"{did_you_mean(kind, known)}known are {', '.join(known)}"
         raise Unsupported(f"metastore={kind!r}", where="catalogs", hint=hint)

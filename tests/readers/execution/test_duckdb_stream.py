@@ -217,6 +217,7 @@ def test_a_filter_is_tested_on_every_row(parts: morrow.Table) -> None:
 
 def test_batches_of_few_columns_hold_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execute, "BATCH_ROWS", 100)
+    monkeypatch.setattr(execute, "AT_ONCE", 0)
     monkeypatch.setattr(duckdb_stream, "BATCH_VALUES", 1000)
     table = TableFactory(tmp_path / "t", [("n", "INT"), ("s", "STRING")], options={"bucket": "-1"})
     table.write_file(pa.table({"n": pa.array(range(2000), pa.int32()), "s": ["text"] * 2000}))

@@ -179,7 +179,7 @@ def catalogs(s3: dict[str, str], tmp_path: Path) -> Iterator[dict[str, Callable[
 
 
 def table_of_what_was_run() -> list[str]:
-    """The lines of the table in docs/catalogs.md."""
+    """Returns the lines of the table in docs/catalogs.md."""
     (told,) = TABLE.findall((ROOT / PLACES["catalogs"]).read_text())
     return str(told).strip().splitlines()
 

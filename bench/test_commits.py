@@ -98,10 +98,10 @@ def after_commits(table: Growing, rows: int, commits: int) -> tuple[Measured, Me
     for turn in range(2 * commits + 2):
         table.commit(rows)
         what = ("full read", "count and sum")[turn % 2]
-        plain = table.plain() if turn % 2 == 0 else table.plain().select(SUM)
+        subject = cpu(table.total if turn % 2 else table.full)
+        plain = table.plain() if turn % 2 == 0 else table.plain().select(SUM)  # planned after the read, which plans
         cpu(plain.collect)
         base = cpu(plain.collect)
-        subject = cpu(table.total if turn % 2 else table.full)
         (table.full if turn % 2 else table.total)()
         if turn > 1:  # the first refresh reads the keys of all files
             found[what].base.append(base)

@@ -77,3 +77,10 @@ class ByCost(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid.partition("::")[0])
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forgets a group that is done: after each test, xdist counts what is left of all that a worker was given."""
+        super().mark_test_complete(node, item_index, duration)
+        groups, test = self.assigned_work[node], self.registered_collections[node][item_index]
+        if all(groups[self._split_scope(test)].values()):
+            del groups[self._split_scope(test)]

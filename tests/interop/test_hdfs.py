@@ -15,6 +15,7 @@ from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.io.hdfs import HdfsStore
 from morrow.engine.io.store import FileStore
 from morrow.testing import StoreTests
+from morrow.testing.stores import NAMES
 from tests.interop.jvm import JavaPaimon
 from tests.test_catalog_guides import HDFS, LONG, OPERATIONS, QUICK, table_of_what_was_run
 
@@ -40,6 +41,10 @@ class TestHdfs(StoreTests):
     @pytest.fixture
     def folder(self) -> str:
         return f"/folder/{uuid.uuid4().hex}"
+
+    @pytest.mark.parametrize("name", NAMES if LONG else NAMES[2:4])
+    def test_names_stay_as_they_are(self, store: FileStore, folder: str, name: str) -> None:
+        super().test_names_stay_as_they_are(store, folder, name)
 
 
 def test_java_and_morrow_share_a_warehouse(java: JavaPaimon, warehouse: str) -> None:

@@ -60,6 +60,7 @@ def made(folder: Path, files: int, partitions: int) -> str:
         total_record_count=files * ROWS,
         delta_record_count=files * ROWS,
     )
+    writer.settle()
     assert log.add(snapshot)
     log.hint(snapshot)
     return table.path

@@ -67,6 +67,14 @@ def encode_container(table: pa.Table, schema: bytes, codec: str, *, zstd_level: 
     return container_head(schema, name, sync) + encode_blocks(table, json.loads(schema), name, sync, zstd_level)
 
 
+def container_of_block(schema: bytes, codec: str, rows: int, payload: bytes) -> bytes:
+    """Returns a container file of one block, whose rows are encoded already; raises `Unsupported` as `codec_name`."""
+    name = codec_name(codec)
+    sync = uuid.uuid4().bytes
+    compressed = COMPRESSORS[name](memoryview(payload), ZSTD_LEVEL)
+    return b"".join([container_head(schema, name, sync), varint(rows), varint(len(compressed)), compressed, sync])
+
+
 def codec_name(codec: str) -> str:
     """Returns the name of a codec in headers. Raises `Unsupported` if it is not in `COMPRESSORS`."""
     name = {"zstd": "zstandard", "none": "null", "uncompressed": "null"}.get(codec, codec)

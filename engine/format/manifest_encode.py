@@ -7,7 +7,10 @@ Whole columns are encoded at once, so merging the manifests of a large table cos
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +20,8 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.format.avro_encode import encode_container
+from morrow.engine.format.avro_encode import container_of_block, encode_container
+from morrow.engine.format.avro_rows import FEW, encode_rows
 from morrow.engine.format.manifest import FILE_COLUMNS
 from morrow.engine.format.manifest_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST, StoredSchema
 
@@ -62,7 +66,16 @@ def _encode(table: pa.Table, schema: StoredSchema, format: str, codec: str) -> b
 
 
 def _avro(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
-    return encode_container(table, schema.avro, _codec(codec, AVRO_CODECS, "Avro"))
+    name = _codec(codec, AVRO_CODECS, "Avro")
+    if 0 < table.num_rows <= FEW:
+        return container_of_block(schema.avro, name, table.num_rows, encode_rows(table, _parsed(schema.avro)))
+    return encode_container(table, schema.avro, name)
+
+
+@cache
+def _parsed(schema: bytes) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(schema)
+    return found
 
 
 def _parquet(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from morrow.engine.errors import UnsafePath
-from morrow.engine.io.store import FileStore
+from morrow.engine.io.store import FileStore, write_hint
 from morrow.engine.telling import logger
 
 HINT = "if you trust it, name its folder in allowed_roots"
@@ -58,6 +58,9 @@ class ConfinedStore:
 
     def local_target(self, path: str) -> str | None:
         return self.inner.local_target(self._inside(path))
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        write_hint(self.inner, self._inside(path), data)
 
     def make_folder(self, folder: str) -> None:
         self.inner.make_folder(self._inside(f"{folder.rstrip('/')}/.").rpartition("/")[0])

@@ -95,16 +95,20 @@ def create_file(path: Path, data: bytes) -> bool:
     return created
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file, replacing one of that name if there is one: readers see the old or the new bytes."""
-    hidden = _written_hidden(path, data)
+def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Writes a file, replacing one of that name if there is one: readers see the old or the new bytes.
+
+    Unless it is `lasting`, nothing waits for the disk: a loss of power may leave the old one, or an empty one.
+    """
+    hidden = _written_hidden(path, data, lasting=lasting)
     try:
         hidden.replace(path)
     except OSError:
         with suppress(OSError):
             hidden.unlink()
         raise
-    sync_folder(path.parent)
+    if lasting:
+        sync_folder(path.parent)
 
 
 class Unclear(OSError):
@@ -129,13 +133,14 @@ def _linked(hidden: Path, path: Path) -> bool:
     return True
 
 
-def _written_hidden(path: Path, data: bytes) -> Path:
+def _written_hidden(path: Path, data: bytes, *, lasting: bool = True) -> Path:
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with hidden.open("xb") as stream:
             stream.write(data)
-            stream.flush()
-            sync_descriptor(stream.fileno())
+            if lasting:
+                stream.flush()
+                sync_descriptor(stream.fileno())
     except OSError:
         with suppress(OSError):
             hidden.unlink()

@@ -109,6 +109,13 @@ class LocalStore:
             durability.make_folder(target.parent)
             durability.replace_file(target, data)
 
+    def write_hint(self, path: str, data: bytes) -> None:
+        """Replaces a hint without waiting for the disk, see `store.write_hint`."""
+        target = Path(path)
+        with _writing(path):
+            durability.make_folder(target.parent)
+            durability.replace_file(target, data, lasting=False)
+
     @contextmanager
     def output(self, path: str) -> Iterator[BinaryIO]:
         target = Path(path)

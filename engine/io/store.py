@@ -37,6 +37,14 @@ def has_urls(store: object) -> bool:
     return bool(getattr(store, "has_urls", True))
 
 
+def write_hint(store: FileStore, path: str, data: bytes) -> None:
+    """Replaces a hint, which saves a search: a loss of power may leave the one before, or an empty file.
+
+    A local disk is not asked to wait for it; a store without `write_hint` writes it as any other file.
+    """
+    getattr(store, "write_hint", store.write)(path, data)
+
+
 class FileStore(Protocol):
     """Reads and writes of whole files, ranges and folders.
 

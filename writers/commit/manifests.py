@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS, MANIFEST_L
 from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
 from morrow.engine.format.types import DataType
 from morrow.engine.io.ahead import ahead
+from morrow.engine.io.system_errors import system_errors
 from morrow.engine.plan.entries import remember
 from morrow.writers.target import WriteTarget
 
@@ -45,9 +47,12 @@ class ManifestWriter:
         self._uuid = uuid.uuid4()
         self._counts = {kind: count() for kind in ("manifest", "manifest-list", "index-manifest")}
         self._under_way: list[Callable[[], None]] = []
+        self._unsynced: list[str] = []
 
     def settle(self) -> None:
-        """Waits until all files are written that were begun: in a store far away they are on their way together.
+        """Waits until all files that were begun are durable.
+
+        In a store far away they are on their way together; on a local disk their folder is synced once.
 
         Raises: the first error of them.
         """
@@ -60,6 +65,9 @@ class ManifestWriter:
                 failures.append(failure)
         if failures:
             raise failures[0]
+        unsynced, self._unsynced = self._unsynced, []
+        if unsynced:
+            self._target.store.sync(unsynced)
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
         """Writes entries (columns of `decode_manifest`) into manifests of the target size.
@@ -97,9 +105,12 @@ class ManifestWriter:
 
     def discard(self, names: Sequence[str]) -> None:
         """Removes metadata files that no snapshot names. Files that cannot be removed stay as orphans."""
-        with suppress(MorrowError):
-            self.settle()
-        self._target.store.discard([self._target.metadata.paths.manifest(name) for name in names])
+        if self._under_way:
+            with suppress(MorrowError):
+                self.settle()
+        paths = [self._target.metadata.paths.manifest(name) for name in names]
+        self._unsynced = [path for path in self._unsynced if path not in paths]
+        self._target.store.discard(paths)
 
     def _encoded(self, encode: Callable[[pl.DataFrame, str, str], bytes], frame: pl.DataFrame) -> bytes:
         return encode(frame, self._target.write.manifest_format, self._target.write.manifest_compression)
@@ -108,6 +119,13 @@ class ManifestWriter:
         name = f"{kind}-{self._uuid}-{next(self._counts[kind])}"
         written.append(name)
         path = self._target.metadata.paths.manifest(name)
+        native = self._target.store.local_target(path)
+        if native is not None:
+            # No reader knows the name yet, so that nobody can meet a part of the file.
+            with system_errors(path), Path(native).open("xb") as stream:
+                stream.write(data)
+            self._unsynced.append(path)
+            return name
         self._under_way.append(ahead(self._target.store, partial(self._target.store.write, path, data)))
         return name
 

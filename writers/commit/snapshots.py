@@ -15,6 +15,7 @@ from morrow.engine.errors import FileMissing, NotFound, StorageError, UnclearOut
 from morrow.engine.format.paths import LATEST
 from morrow.engine.format.snapshot import FIRST_SNAPSHOT_ID, Snapshot, snapshot_json
 from morrow.engine.io.ahead import ahead
+from morrow.engine.io.store import write_hint
 from morrow.engine.plan import newest
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
@@ -195,7 +196,7 @@ class SnapshotLog:
                 self._metadata.store.discard([self._hint_path])
 
     def _write_hint(self, snapshot: Snapshot) -> None:
-        self._metadata.store.write(self._hint_path, str(snapshot.id).encode())
+        write_hint(self._metadata.store, self._hint_path, str(snapshot.id).encode())
 
     @property
     def _hint_path(self) -> str:

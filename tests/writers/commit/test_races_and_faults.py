@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -245,6 +245,14 @@ class Failing(LocalStore):
     def write(self, path: str, data: bytes) -> None:
         self._next(path)
         super().write(path, data)
+
+    def local_target(self, path: str) -> str | None:
+        self._next(path)
+        return super().local_target(path)
+
+    def sync(self, paths: Sequence[str]) -> None:
+        self._next(paths[0])
+        super().sync(paths)
 
     def delete(self, path: str) -> bool:
         self._next(path)

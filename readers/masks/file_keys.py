@@ -167,7 +167,8 @@ def is_among(rows: Fingerprints, wanted: Fingerprints) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(rows), bool)
     if not len(wanted) or not len(rows):
         return found
-    bits = min(len(wanted).bit_length() + SLOTS, SLOT_BITS)
+    # Many rows deserve a large table: what it does not tell apart is searched for.
+    bits = min(max(len(wanted), len(rows) >> SLOTS).bit_length() + SLOTS, SLOT_BITS)
     table = np.zeros(1 << bits, bool)
     table[_slots(wanted, bits)] = True
     likely = np.flatnonzero(table[_slots(rows, bits)])

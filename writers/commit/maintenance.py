@@ -18,3 +18,16 @@ class Maintenance(Protocol):
 
     def after_commit(self, snapshot: Snapshot) -> None:
         """Takes the last snapshot of a commit. It is durable by then: an error raised here does not undo it."""
+
+
+class NoMaintenance:
+    """Does nothing around commits: others maintain the table."""
+
+    def wants_snapshot(self) -> bool:
+        return False
+
+    def before_commit(self, newest: Snapshot | None) -> None:
+        pass
+
+    def after_commit(self, snapshot: Snapshot) -> None:
+        pass

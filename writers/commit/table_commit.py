@@ -19,7 +19,7 @@ from morrow.engine.telling import logger
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.attributes import CommonAttributes
 from morrow.writers.commit.changes import Changes, appended, at_once, compacted
-from morrow.writers.commit.maintenance import Maintenance
+from morrow.writers.commit.maintenance import Maintenance, NoMaintenance
 from morrow.writers.commit.message_files import MessageFiles
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.commit.numbering import Numbered
@@ -39,7 +39,7 @@ class TableCommit:
 
     def __init__(self, target: WriteTarget, maintenance: Maintenance | None = None) -> None:
         self.target = target
-        self._maintenance = maintenance
+        self._maintenance = maintenance or NoMaintenance()
         self._committer = Committer(target)
         self._files = MessageFiles(target)
         self.uncompacted: list[Placement] = []
@@ -105,7 +105,7 @@ class TableCommit:
         keep_empty: bool | None,
     ) -> Snapshot | None:
         self.uncompacted = []
-        self._begin()
+        self._maintenance.before_commit(self._committer.log.newest)
         written, compaction = appended(messages), compacted(messages)
         last: Snapshot | None = None
         if keep_empty is None:
@@ -261,7 +261,7 @@ class TableCommit:
             return True
         if identifier == BATCH_COMMIT_IDENTIFIER or not compaction.is_empty:
             return False
-        return self._maintenance is not None and self._maintenance.wants_snapshot()
+        return self._maintenance.wants_snapshot()
 
     def _compact(
         self,
@@ -293,12 +293,8 @@ class TableCommit:
         self.uncompacted += [Placement.of(m) for m in messages if m.compact_before or m.compact_after]
         self._files.remove_compacted(messages)
 
-    def _begin(self) -> None:
-        if self._maintenance is not None:
-            self._maintenance.before_commit(self._committer.log.newest)
-
     def _done(self, last: Snapshot | None) -> Snapshot | None:
-        if last is not None and self._maintenance is not None:
+        if last is not None:
             self._maintenance.after_commit(last)
         self._committer.log.settle()
         return last

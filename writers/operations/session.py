@@ -30,8 +30,7 @@ class WriteSession:
     """Writes and commits under one commit user. After an error no uncommitted file stays."""
 
     def __init__(self, target: WriteTarget, *, repeats: bool = False, base: Snapshot | None = None) -> None:
-        """Opens the session. `repeats`: the commit user may have committed before, so its identifiers are looked up in
-        the table; it writes a stream of commits, not a batch. `base`: the newest snapshot, if it was just read."""
+        """Opens the session. `repeats`: of a stream, whose identifiers are looked up; `base`: the newest snapshot."""
         target = self.target = waiting(target) if repeats else target
         self.commits = maintained(target)
         self._writer = TableWriter(target, base=base)

@@ -25,7 +25,8 @@ def encode_rows(table: pa.Table, record: Mapping[str, Any]) -> bytes:
         InvalidArgument: a column is missing, or holds a null where the schema has none. Unsupported: other types.
     """
     out = bytearray()
-    columns = {name: _values(table[name].combine_chunks()) for name in table.column_names}
+    # Chunk by chunk: Arrow cannot combine lists without elements that Polars exports, not even one chunk of them.
+    columns = {name: [value for chunk in table[name].chunks for value in _values(chunk)] for name in table.column_names}
     for number in range(table.num_rows):
         _record(out, {name: values[number] for name, values in columns.items()}, record)
     return bytes(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -75,3 +76,18 @@ def test_what_does_not_fit_is_refused() -> None:
         encode_rows(pa.table({"b": [1]}), record)
     with pytest.raises(Unsupported, match="the Avro type 'fixed'"):
         encode_rows(pa.table({"a": [1]}), {"fields": [{"name": "a", "type": "fixed"}]})
+
+
+def test_lists_without_elements_of_polars() -> None:
+    """Arrow cannot combine some of them, even one chunk."""
+    item = {"type": "record", "name": "i", "fields": [{"name": "s", "type": "string"}, {"name": "n", "type": "int"}]}
+    lists: dict[str, object] = {"type": "array", "items": item}
+    record = {"type": "record", "name": "r", "fields": [{"name": "l", "type": ["null", lists]}]}
+    made = pl.Series(
+        "l", [[{"s": "x" * 40, "n": 1}] * 3, [], None], dtype=pl.List(pl.Struct({"s": str, "n": pl.Int32}))
+    )
+    encoded = {
+        encode_rows(pa.table({"l": pl.concat([made, made]).to_frame().sample(1, seed=seed)["l"].to_arrow()}), record)
+        for seed in range(20)
+    }
+    assert encoded == {b"\x02\x06" + (b"\x50" + b"x" * 40 + b"\x02") * 3 + b"\x00", b"\x02\x00", b"\x00"}

@@ -285,7 +285,7 @@ WRONG_WRITES: list[tuple[dict[str, object], type[MorrowError], str]] = [
     ({"buckets": 2}, InvalidArgument, "the option 'buckets' is None for this table"),
     ({"partitionOverwriteMode": "some"}, InvalidArgument, "it is static or dynamic"),
     ({"partition-overwrite": "dynamic"}, InvalidArgument, r"'partitionOverwriteMode' belongs to \.mode\('overwrite'\)"),
-    ({"sink.parallelism": 2}, InvalidArgument, r"the option 'sink\.parallelism' is None for this table, not '2'"),
+    ({"merge-engine": "first-row"}, InvalidArgument, "the option 'merge-engine' is None for this table"),
     ({"commit-identifier": 1}, InvalidArgument, "numbers the commits of a 'commit-user'"),
     ({"kinds": "nothing"}, MorrowError, "nothing"),
     ({"write.merge-schema.explicit-cast": True}, InvalidArgument, "belongs to 'write.merge-schema'"),

@@ -40,9 +40,9 @@ def test_partitions_by_a_condition(spark: SparkSession, tmp_path: Path, monkeypa
         new.write.format("morrow").mode("append").option("replaceWhere", condition).save(table.path)
     assert len(table.snapshots()) == before
 
-    replacing, others = job._replacing, [{"id": [7], "d.y `": ["b"]}]
+    replacing, others = job.replace_matching, [{"id": [7], "d.y `": ["b"]}]
 
-    def meanwhile(target, messages, condition, replaced):  # type: ignore[no-untyped-def]  # as `_replacing`
+    def meanwhile(target, messages, condition, replaced):  # type: ignore[no-untyped-def]  # as `replace_matching`
         def late(**arguments):  # type: ignore[no-untyped-def]
             if others:
                 table.append(others.pop())
@@ -50,6 +50,6 @@ def test_partitions_by_a_condition(spark: SparkSession, tmp_path: Path, monkeypa
 
         return replacing(target, messages, condition, late)
 
-    monkeypatch.setattr(job, "_replacing", meanwhile)
+    monkeypatch.setattr(job, "replace_matching", meanwhile)
     morrow.spark.write(new.limit(0), table, "overwrite", replace_where=condition)
     assert sorted(rows(table), key=str) == [(10, "z"), (4, None)]

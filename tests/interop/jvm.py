@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.spark_cluster import SHORT_LIVED
+
 PAIMON = "1.4.2"
 CENTRAL = os.environ.get("MAVEN_CENTRAL", "https://repo1.maven.org/maven2")
 CACHE = Path(__file__).parents[2] / ".cache" / "paimon-java"
@@ -55,7 +57,7 @@ class JavaPaimon:
         classes = _compiled()
         self._process = subprocess.Popen(
             [
-                *(java_executable(), "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC"),
+                *(java_executable(), "-Xmx1g", *SHORT_LIVED.split(), "-Duser.timezone=UTC"),
                 *(f"-Djava.io.tmpdir={temporary}", "-cp", os.pathsep.join(map(str, (classes, *_jars(JARS)))), "Serve"),
             ],
             stdin=subprocess.PIPE,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from morrow.spark.sessions import session
+from tests.support.spark_cluster import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ SETTINGS = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-Xms1g -XX:MetaspaceSize=256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"-Xms1g -XX:MetaspaceSize=256m {SHORT_LIVED}",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": 2,

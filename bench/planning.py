@@ -25,7 +25,7 @@ import polars as pl
 import morrow
 from bench.tables import HOME
 from morrow.engine.format.binary_row_encode import encode_columns
-from morrow.engine.plan.entries import manifest_entries, manifests_of
+from morrow.engine.plan.manifests import manifest_entries, manifests_of
 from morrow.writers.commit.manifests import ARITY, ManifestWriter
 from morrow.writers.commit.snapshots import SnapshotLog
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.plan.planner import ScanRequest
+from morrow.engine.plan.request import ScanRequest
 from morrow.scan_arguments import checked_rows
 from morrow.table_scan import Scan
 

@@ -8,7 +8,7 @@ import time
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.fallback import plan_with_fallback
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import ScanRequest
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.telling import logger
 from morrow.engine.wording import plural, size_text
@@ -39,6 +39,6 @@ def _tell(plan: ScanPlan, where: str, seconds: float) -> None:
 
 def read_lists(metadata: TableMetadata, snapshot: Snapshot) -> None:
     """Reads the manifest lists that a plan of this snapshot will need, ahead of it."""
-    from morrow.engine.plan.entries import manifests_of
+    from morrow.engine.plan.manifests import manifests_of
 
     manifests_of(metadata, snapshot)

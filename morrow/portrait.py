@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.paths import MAIN_BRANCH
-from morrow.engine.plan.entries import live_entries, manifests_of
+from morrow.engine.plan.entries import live_entries
+from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line, shown, without_secrets
 from morrow.engine.wording import age_text, plural, size_text

@@ -13,8 +13,8 @@ from morrow.engine.plan.fallback import readable_schema
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.newest import newest_state
-from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.predicate import columns as columns_of
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
 from morrow.engine.telling import did_you_mean, shown, shown_lines

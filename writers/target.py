@@ -17,7 +17,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.newest import look
 

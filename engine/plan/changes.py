@@ -27,19 +27,15 @@ from morrow.engine.options.words import ChangelogProducer
 from morrow.engine.options.writing import levels_of
 from morrow.engine.plan.change_ranges import check_order
 from morrow.engine.plan.data_files import data_files, partition_values, readable_roots
-from morrow.engine.plan.entries import (
-    changelog_manifests_of,
-    delta_manifests_of,
-    manifest_entries,
-    partition_matches,
-    partitions_overlap,
-)
+from morrow.engine.plan.entries import partition_matches, partitions_overlap
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.in_flight import planning
+from morrow.engine.plan.manifests import changelog_manifests_of, delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import ScanRequest, file_columns, make_plan
+from morrow.engine.plan.planner import file_columns, make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected, value_mask
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")

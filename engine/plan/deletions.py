@@ -17,7 +17,7 @@ from morrow.engine.names import ENTRY, INDEX_FILE, VECTOR
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
 from morrow.engine.plan.data_files import external, file_paths
-from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import DeletionRef
 

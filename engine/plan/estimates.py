@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.pruning import projected
+from morrow.engine.plan.request import ScanRequest
 
 
 @dataclass(frozen=True)

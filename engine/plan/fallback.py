@@ -20,8 +20,9 @@ from morrow.engine.options.declared.scans import SCAN_FALLBACK_BRANCH, SCAN_PRIM
 from morrow.engine.options.declaring import AnyOption
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import leaves
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import Travel, at_time, resolve
 

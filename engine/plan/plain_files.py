@@ -9,7 +9,9 @@ import polars as pl
 from morrow.engine.names import VECTOR
 from morrow.engine.plan.deletions import DeletionVectors
 from morrow.engine.plan.metadata import TableMetadata
-from morrow.engine.plan.planner import ScanRequest, sectioned, spec_of, visible_entries
+from morrow.engine.plan.planner import spec_of, visible_entries
+from morrow.engine.plan.request import ScanRequest
+from morrow.engine.plan.sectioned import sectioned
 
 
 @dataclass(frozen=True)

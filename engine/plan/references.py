@@ -35,7 +35,8 @@ from morrow.engine.format.manifest import (
 )
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.plan.entries import Stored, decoded_files, partitions_overlap, resolved
+from morrow.engine.plan.entries import partitions_overlap, resolved
+from morrow.engine.plan.manifests import Stored, decoded_files
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction
 from morrow.engine.plan.roots import Root, RootKind

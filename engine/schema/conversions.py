@@ -14,7 +14,8 @@ from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED
-from morrow.engine.plan.entries import index_entries, live_entries
+from morrow.engine.plan.entries import live_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 
 

@@ -9,7 +9,7 @@ from morrow.doctor.report import Finding, Severity
 from morrow.doctor.subject import Subject
 from morrow.engine.options.declared.history import SNAPSHOT_NUM_RETAINED_MAX
 from morrow.engine.plan.consumers import Consumers
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.wording import plural, size_text
 from morrow.writers.operations.planned import levels_of, planned_compactions
 

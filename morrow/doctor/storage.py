@@ -15,7 +15,8 @@ from morrow.engine.errors import FileMissing, MorrowError, StorageError
 from morrow.engine.names import cols
 from morrow.engine.plan.data_files import file_paths
 from morrow.engine.plan.deletions import index_paths
-from morrow.engine.plan.entries import index_entries, live_entries
+from morrow.engine.plan.entries import live_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import READERS, TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.references import KEY, changelog_names, named

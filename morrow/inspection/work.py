@@ -10,8 +10,8 @@ from morrow.doctor.subject import Subject
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import delta_manifests_of, manifest_entries
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import ScanPlan, SectionKind
 from morrow.engine.wording import plural, size_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.options.declared import commits
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.telling import logger
 from morrow.procedures.procedure import (
     DONE,

@@ -24,8 +24,8 @@ from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.plain_files import PlainFiles, plain_files
-from morrow.engine.plan.planner import ScanRequest
 from morrow.engine.plan.predicate import ALWAYS
+from morrow.engine.plan.request import ScanRequest
 from morrow.readers.expressions import polars as expressions
 
 BOUNDED = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType, t.DateType)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import polars as pl
 
 from morrow.engine.format import types as t
-from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
 from morrow.readers.system.partition_text import partition_rows

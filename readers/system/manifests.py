@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from morrow.engine.plan.entries import changelog_manifests_of, manifests_of
+from morrow.engine.plan.manifests import changelog_manifests_of, manifests_of
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
 from morrow.readers.system.partition_text import partition_rows
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.paths import POSTPONE_BUCKET
-from morrow.engine.plan.entries import manifest_entries, manifests_of
+from morrow.engine.plan.manifests import manifest_entries, manifests_of
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of
 from morrow.readers.system.partition_text import partition_rows, partition_specs
 

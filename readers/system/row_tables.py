@@ -17,7 +17,7 @@ from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import TABLE_READ_SEQUENCE_NUMBER_ENABLED
 from morrow.engine.options.declared.table import ROW_TRACKING_ENABLED
 from morrow.engine.options.writing import levels_of
-from morrow.engine.plan.planner import ScanRequest
+from morrow.engine.plan.request import ScanRequest
 from morrow.readers.system.base import Fields, TableState
 from morrow.readers.system.binlog import packed_field
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import index_entries, live_entries
+from morrow.engine.plan.entries import live_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 
 FILE_FACTS = (

@@ -17,7 +17,7 @@ import pyarrow as pa
 from morrow.engine.format import types as t
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.entries import delta_manifests_of, index_entries, manifest_entries
+from morrow.engine.plan.manifests import delta_manifests_of, index_entries, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.operations.compact import compact
 from morrow.writers.operations.overwrite import drop_partitions, overwrite, truncate

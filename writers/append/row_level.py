@@ -20,7 +20,8 @@ from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.planner import make_plan
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan
 from morrow.readers.masks import live_masks
 from morrow.writers.append.matching import Found, Positions, matching_rows

@@ -18,7 +18,7 @@ from morrow.engine.format.entry_frames import index_entries_of
 from morrow.engine.format.hash_index import INDEX_TYPE, HashCodes, decode_hash_index, encode_hash_index
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import BUCKET, HASH, series
-from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.writers.buckets.hash_codes import HashCodeBuckets
 from morrow.writers.buckets.router import Routed, split
 from morrow.writers.files import Placement

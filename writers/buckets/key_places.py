@@ -14,7 +14,8 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import BUCKET, PARTITION, cols
 from morrow.engine.plan.filter import NO_FILTER
-from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.planner import make_plan
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import Section
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.execution import execute

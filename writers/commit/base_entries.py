@@ -18,7 +18,8 @@ from morrow.engine.format.manifest import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUM
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import GONE, ROW
-from morrow.engine.plan.entries import delta_manifests_of, manifest_entries, manifests_of, partitions_overlap
+from morrow.engine.plan.entries import partitions_overlap
+from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import And, Leaf, Op, Or, Predicate, Value
 

@@ -27,7 +27,7 @@ from morrow.engine.format.manifest_encode import encode_index_manifest, encode_m
 from morrow.engine.format.types import DataType
 from morrow.engine.io.ahead import ahead
 from morrow.engine.io.system_errors import system_errors
-from morrow.engine.plan.entries import remember
+from morrow.engine.plan.manifests import remember
 from morrow.writers.target import WriteTarget
 
 ARITY = struct.Struct(">i")

@@ -11,7 +11,7 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.manifest import ADD, DELETE
-from morrow.engine.plan.entries import manifest_entries
+from morrow.engine.plan.manifests import manifest_entries
 from morrow.writers.commit.base_entries import IDENTITY, cancelled, may_hold
 from morrow.writers.commit.manifests import ManifestWriter
 from morrow.writers.target import WriteTarget

@@ -14,7 +14,7 @@ from morrow.engine.format.data_file_meta import EntryKind, ManifestEntry
 from morrow.engine.format.entry_frames import entries_of, index_entries_of, without_value_stats
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.sections import bucket_numbers, key_ranks
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.changes import Changes

@@ -16,11 +16,13 @@ from morrow.engine.errors import CommitConflict, NotFound
 from morrow.engine.format.manifest import ADD, DELETE, DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import ANALYZE, COMPACT, FIRST_SNAPSHOT_ID, Snapshot
-from morrow.engine.plan.entries import delta_manifests_of, index_entries, manifest_entries, partition_matches
+from morrow.engine.plan.entries import partition_matches
 from morrow.engine.plan.filter import NO_FILTER, Filter
-from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.manifests import delta_manifests_of, index_entries, manifest_entries
+from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, key_mask, projected
+from morrow.engine.plan.request import ScanRequest
 from morrow.readers.execution import execute
 from morrow.writers.target import WriteTarget
 

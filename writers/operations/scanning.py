@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.planner import ScanRequest, make_plan
+from morrow.engine.plan.planner import make_plan
+from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.execution import execute
 from morrow.writers.rows import incoming

@@ -13,7 +13,7 @@ from morrow.engine.errors import CommitConflict
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.fallback import check_not_of_fallback
 from morrow.engine.plan.filter import Filter
-from morrow.engine.plan.planner import ScanRequest
+from morrow.engine.plan.request import ScanRequest
 from morrow.writers.commit import tally
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.premise import Premise

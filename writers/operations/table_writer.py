@@ -16,7 +16,7 @@ from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.ahead import ahead
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.writers.append.writer import MOST_WRITERS, AppendWriter, describe_together, grouped
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
 from morrow.writers.buckets.bucket_writer import BucketWriter

@@ -11,7 +11,7 @@ from morrow.engine.format.binary_row import decode_rows
 from morrow.engine.format.manifest import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import delta_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.units import MILLIS_PER_SECOND
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from morrow.engine.format.schema import TableSchema
-    from morrow.engine.plan.planner import ScanRequest
+    from morrow.engine.plan.request import ScanRequest
 
 PROVIDER = "paimon"
 PLACES = (FILE_PATH, ROW_INDEX)

@@ -13,7 +13,8 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, UnsafePath
 from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.entries import LiveEntries, index_entries, live_entries
+from morrow.engine.plan.entries import LiveEntries, live_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Or, Predicate
 from tests.support.table_factory import DataFile, TableFactory

@@ -11,7 +11,7 @@ import morrow
 from morrow.engine.io import cache_folder
 from morrow.engine.io.cache_folder import CacheFolder
 from morrow.engine.plan import manifest_folder
-from morrow.engine.plan.entries import manifest_entries, manifests_of
+from morrow.engine.plan.manifests import manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from tests.support.recording_store import RecordingStore
 from tests.support.table_factory import TableFactory

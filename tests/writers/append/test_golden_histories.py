@@ -21,7 +21,7 @@ from morrow.engine.format.entry_frames import entries_of
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.names import POSITION
-from morrow.engine.plan.entries import delta_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.append.matching import Found
 from morrow.writers.append.row_level import RowChanges

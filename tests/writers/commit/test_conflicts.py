@@ -8,7 +8,7 @@ import pytest
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.data_file_meta import IndexFileMeta
-from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 from morrow.writers.commit.conflicts import AlreadyCommitted
 from morrow.writers.commit.messages import CommitMessage

@@ -9,7 +9,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CommitConflict
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.writers.commit import preparing
 from tests.support.written import new_table, rows
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.durability import fsync_disabled
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from tests.support.commits import committer, data_file, live, live_frame, message, names, partition, table
 

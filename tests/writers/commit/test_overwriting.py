@@ -10,7 +10,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.plan.entries import index_entries
+from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from tests.support.commits import committer, data_file, live, message, names, partition, table, vectors
 from tests.support.table_files import orphans

@@ -14,7 +14,7 @@ import pytest
 from morrow.engine.errors import CommitConflict, MorrowError, StorageError, UnclearOutcome
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
-from morrow.engine.plan.entries import delta_manifests_of, manifests_of
+from morrow.engine.plan.manifests import delta_manifests_of, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.commit import TableCommit, snapshots
 from tests.support.commits import committer, data_file, live, message, names, table, vectors

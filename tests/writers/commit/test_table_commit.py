@@ -12,7 +12,7 @@ import pytest
 from morrow.engine.errors import CommitConflict, FileMissing
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.plan.entries import manifests_of
+from morrow.engine.plan.manifests import manifests_of
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER
 from morrow.writers.target import WriteTarget

@@ -27,7 +27,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options import parse_write_options
-from morrow.engine.plan.entries import changelog_manifests_of, delta_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import changelog_manifests_of, delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files import file_frames

@@ -27,7 +27,8 @@ import polars as pl
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.paths import EARLIEST, LATEST
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
-from morrow.engine.plan.entries import manifest_entries, resolved
+from morrow.engine.plan.entries import resolved
+from morrow.engine.plan.manifests import manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.references import KEY, live_names, named, read_lists

@@ -18,7 +18,7 @@ from morrow.engine.format.manifest import (
     decode_manifests,
 )
 from morrow.engine.names import NEEDED
-from morrow.engine.plan.entries import Decode, Stored, decoded_files, manifest_entries
+from morrow.engine.plan.manifests import Decode, Stored, decoded_files, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.history.cleaning.roots import Named, Roots, named
 

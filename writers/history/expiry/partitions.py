@@ -24,7 +24,7 @@ from morrow.engine.options.declared import history
 from morrow.engine.options.declaring import AnyOption
 from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
 from morrow.engine.options.words import ExpireStrategy
-from morrow.engine.plan.entries import manifest_entries, manifests_of
+from morrow.engine.plan.manifests import manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger
 from morrow.engine.units import NANOS_PER_MICRO

@@ -17,7 +17,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options.expiring import UNLIMITED, Retention
 from morrow.engine.plan.consumers import Consumers
-from morrow.engine.plan.entries import delta_manifests_of
+from morrow.engine.plan.manifests import delta_manifests_of
 from morrow.writers.commit import manifests
 from morrow.writers.history.branches.creation import create_branch
 from morrow.writers.history.expiry import snapshots as module

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import morrow
-from morrow.engine.plan.entries import changelog_manifests_of, manifest_entries
+from morrow.engine.plan.manifests import changelog_manifests_of, manifest_entries
 from tests.support.file_facts import FILE_FACTS, files_of
 from tests.writers.keyed.lookup.tables import table, target, upsert
 

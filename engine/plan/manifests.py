@@ -1,0 +1,178 @@
+"""Manifest lists, manifests and index manifests as frames: read, decoded and kept, several at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+import polars as pl
+
+from morrow.engine.errors import CorruptFile, FileMissing
+from morrow.engine.format.manifest import (
+    ADD,
+    DELETE,
+    decode_index_manifest,
+    decode_manifest_lists,
+    decode_manifests,
+)
+from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
+from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
+
+MANIFEST_READERS = 4
+"""The number of manifests read at once: decoding is native code that releases the interpreter lock."""
+
+
+REMOTE_READERS = 16
+"""The number of manifests read at once from a remote store, where reading is mostly waiting."""
+
+
+WORTH_THREADS = 1 << 20
+"""The number of bytes of manifests below which starting threads costs more than it saves (on a local disk), and
+decoding each by itself more than decoding them together."""
+
+
+Stored: TypeAlias = tuple[str, int | None]
+"""Path and size of a metadata file; the size is null where it was not recorded."""
+
+
+Decode: TypeAlias = Callable[[Sequence[tuple[bytes, str]]], Sequence[pl.DataFrame]]
+"""Decodes files given as data and path into frames."""
+
+
+def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+    """Returns the manifests of a snapshot, base list before delta list: the order in which entries apply."""
+    lists = (
+        (metadata.paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size),
+        (metadata.paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size),
+    )
+
+    def joined() -> tuple[object, int]:
+        frame = pl.concat(_decoded(metadata, lists, decode_manifest_lists), rechunk=True)
+        return frame, int(frame.estimated_size())
+
+    key = (metadata.store.url(metadata.root), *lists)
+    return METADATA_CACHE.get_or_make(key, joined)  # type: ignore[return-value]  # heterogeneous cache
+
+
+def delta_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
+    """Returns the manifests of the changes of this snapshot."""
+    path = metadata.paths.manifest(snapshot.delta_manifest_list)
+    (frame,) = _decoded(metadata, [(path, snapshot.delta_manifest_list_size)], decode_manifest_lists)
+    return frame
+
+
+def changelog_manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
+    """Returns the manifests of the changelog files that this snapshot added; None when it has none."""
+    if snapshot.changelog_manifest_list is None:
+        return None
+    path = metadata.paths.manifest(snapshot.changelog_manifest_list)
+    (frame,) = _decoded(metadata, [(path, snapshot.changelog_manifest_list_size)], decode_manifest_lists)
+    return frame
+
+
+def index_entries(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame | None:
+    """Returns the index files of a snapshot, columns of `decode_index_manifest`; None when it has none."""
+    if snapshot.index_manifest is None:
+        return None
+    path = metadata.paths.manifest(snapshot.index_manifest)
+    (frame,) = _decoded(metadata, [(path, None)], lambda files: [decode_index_manifest(*file) for file in files])
+    added = frame["_KIND"] == ADD
+    if not added.all():  # Writers keep what is left, and Java reads every entry for an index file that is there.
+        raise CorruptFile(path, "an index file is deleted that was not added")
+    return frame
+
+
+def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.DataFrame]:
+    """Returns the entries of each manifest in `kept`, checked against the counts of the manifest list."""
+    paths = [metadata.paths.manifest(name) for name in kept["_FILE_NAME"].to_list()]
+    frames = _decoded(metadata, list(zip(paths, kept["_FILE_SIZE"].to_list())), decode_manifests)
+    counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
+    for path, frame, added, deleted in counts:
+        deletes = (frame["_KIND"] == DELETE).sum()
+        if (frame.height - deletes, deletes) != (added, deleted):
+            raise CorruptFile(path, "the counts of added and deleted files differ from those in the manifest list")
+    return frames
+
+
+def remember(metadata: TableMetadata, name: str, size: int | None, frame: pl.DataFrame) -> None:
+    """Caches the contents of a file of the manifest folder, for its writer and the reads that follow.
+
+    `size` is null for index manifests, whose size is recorded nowhere.
+    """
+    path = metadata.paths.manifest(name)
+    METADATA_CACHE.put((metadata.store.url(path), size), frame, int(frame.estimated_size()) + len(path))
+
+
+def _decoded(metadata: TableMetadata, files: Sequence[Stored], decode: Decode) -> list[pl.DataFrame]:
+    """Returns the frame of each file: from the cache, or decoded into it."""
+    frames = decoded_files(metadata, files, decode)
+    return [frames[file] for file in files]
+
+
+def decoded_files(
+    metadata: TableMetadata, files: Sequence[Stored], decode: Decode, *, missing_ok: bool = False
+) -> dict[Stored, pl.DataFrame]:
+    """Returns the frame of each file: from the cache, or decoded into it.
+
+    With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`.
+    """
+    keys = {file: (metadata.store.url(file[0]), file[1]) for file in files}
+    frames = {file: METADATA_CACHE.get(key) for file, key in keys.items()}
+    for file in [file for file, frame in frames.items() if frame is None]:
+        kept = kept_manifest(metadata.store, *file)
+        if kept is not None:
+            METADATA_CACHE.put(keys[file], kept, int(kept.estimated_size()) + len(file[0]))
+            frames[file] = kept
+    missing = [file for file, frame in frames.items() if frame is None]
+
+    def make(part: Sequence[Stored]) -> list[tuple[Stored, pl.DataFrame]]:
+        there = [(file, data) for file in part if (data := _read_or_none(metadata, file, missing_ok)) is not None]
+        decoded = decode([(data, file[0]) for file, data in there])
+        return list(zip((file for file, _ in there), decoded, strict=True))
+
+    parts = _parts(missing, metadata.store.is_local)
+    if len(parts) > 1:
+        with ThreadPoolExecutor(MANIFEST_READERS if metadata.store.is_local else REMOTE_READERS) as pool:
+            made = list(pool.map(make, parts))
+    else:
+        made = [make(part) for part in parts]
+    for file, entries in itertools.chain.from_iterable(made):
+        METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
+        frames[file] = entries
+        keep_manifest(metadata.store, *file, entries)
+    return {file: frame for file, frame in frames.items() if isinstance(frame, pl.DataFrame)}
+
+
+def _parts(files: Sequence[Stored], is_local: bool) -> list[Sequence[Stored]]:
+    """Groups files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
+    sizes = [size or 0 for _, size in files]
+    most = WORTH_THREADS if sum(sizes) < WORTH_THREADS else WORTH_THREADS // MANIFEST_READERS
+    count = len(files) if is_local else max(-(-len(files) // REMOTE_READERS), 1)
+    parts: list[list[Stored]] = []
+    room = 0
+    for file, size in zip(files, sizes):
+        if not parts or size > room or len(parts[-1]) == count:
+            parts.append([])
+            room = most
+        parts[-1].append(file)
+        room -= size
+    return [*parts]
+
+
+def _read_or_none(metadata: TableMetadata, file: Stored, missing_ok: bool) -> bytes | None:
+    try:
+        return _read(metadata, *file)
+    except FileMissing:
+        if missing_ok:
+            return None
+        raise
+
+
+def _read(metadata: TableMetadata, path: str, size: int | None) -> bytes:
+    data = metadata.store.read(path)
+    if size is not None and len(data) != size:
+        raise CorruptFile(path, f"{len(data)} bytes long where its metadata says {size}")
+    return data

@@ -69,6 +69,7 @@ def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str | 
     Raises:
         Unsupported: Spark Connect before 4.0.
     """
+    table = _without_empty_chunks(table)
     if HAS_SOURCES:
         return cast("DataFrame", cast("Any", spark).createDataFrame(table, schema))
     if not hasattr(spark, "_jsparkSession"):
@@ -144,6 +145,14 @@ class _Stream:
 
         with pa.ipc.new_stream(stream, table.schema) as writer:
             writer.write_table(table)
+
+
+def _without_empty_chunks(table: pa.Table) -> pa.Table:
+    """Returns the same rows: Spark takes a record batch without rows for the end of all, and drops those after it."""
+    import pyarrow as pa
+
+    batches = [batch for batch in table.to_batches() if batch.num_rows]
+    return pa.Table.from_batches(batches, table.schema) if batches else table.slice(0, 0)
 
 
 def _through_jvm(spark: Any, table: pa.Table, schema: StructType | str | None) -> DataFrame:

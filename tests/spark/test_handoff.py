@@ -79,6 +79,16 @@ def test_every_type_and_its_extremes_arrive(spark: SparkSession) -> None:
     assert seconds == [None if value is None else int(value.timestamp()) for value in instants]
 
 
+def test_batches_without_rows_end_nothing(spark: SparkSession) -> None:
+    fields = [DataField(0, "id", t.IntType()), DataField(1, "ids", t.ArrayType(element=t.IntType()))]
+    full = pa.RecordBatch.from_arrays(
+        [pa.array([1], pa.int32()), pa.array([[1]], arrow_schema(fields).field(1).type)], schema=arrow_schema(fields)
+    )
+    empty = full.slice(1)
+    frame = to_spark([empty, full, empty, empty, full, empty], fields, spark, where="t")
+    assert list(map(tuple, frame.collect())) == [(1, [1]), (1, [1])]
+
+
 def test_no_rows_at_all_have_every_type(spark: SparkSession) -> None:
     kinds = [parse_atomic(kind) if isinstance(kind, str) else kind for kind, _, _ in VALUES.values()]
     fields = [DataField(i, name, kind) for i, (name, kind) in enumerate(zip(VALUES, kinds, strict=True))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from queue import Empty, Full, Queue
+from queue import Full, Queue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ DEPTH = 2
 """Decoded chunks of a file that may be queued."""
 
 PATIENCE_SECONDS = 0.02
-"""How long each side waits before it checks whether the other still runs."""
+"""How long a decoder with chunks left waits for room before it checks whether anybody still wants them."""
 
 
 class _Lane(Generic[T]):
@@ -26,30 +26,35 @@ class _Lane(Generic[T]):
     def __init__(self, decode: Callable[[], Iterator[T]], stopped: threading.Event) -> None:
         self._decode = decode
         self._stopped = stopped
-        self._waiting: Queue[T] = Queue(DEPTH)
-        self.work: Future[None] | None = None
+        self._waiting: Queue[T | Future[None]] = Queue(DEPTH)
 
     def fill(self) -> None:
-        for chunk in self._decode():
-            while not self._stopped.is_set():
-                try:
-                    self._waiting.put(chunk, timeout=PATIENCE_SECONDS)
-                    break
-                except Full:
-                    continue
-            if self._stopped.is_set():
-                return
+        """Queues the chunks, and after them how the decoder ended."""
+        end: Future[None] = Future()
+        try:
+            for chunk in self._decode():
+                if not self._put(chunk):
+                    return
+            end.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - the consumer raises it
+            end.set_exception(error)
+        self._put(end)
+
+    def _put(self, what: T | Future[None]) -> bool:
+        """Waits for room in the queue; returns False if nobody wants more."""
+        while not self._stopped.is_set():
+            try:
+                self._waiting.put(what, timeout=PATIENCE_SECONDS)
+            except Full:
+                continue
+            return True
+        return False
 
     def drain(self) -> Iterator[T]:
         """Yields the chunks; raises the decoder's error."""
-        assert self.work is not None
-        while True:
-            try:
-                yield self._waiting.get(timeout=PATIENCE_SECONDS)
-            except Empty:
-                if self.work.done() and self._waiting.empty():
-                    self.work.result()
-                    return
+        while not isinstance(chunk := self._waiting.get(), Future):
+            yield chunk
+        chunk.result()
 
 
 def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
@@ -62,7 +67,7 @@ def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
     pool = ThreadPoolExecutor(WORKERS)
     try:
         for lane in lanes:
-            lane.work = pool.submit(lane.fill)
+            pool.submit(lane.fill)
         for lane in lanes:
             yield from lane.drain()
     finally:

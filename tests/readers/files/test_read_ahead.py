@@ -51,3 +51,8 @@ def test_a_decoder_does_not_run_away() -> None:
         time.sleep(0.01)
     assert threading.active_count() < before
     assert len(made) < 1000
+
+
+def test_nobody_waits_for_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("morrow.readers.files.read_ahead.PATIENCE_SECONDS", 3600)
+    assert list(read_ahead([partial(numbers, 0, 9), partial(numbers, 9, 0), partial(numbers, 9, 9)])) == list(range(18))

@@ -174,7 +174,7 @@ def _done(snapshot: Snapshot, entries: pl.DataFrame | None, *, keyed: bool) -> M
     """Returns the `COUNTS` that the changed files tell."""
     import polars as pl
 
-    from morrow.engine.format.manifest import ADD
+    from morrow.engine.format.manifest_columns import ADD
     from morrow.engine.plan.references import WRITTEN
 
     if entries is None:

@@ -24,7 +24,7 @@ from morrow.engine.format.data_file_meta import (
     ManifestEntry,
     SimpleStats,
 )
-from morrow.engine.format.manifest import (
+from morrow.engine.format.manifest_columns import (
     ENTRY_COLUMNS,
     FILE_COLUMNS,
     INDEX_COLUMNS,

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.avro_encode import container_of_block, encode_container
 from morrow.engine.format.avro_rows import FEW, encode_rows
-from morrow.engine.format.manifest import FILE_COLUMNS
+from morrow.engine.format.manifest_columns import FILE_COLUMNS
 from morrow.engine.format.manifest_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST, StoredSchema
 
 FILE = "_FILE"

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 import polars as pl
 
-from morrow.engine.format.manifest import ADD
+from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
 from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
-from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot

@@ -12,12 +12,7 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import arities, decode_columns
-from morrow.engine.format.manifest import (
-    ADD,
-    DELETE,
-    ENTRY_COLUMNS,
-    FILE_COLUMNS,
-)
+from morrow.engine.format.manifest_columns import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot

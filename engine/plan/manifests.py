@@ -10,13 +10,8 @@ from typing import TypeAlias
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing
-from morrow.engine.format.manifest import (
-    ADD,
-    DELETE,
-    decode_index_manifest,
-    decode_manifest_lists,
-    decode_manifests,
-)
+from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
+from morrow.engine.format.manifest_columns import ADD, DELETE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata

@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED

@@ -8,7 +8,7 @@ import polars as pl
 
 from morrow.doctor.subject import Subject
 from morrow.engine.errors import Unsupported
-from morrow.engine.format.manifest import ADD
+from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 import polars as pl
 
-from morrow.engine.format.manifest import ADD
+from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.plan.manifests import manifest_entries, manifests_of
 from morrow.readers.system.base import MetadataTable, TableState, columns_of, frame_of

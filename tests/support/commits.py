@@ -13,7 +13,7 @@ from msgspec import structs
 
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, DeletionRange, IndexFileMeta
-from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.types import DataField, IntType, VarCharType
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore

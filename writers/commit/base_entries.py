@@ -14,7 +14,7 @@ import polars as pl
 
 from morrow.engine.errors import NotFound
 from morrow.engine.format.binary_row import decode_rows
-from morrow.engine.format.manifest import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
+from morrow.engine.format.manifest_columns import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import GONE, ROW

@@ -10,7 +10,7 @@ import polars as pl
 
 from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, IndexEntry, IndexFileMeta, ManifestEntry
 from morrow.engine.format.entry_frames import entries_frame
-from morrow.engine.format.manifest import DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.writers.commit.messages import CommitMessage
 
 

@@ -19,7 +19,7 @@ import polars as pl
 
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.manifest import ADD, DELETE
+from morrow.engine.format.manifest_columns import ADD, DELETE
 from morrow.engine.names import ADDS, ALONE, BASE, CHANGED, DELETED_FIRST, DELETES, KIND, VECTOR
 from morrow.engine.plan.sections import bucket_numbers, key_ranks
 from morrow.writers.commit.base_entries import IDENTITY

@@ -18,7 +18,7 @@ import polars as pl
 from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.data_file_meta import IndexEntry
 from morrow.engine.format.entry_frames import index_frame
-from morrow.engine.format.manifest import ADD, DELETION_VECTORS_INDEX, HASH_INDEX
+from morrow.engine.format.manifest_columns import ADD, DELETION_VECTORS_INDEX, HASH_INDEX
 from morrow.writers.commit.routes import Misplaced
 
 BUCKET = ["_PARTITION", "_BUCKET", "_INDEX_TYPE"]

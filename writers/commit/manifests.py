@@ -22,7 +22,7 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW
-from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
+from morrow.engine.format.manifest_columns import ADD, MANIFEST_LIST_COLUMNS, MANIFEST_LIST_VERSION
 from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
 from morrow.engine.format.types import DataType
 from morrow.engine.io.ahead import ahead

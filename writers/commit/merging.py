@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.format.manifest import ADD, DELETE
+from morrow.engine.format.manifest_columns import ADD, DELETE
 from morrow.engine.plan.manifests import manifest_entries
 from morrow.writers.commit.base_entries import IDENTITY, cancelled, may_hold
 from morrow.writers.commit.manifests import ManifestWriter

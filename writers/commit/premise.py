@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import structs
 
 from morrow.engine.errors import CommitConflict, NotFound
-from morrow.engine.format.manifest import ADD, DELETE, DELETION_VECTORS_INDEX
+from morrow.engine.format.manifest_columns import ADD, DELETE, DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import ANALYZE, COMPACT, FIRST_SNAPSHOT_ID, Snapshot
 from morrow.engine.plan.entries import partition_matches

@@ -17,7 +17,7 @@ import polars as pl
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.entry_frames import entries_frame, index_frame
 from morrow.engine.format.json_file import parse_object
-from morrow.engine.format.manifest import ADD, MANIFEST_LIST_COLUMNS
+from morrow.engine.format.manifest_columns import ADD, MANIFEST_LIST_COLUMNS
 from morrow.engine.format.snapshot import COMPACT, FIRST_SNAPSHOT_ID, OF_OPERATIONS, OVERWRITE, Snapshot
 from morrow.engine.plan.manifests import index_entries, manifests_of
 from morrow.writers.commit.base_entries import SIMPLE_COLUMNS, BaseEntries

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from morrow.engine.errors import FileMissing, SnapshotExpired
-from morrow.engine.format.manifest import DELETE
+from morrow.engine.format.manifest_columns import DELETE
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.options.words import ChangelogProducer
+from morrow.engine.plan.live_names import live_names, names_of_gone
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.reachability import Span, by_branch, holding_roots, needs_deltas, roots_around
 from morrow.engine.plan.references import (
@@ -27,9 +28,7 @@ from morrow.engine.plan.references import (
     MetadataFiles,
     changelog_names,
     delta_list,
-    live_names,
     metadata_files,
-    names_of_gone,
     no_names,
     read_entries,
     read_lists,

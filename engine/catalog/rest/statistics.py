@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from morrow.engine.format.binary_row import decode_rows
-from morrow.engine.format.manifest import ADD
+from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries

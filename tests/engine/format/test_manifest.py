@@ -18,16 +18,18 @@ import pytest
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.manifest import (
-    ENTRY_COLUMNS,
-    FILE_COLUMNS,
-    INDEX_COLUMNS,
-    MANIFEST_LIST_COLUMNS,
-    OPTIONAL_COLUMNS,
     decode_index_manifest,
     decode_manifest,
     decode_manifest_list,
     decode_manifest_lists,
     decode_manifests,
+)
+from morrow.engine.format.manifest_columns import (
+    ENTRY_COLUMNS,
+    FILE_COLUMNS,
+    INDEX_COLUMNS,
+    MANIFEST_LIST_COLUMNS,
+    OPTIONAL_COLUMNS,
 )
 from tests.support.table_factory import AVRO, TableFactory
 

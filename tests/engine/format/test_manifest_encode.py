@@ -26,12 +26,8 @@ from morrow.engine.format.data_file_meta import (
     SimpleStats,
 )
 from morrow.engine.format.entry_frames import entries_frame, entries_of, index_entries_of, index_frame
-from morrow.engine.format.manifest import (
-    MANIFEST_LIST_COLUMNS,
-    decode_index_manifest,
-    decode_manifest,
-    decode_manifest_list,
-)
+from morrow.engine.format.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
+from morrow.engine.format.manifest_columns import MANIFEST_LIST_COLUMNS
 from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
 from morrow.engine.format.manifest_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST, StoredSchema
 

@@ -10,7 +10,8 @@ import pytest
 from morrow import clear_caches
 from morrow.engine.errors import FileMissing
 from morrow.engine.plan.entries import live_entries
-from morrow.engine.plan.references import changelog_names, live_names, metadata_files, names_of_gone
+from morrow.engine.plan.live_names import live_names, names_of_gone
+from morrow.engine.plan.references import changelog_names, metadata_files
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.writers.history.branches.creation import create_branch
 from tests.support.commits import partition

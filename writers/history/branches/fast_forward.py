@@ -28,10 +28,11 @@ from morrow.engine.errors import CommitConflict, InvalidArgument
 from morrow.engine.format.paths import EARLIEST, LATEST
 from morrow.engine.format.snapshot import Snapshot, snapshot_json
 from morrow.engine.plan.entries import resolved
+from morrow.engine.plan.live_names import live_names
 from morrow.engine.plan.manifests import manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
-from morrow.engine.plan.references import KEY, live_names, named, read_lists
+from morrow.engine.plan.references import KEY, named, read_lists
 from morrow.engine.plan.roots import Root, RootKind
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.branches.names import existing_folder

@@ -11,12 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 import polars as pl
 
-from morrow.engine.format.manifest import (
-    MANIFEST_LIST_COLUMNS,
-    decode_index_manifest,
-    decode_manifest_lists,
-    decode_manifests,
-)
+from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
+from morrow.engine.format.manifest_columns import MANIFEST_LIST_COLUMNS
 from morrow.engine.names import NEEDED
 from morrow.engine.plan.manifests import Decode, Stored, decoded_files, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata

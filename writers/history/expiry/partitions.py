@@ -17,7 +17,7 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.binary_row import EPOCH, Value, decode_rows
-from morrow.engine.format.manifest import ADD
+from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
 from morrow.engine.options.declared import history

@@ -62,9 +62,9 @@ def open_catalog(
     morrow.open_catalog(profile="prod")
 
     Args:
-        options: ``metastore`` (``filesystem`` where it is not given, ``jdbc``, ``rest``), ``uri``, ``warehouse``, those
-            of the store, ``table-default.*`` and others. What is not given comes from the environment
-            (``MORROW_CATALOG_URI``, ...), and then from the profile.
+        options: ``metastore`` (``filesystem`` where it is not given, ``hive``, ``jdbc``, ``rest``), ``uri``,
+            ``warehouse``, those of the store, ``table-default.*`` and others. What is not given comes from the
+            environment (``MORROW_CATALOG_URI``, ...), and then from the profile.
         profile: a table of the file of profiles. None: ``default`` if there is one and no `options` are given.
         storage_options, allowed_roots, verify: as for `morrow.open`, for all tables.
 

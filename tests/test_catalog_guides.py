@@ -146,6 +146,9 @@ QUICK = (races,)
 SKIPPED = "not run"
 HDFS = "filesystem, HDFS"
 """What tests/interop/test_hdfs.py runs, which has a namenode."""
+HIVE = "Hive, "
+"""How the rows begin that tests/interop/test_hive.py runs, which has a metastore."""
+ELSEWHERE = (f"| {HDFS} |", f"| {HIVE}")
 OPERATIONS = {
     "write, read, SQL": reads,
     "change columns": alters,
@@ -206,10 +209,10 @@ def test_the_table_of_what_was_run_is_true(
     text = page.read_text()
     if os.environ.get("MORROW_REWRITE"):
         start, end = text.index("<!-- table: catalogs -->"), text.index("<!-- end -->")
-        lines += [line for line in table_of_what_was_run() if line.startswith(f"| {HDFS} |")]
+        lines += [line for line in table_of_what_was_run() if line.startswith(ELSEWHERE)]
         page.write_text(f"{text[:start]}<!-- table: catalogs -->\n\n" + "\n".join(lines) + "\n\n" + text[end:])
-    told = [line for line in table_of_what_was_run() if not line.startswith(f"| {HDFS} |")]
-    lines = [line for line in lines if not line.startswith(f"| {HDFS} |")]
+    told = [line for line in table_of_what_was_run() if not line.startswith(ELSEWHERE)]
+    lines = [line for line in lines if not line.startswith(ELSEWHERE)]
     assert len(told) == len(lines)
     for there, line in zip(told, lines, strict=True):
         assert all(

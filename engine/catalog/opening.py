@@ -21,12 +21,12 @@ CatalogMaker: TypeAlias = Callable[[Settings], Catalog]
 
 BUILT_IN = {
     "filesystem": "morrow.engine.catalog.filesystem:opened",
+    "hive": "morrow.engine.catalog.hive.catalog:opened",
     "jdbc": "morrow.engine.catalog.jdbc.catalog:opened",
     "rest": "morrow.engine.catalog.rest.catalog:opened",
 }
 """Kind -> the function that makes it, whose module is imported when it is used."""
 WITHOUT = {
-    "hive": "a catalog of Hive's metastore",
     "dlf": "a catalog of DLF by its own client",
 }
 """Kinds that Paimon has and Morrow does not -> what they are."""

@@ -51,7 +51,7 @@ def has_views(catalog: Catalog) -> bool:
 def views_of(catalog: Catalog) -> ViewCatalog:
     """Returns the catalog, for its views. Raises `Unsupported` where it can have none."""
     if not has_views(catalog):
-        raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest or jdbc have them")
+        raise Unsupported("views", where=catalog.title, hint="catalogs with metastore=rest, jdbc or hive have them")
     return cast(ViewCatalog, catalog)
 
 

@@ -18,6 +18,7 @@ from morrow.engine.errors import Unsupported
 if TYPE_CHECKING:
     from morrow.engine.format.schema import TableSchema
     from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.plan.metadata import TableMetadata
 
 
 class Owned(Flag):
@@ -57,6 +58,9 @@ class TableOwner:
             UnclearOutcome: it is not known whether the snapshot was committed. StorageError: it was not.
         """
         raise self._unsupported("a commit")
+
+    def snapshot_committed(self, metadata: TableMetadata, snapshot: Snapshot) -> None:
+        """Hears of a snapshot that is in the table now, for catalogs that keep a list of partitions. Raises nothing."""
 
     def roll_back(self, branch: str, goal: Snapshot) -> None:
         """Makes an older snapshot the newest, without those after it. For `Owned.SNAPSHOTS`."""

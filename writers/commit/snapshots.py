@@ -148,6 +148,7 @@ class SnapshotLog:
             wait *= 2
         self.newest = snapshot
         newest.remember(self._metadata, snapshot)
+        owner.snapshot_committed(self._metadata, snapshot)
         return True
 
     def _is_own(self, path: str, data: bytes, snapshot: Snapshot) -> bool:
@@ -161,6 +162,7 @@ class SnapshotLog:
         if own:
             self._metadata.store.sync([path])
             self.newest = snapshot
+            self._metadata.owner.snapshot_committed(self._metadata, snapshot)
         return own
 
     def hint(self, snapshot: Snapshot) -> None:

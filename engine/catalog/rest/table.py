@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from morrow.engine.catalog.rest.client import Client, Refusal
 from morrow.engine.catalog.rest.messages import change_of, object_of
-from morrow.engine.catalog.rest.statistics import partition_statistics
+from morrow.engine.catalog.statistics import partition_statistics
 from morrow.engine.errors import (
     AlreadyExists,
     BranchNotFound,

@@ -66,8 +66,8 @@ MATERIALIZED_TABLE_REFRESH_HANDLER_DESCRIPTION = idle(
 MATERIALIZED_TABLE_REFRESH_HANDLER_BYTES = idle(
     ENGINES, "materialized-table.refresh-handler-bytes", TEXT, None, "Serialised form of who does"
 )
-METASTORE_PARTITIONED_TABLE = idle(
-    METASTORE, "metastore.partitioned-table", BOOL, False, "Registers partitions in the metastore"
+METASTORE_PARTITIONED_TABLE = honoured(
+    "metastore.partitioned-table", BOOL, False, "Registers partitions in Hive's metastore, where that is the catalog"
 )
 METASTORE_TAG_TO_PARTITION = idle(
     METASTORE, "metastore.tag-to-partition", TEXT, None, "Shows tags as partitions in the metastore"

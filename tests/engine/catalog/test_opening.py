@@ -8,10 +8,10 @@ import morrow
 from morrow.engine.errors import Unsupported
 
 
-@pytest.mark.parametrize("kind", ["hive", "HIVE "])
+@pytest.mark.parametrize("kind", ["dlf", "DLF "])
 def test_a_metastore_that_morrow_does_not_have_is_named(kind: str) -> None:
-    options = {"metastore": kind, "uri": "thrift://user:hidden-word@metastore:9083", "warehouse": "lake"}
-    with pytest.raises(Unsupported, match=r"metastore='hive', a catalog of Hive's metastore.*open its tables") as told:
+    options = {"metastore": kind, "uri": "https://user:hidden-word@metastore:9083", "warehouse": "lake"}
+    with pytest.raises(Unsupported, match=r"metastore='dlf', a catalog of DLF.*open its tables") as told:
         morrow.open_catalog(options)
     assert "hidden-word" not in str(told.value)
     assert "\n" not in str(told.value)

@@ -1,4 +1,4 @@
-"""What a commit changes in each partition, for the server's list of partitions: sums over its new manifests."""
+"""What a commit changes in each partition, for the partitions that a catalog lists: sums over its new manifests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import polars as pl
 from morrow.engine.format.binary_row import decode_rows
 from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
+from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
@@ -30,7 +31,6 @@ def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[di
     if not manifests.height:
         return []
     schema = metadata.schema(snapshot.schema_id)
-    options = metadata.options(schema)
     sign = pl.when(pl.col("_KIND") == ADD).then(1).otherwise(-1).cast(pl.Int64)
     sums = (
         pl.concat(manifest_entries(metadata, manifests))
@@ -45,18 +45,24 @@ def partition_statistics(metadata: TableMetadata, snapshot: Snapshot) -> list[di
         )
         .collect()
     )
-    keys = schema.partition_keys
+    specs = partition_specs(metadata, schema, sums["_PARTITION"].to_list())
+    counts = sums.drop("_PARTITION").rows(named=True)
+    return [{"spec": spec, **each, CREATED: _epoch(each[CREATED])} for spec, each in zip(specs, counts, strict=True)]
+
+
+def partition_specs(metadata: TableMetadata, schema: TableSchema, partitions: list[bytes]) -> list[dict[str, str]]:
+    """Returns the values of partitions as their folders have them, by partition key."""
+    options, keys = metadata.options(schema), schema.partition_keys
     types = [schema.by_name[key].type for key in keys]
     default, legacy = options.partition_default_name, options.legacy_partition_name
     specs = []
-    for values in decode_rows(sums["_PARTITION"].to_list(), types, where=metadata.where):
+    for values in decode_rows(partitions, types, where=metadata.where):
         parts = [
             partition_path([value], [kind], ["k"], default_name=default, legacy_name=legacy)
             for value, kind in zip(values, types, strict=True)
         ]
         specs.append({key: unescape_path_name(part.partition("=")[2]) for key, part in zip(keys, parts, strict=True)})
-    counts = sums.drop("_PARTITION").rows(named=True)
-    return [{"spec": spec, **each, CREATED: _epoch(each[CREATED])} for spec, each in zip(specs, counts, strict=True)]
+    return specs
 
 
 def _epoch(local: dt.datetime | None) -> int:

@@ -1,0 +1,98 @@
+"""Databases of a metastore, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from morrow.engine.catalog.hive.client import Gone, Metastore, Taken, thrift_types, user
+from morrow.engine.catalog.hive.options import HiveOptions
+from morrow.engine.catalog.hive.tables import LOCATION, Kept
+from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.format.paths import DATABASE_SUFFIX
+from morrow.engine.io.confined import confined
+from morrow.engine.telling import did_you_mean
+
+
+class HiveDatabases:
+    """The methods of a Hive catalog for databases."""
+
+    metastore: Metastore
+    kept: Kept
+    choices: HiveOptions
+    title: Any
+    tables: Callable[[str], list[str]]
+    views: Callable[[str], list[str]]
+    drop_table: Callable[..., None]
+    check_name: Callable[[str, str], None]
+    resolved: Callable[[str], Any]
+
+    def databases(self) -> list[str]:
+        return sorted(self.metastore.call("get_all_databases"))
+
+    def has_database(self, name: str) -> bool:
+        try:
+            self.metastore.call("get_database", name)
+        except Gone:
+            return False
+        return True
+
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+        self.check_name("database", name)
+        location = f"{self.choices.location}/{name}{DATABASE_SUFFIX}"
+        made = thrift_types().Database(name, None, location, {}, ownerName=user(), ownerType=1)
+        if self.kept.location_in_properties:
+            made.locationUri, made.parameters = None, {LOCATION: location}
+        if self.has_database(name):
+            if not ignore_if_exists:
+                raise AlreadyExists(f"{self.title}: there is a database {name!r} already")
+            return
+        if self.kept.location_in_properties:
+            store, root = self.resolved(location)
+            store.make_folder(root)
+        try:
+            self.metastore.call("create_database", made)
+        except Taken:
+            if not ignore_if_exists:
+                raise AlreadyExists(f"{self.title}: there is a database {name!r} already") from None
+
+    def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None:
+        if ignore_if_not_exists and not self.has_database(name):
+            return
+        tables, views = self.tables(name), self.views(name)
+        if (tables or views) and not cascade:
+            raise InvalidArgument(
+                f"{self.title}: the database {name!r} holds {len(tables)} tables and {len(views)} views "
+                f"({', '.join([*tables, *views][:5])}); drop them first, or pass cascade=True"
+            )
+        location = self.location_of_database(name)
+        for table in tables:
+            self.drop_table(f"{name}.{table}", ignore_if_not_exists=True)
+        for view in views:
+            self.metastore.call("drop_table", name, view, False)
+        self.metastore.call("drop_database", name, True, False)
+        if self.kept.location_in_properties:
+            store, root = self.resolved(location)
+            confined(store, (root.rpartition("/")[0],)).delete_folder(root)
+
+    def rename_database(self, name: str, new_name: str) -> None:
+        self._database(name)
+        self.check_name("database", new_name)
+        if self.has_database(new_name):
+            raise AlreadyExists(f"{self.title}: there is a database {new_name!r} already")
+        raise Unsupported("renaming a database", where=self.title, hint="rename its tables one by one")
+
+    def location_of_database(self, name: str) -> str:
+        """Returns the folder or URL below which tables of a database are made. Raises `DatabaseNotFound`."""
+        found = self._database(name)
+        location = (found.parameters or {}).get(LOCATION) or found.locationUri
+        return str(location).rstrip("/") if location else f"{self.choices.location}/{name}{DATABASE_SUFFIX}"
+
+    def _database(self, name: str) -> Any:
+        try:
+            return self.metastore.call("get_database", name)
+        except Gone:
+            databases = self.databases()
+            known, hint = ", ".join(databases) or "none", did_you_mean(name, databases)
+            text = f"{self.title}: there is no database {name!r}; {hint}the databases are: {known}"
+            raise DatabaseNotFound(text) from None

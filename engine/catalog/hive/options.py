@@ -1,0 +1,135 @@
+"""The options of a Hive catalog: Paimon's own, and those of ``hive-site.xml`` that a client of the metastore needs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from morrow.engine.catalog.settings import (
+    LOCK_ACQUIRE_TIMEOUT,
+    LOCK_CHECK_MAX_SLEEP,
+    LOCK_ENABLED,
+    LOCK_TYPE,
+    SYNC_ALL_PROPERTIES,
+    URI,
+    WAREHOUSE,
+    Settings,
+)
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options.declaring import TUNING, honoured, idle
+from morrow.engine.options.kinds import BOOL, LONG, TEXT, words
+
+METASTORE = "hive"
+SITE = "hive-site.xml"
+CONF_DIR = "HIVE_CONF_DIR"
+"""The environment variable that Java reads, too."""
+SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+
+HIVE_CONF_DIR = honoured("hive-conf-dir", TEXT, "", f"Folder of {SITE}; by default that of {CONF_DIR}")
+LOCATION_IN_PROPERTIES = honoured("location-in-properties", BOOL, False, "Keeps locations in properties")
+TABLE_TYPE = honoured("table.type", words("managed", "external"), "managed", "Kind of new tables in the metastore")
+ALTER_TABLE_CASCADE = honoured("alter-table-cascade", BOOL, True, "Changes of columns reach partitions")
+SKIP_STATS = honoured("hive.skip-update-stats", BOOL, False, "Has Hive leave statistics alone when a table changes")
+URIS = honoured("hive.metastore.uris", TEXT, "", "Address of the metastore, where uri is not set")
+WAREHOUSE_DIR = honoured("hive.metastore.warehouse.dir", TEXT, "", "Warehouse, where warehouse is not set")
+TIMEOUT = honoured("hive.metastore.client.socket.timeout", TEXT, "600s", "Longest wait for an answer")
+SET_UGI = honoured("hive.metastore.execute.setugi", BOOL, True, "Tells the metastore who asks")
+SASL = honoured("hive.metastore.sasl.enabled", BOOL, False, "Kerberos, which Morrow's client does not do")
+SSL = honoured("hive.metastore.use.SSL", BOOL, False, "TLS, which Morrow's client does not do")
+DECLARED = (
+    *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, ALTER_TABLE_CASCADE, SKIP_STATS),
+    *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, SSL),
+    idle(TUNING, "metastore.client.class", TEXT, None, "Java class of the client"),
+    idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
+    idle(TUNING, "client-pool-cache.keys", TEXT, None, "What connections are told apart by"),
+)
+OF_SITE = (URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, SSL)
+UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*")
+
+
+@dataclass(frozen=True)
+class HiveOptions:
+    """What the options of a Hive catalog say. `of_changes` goes with each change of a table."""
+
+    uris: str
+    warehouse: str
+    timeout: float
+    tells_user: bool
+    locks: bool | None
+    lock_timeout: float
+    longest_sleep: float
+    all_properties: bool
+    location_in_properties: bool
+    makes_external: bool
+    of_changes: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def location(self) -> str:
+        """The warehouse as Hadoop writes it: a folder of this machine is ``file:/...``."""
+        if SCHEME.match(self.warehouse):
+            return self.warehouse.rstrip("/")
+        return f"file:{Path(self.warehouse).expanduser().absolute()}".rstrip("/")
+
+
+def hive_options(settings: Settings) -> HiveOptions:
+    """Returns the options, with those of ``hive-site.xml`` below.
+
+    Raises:
+        InvalidArgument: one that is missing, unknown, or has a value of no meaning; a file that cannot be read.
+        Unsupported: Kerberos, TLS, a lock of another kind.
+    """
+    settings.checked(DECLARED)
+    of_site = _site(settings.given.get(HIVE_CONF_DIR) or os.environ.get(CONF_DIR, ""))
+    known = {option.key for option in OF_SITE}
+    given = settings.updated({**{k: v for k, v in of_site.items() if k in known}, **settings.raw}).given
+    for option in (SASL, SSL):
+        if given.get(option):
+            raise Unsupported(f"{option}=true", where="Hive's metastore", hint="Morrow talks to it in plain thrift")
+    if (kind := given.get(LOCK_TYPE)) not in ("", METASTORE):
+        raise Unsupported(f"lock.type={kind!r} in a Hive catalog", hint="leave it out: its lock is the metastore's")
+    uris = given.get(URI).strip() or given.get(URIS).strip()
+    warehouse = given.get(WAREHOUSE).strip() or given.get(WAREHOUSE_DIR).strip()
+    for needed, found in ((URI, uris), (WAREHOUSE, warehouse)):
+        if not found:
+            raise InvalidArgument(f"a catalog with metastore='hive' needs the option {needed}, or a {SITE} that has it")
+    return HiveOptions(
+        uris,
+        warehouse,
+        _seconds(given.get(TIMEOUT)),
+        given.get(SET_UGI),
+        given.get(LOCK_ENABLED),
+        given.get(LOCK_ACQUIRE_TIMEOUT).total_seconds(),
+        given.get(LOCK_CHECK_MAX_SLEEP).total_seconds(),
+        given.get(SYNC_ALL_PROPERTIES),
+        given.get(LOCATION_IN_PROPERTIES),
+        given.get(TABLE_TYPE) == "external",
+        {
+            **({"CASCADE": "true"} if given.get(ALTER_TABLE_CASCADE) else {}),
+            "DO_NOT_UPDATE_STATS": str(given.get(SKIP_STATS)).lower(),
+        },
+    )
+
+
+def _site(folder: str) -> dict[str, str]:
+    """Returns the properties of the ``hive-site.xml`` in a folder, none without a folder."""
+    if not folder:
+        return {}
+    file = Path(folder).expanduser() / SITE
+    try:
+        properties = ElementTree.fromstring(file.read_text()).iter("property")
+        found = {each.findtext("name", "").strip(): each.findtext("value", "").strip() for each in properties}
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        raise InvalidArgument(f"{file}: {error}; the option {HIVE_CONF_DIR} names its folder") from error
+    return {key: value for key, value in found.items() if value}
+
+
+def _seconds(text: str) -> float:
+    match = DURATION.fullmatch(text.lower())
+    if match is None or match[2] not in UNITS:
+        raise InvalidArgument(f"the option {TIMEOUT} is a time such as 600s, not {text!r}")
+    return int(match[1]) * UNITS[match[2]]

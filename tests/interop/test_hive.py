@@ -1,0 +1,292 @@
+"""Hive's metastore, a real one: the catalog over it, with Java Paimon beside it."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import morrow
+from morrow.engine.catalog import opening
+from morrow.engine.catalog.hive.catalog import HiveCatalog
+from morrow.engine.catalog.hive.client import thrift_types
+from morrow.engine.catalog.protocol import Catalog
+from morrow.engine.catalog.settings import Settings
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    MorrowError,
+    StorageError,
+    TableNotFound,
+    Unsupported,
+)
+from morrow.testing import CatalogTests
+from tests.interop.jvm import JavaError, JavaPaimon, hive_jars
+from tests.support.command_line import CliRunner
+from tests.support.hive_metastore import MetastoreUnavailable, hive_metastore
+from tests.support.s3_server import BUCKET, s3_server
+from tests.test_catalog_guides import HIVE, LONG, OPERATIONS, PLACES, QUICK, run, table_of_what_was_run
+from tests.test_docs import blocks
+
+COLUMNS = [["id", "INT NOT NULL"], ["pt", "STRING"], ["v", "STRING"], ["at", "TIMESTAMP(3) WITH LOCAL TIME ZONE"]]
+COLUMNS += [["long", "VARCHAR(70000)"], ["day", "TIME(3)"], ["bytes", "BYTES"], ["d", "DECIMAL(20, 3)"]]
+SCHEMA = ", ".join(" ".join(column) for column in COLUMNS)
+KEYS: dict[str, Any] = {"primary_keys": ["id", "pt"], "partition_keys": ["pt"]}
+PARTITIONED = {"bucket": "1", "metastore.partitioned-table": "true"}
+
+
+@pytest.fixture(scope="session")
+def metastore() -> Iterator[str]:
+    """The address of a metastore, or a skip that says what is missing."""
+    try:
+        with hive_metastore() as uri:
+            yield uri
+    except MetastoreUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def options(metastore: str, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The options of a catalog without databases but ``default``."""
+    given = {"metastore": "hive", "uri": metastore, "warehouse": f"{tmp_path}/ware house", "lock.enabled": "true"}
+    given["lock-check-max-sleep"] = "50 ms"
+    yield given
+    catalog = opening.open_catalog(Settings.of(given))
+    for name in set(catalog.databases()) - {"default"}:
+        catalog.drop_database(name, cascade=True)
+
+
+class WithoutDefault(HiveCatalog):
+    """A catalog that does not tell of the database ``default``, which each metastore has."""
+
+    def databases(self) -> list[str]:
+        return [name for name in super().databases() if name != "default"]
+
+
+class TestHive(CatalogTests):
+    __test__ = LONG  # what is Hive's own is tested below each time
+
+    @pytest.fixture
+    def catalog(self, options: dict[str, str]) -> Catalog:
+        return WithoutDefault(**vars(opening.open_catalog(Settings.of(options))))
+
+    def test_databases(self, catalog: Catalog) -> None:
+        for name in ("sales", "hr"):
+            catalog.create_database(name)
+        assert catalog.databases() == ["hr", "sales"]
+        with pytest.raises(InvalidArgument, match="ü b is not a valid database name"):
+            catalog.create_database("ü b")
+
+
+def kept(catalog: morrow.Catalog, name: str) -> Any:
+    """What the metastore has of a table."""
+    return catalog._catalog.metastore.call("get_table", *name.split("."))  # type: ignore[attr-defined]
+
+
+def partitions(catalog: morrow.Catalog, name: str) -> list[tuple[str, str]]:
+    found = catalog._catalog.metastore.call("get_partitions", *name.split("."), -1)  # type: ignore[attr-defined]
+    return sorted((*each.values, each.sd.location.rpartition("/")[2]) for each in found)
+
+
+def rows(table: morrow.Table) -> list[tuple[Any, ...]]:
+    return sorted(table.scan(columns=["id", "pt", "v"]).to_polars().rows())
+
+
+def test_java_and_morrow_share_a_metastore(java: JavaPaimon, options: dict[str, str]) -> None:
+    if not hive_jars():
+        pytest.skip("pyspark is not installed, whose jars hold Hive's client for Java")
+    ours = morrow.open_catalog(options)
+    java.ask("create", catalog=options, table="db.j", columns=COLUMNS, options=PARTITIONED, **KEYS)
+    ours.create_table("db.m", schema=SCHEMA, options=PARTITIONED, **KEYS)
+    assert sorted(java.ask("tables", catalog=options, database="db")) == ours.tables("db") == ["j", "m"]
+    of_java, of_morrow = (vars(kept(ours, name)) for name in ("db.j", "db.m"))
+    for each in (of_java, of_morrow):
+        del each["createTime"], each["lastAccessTime"], each["parameters"]["transient_lastDdlTime"]
+        each["sd"].location, each["tableName"] = each["sd"].location.rpartition("/")[0], "t"
+    assert of_java == of_morrow
+
+    nulls = [None] * 5
+    for name in ("db.j", "db.m"):
+        java.ask("write", catalog=options, table=name, rows=[["+I", 1, "a", "java", *nulls]])
+        ours.table(name).upsert({"id": [2, 3], "pt": ["a", "b/c d"], "v": ["morrow", "m"]})
+        java.ask("alter", catalog=options, table=name, changes=[["add_column", "n", "INT"]])
+        ours.table(name).alter.add_column("o", "DOUBLE")
+        assert rows(ours.table(name)) == [(1, "a", "java"), (2, "a", "morrow"), (3, "b/c d", "m")]
+        assert [row[0] for row in sorted(java.ask("read", catalog=options, table=name))] == [1, 2, 3]
+        assert partitions(ours, name) == [("a", "pt=a"), ("b/c d", "pt=b%2Fc d")]
+        assert [each.name for each in kept(ours, name).sd.cols][-2:] == ["n", "o"]
+
+    java.ask("rename", catalog=options, table="db.j", to="db.of_java")
+    ours.rename_table("db.m", "db.of_morrow")
+    assert len(java.ask("read", catalog=options, table="db.of_morrow")) == len(rows(ours.table("db.of_java"))) == 3
+    locks = ours._catalog.locks  # type: ignore[attr-defined]  # of Hive's catalogs
+    late, once = {**options, "lock-acquire-timeout": "200 ms"}, {"commit.max-retries": "0"}
+    with locks.hold("db", "of_java"), pytest.raises(JavaError, match="Acquire lock failed"):
+        row = ["+I", 4, "a", "x", *nulls, None, None]
+        java.ask("write", catalog=late, table="db.of_java", rows=[row], options=once)
+    assert len(rows(ours.table("db.of_java"))) == 3
+    java.ask("drop", catalog=options, table="db.of_morrow")
+    ours.drop_table("db.of_java")
+    assert java.ask("tables", catalog=options, database="db") == ours.tables("db") == []
+    assert not any(Path(options["warehouse"], "db.db").iterdir())
+
+
+def test_what_the_metastore_refuses_is_taken_back(options: dict[str, str]) -> None:
+    ours = morrow.open_catalog({**options, "lock.enabled": "false", "table-default.bucket": "1"})
+    table = ours.create_table("db.t", schema="id INT NOT NULL, b STRING, c INT", primary_keys="id", comment="it's ü")
+    table.upsert({"id": [1], "b": ["x"], "c": [2]})
+    with pytest.raises(InvalidArgument, match=r"refuses alter_table.* incompatible with the existing columns"):
+        table.alter.drop_column("b")
+    assert ([each.id for each in table.schemas()], ours.table("db.t").scan().to_polars().rows()) == ([0], [(1, "x", 2)])
+    table.alter.set_options({"snapshot.num-retained.max": 20})
+    table.alter.unset_options("snapshot.num-retained.max")
+    found = kept(ours, "db.t").parameters
+    assert "snapshot.num-retained.max" not in found
+    assert (found["bucket"], found["table_type"], found["comment"]) == ("1", "PAIMON", "it's ü")
+    for name in ("db.T", "Db.t", "db.ü", "db.a-b", "db.a`b"):
+        with pytest.raises(MorrowError):
+            ours.create_table(name, schema="id INT")
+    assert (ours.tables("db"), ours.table("db.T").scan().count()) == (["t"], 1)  # names are found in any case
+    for name in ("db.nope", "nope.t"):
+        with pytest.raises((TableNotFound, DatabaseNotFound), match="there is no"):
+            ours.table(name)
+    with pytest.raises(Unsupported, match=r"metastore\.tag-to-partition"):
+        ours.create_table("db.p", schema="id INT", options={"bucket": -1, "metastore.tag-to-partition": "dt"})
+    assert ours.tables("db") == ["t"]
+
+
+def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) -> None:
+    ours = morrow.open_catalog(options)
+    ours.create_table("db.t", schema="id INT NOT NULL, v STRING").append({"id": [1, 2], "v": ["a", "b"]})
+    types, there = thrift_types(), kept(ours, "db.t")
+    there.tableName, there.parameters = "hives", {}
+    there.sd.inputFormat, there.sd.location = "org.apache.hadoop.mapred.TextInputFormat", f"file:{tmp_path}/hives"
+    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+    client.call("create_table", there)
+    assert ours.tables("db") == ["t"]
+    with pytest.raises(Unsupported, match=r"db\.hives, a table of Hive's own"):
+        ours.table("db.hives")
+    with pytest.raises(AlreadyExists):
+        ours.create_table("db.hives", schema="id INT")
+
+    ours.create_view("db.mine", "SELECT v FROM t WHERE id > 1", comment="late ones")
+    hives = types.StorageDescriptor(cols=[types.FieldSchema("v", "string")], serdeInfo=types.SerDeInfo(parameters={}))
+    text = "SELECT `t`.`v` FROM `db`.`t` WHERE `t`.`id` <=> 2"
+    view = types.Table("of_hive", "db", "me", 1, 1, 0, hives, [], {}, text, text, "VIRTUAL_VIEW")
+    client.call("create_table", view)
+    assert ours.views("db") == ["mine", "of_hive"]
+    assert ours.sql("SELECT * FROM db.mine JOIN db.of_hive USING (v)").fetchall() == [("b",)]
+    assert ours.view("db.mine").comment == "late ones"
+    with pytest.raises(Unsupported, match="a metastore keeps one text"):
+        ours.create_view("db.two", "SELECT 1 AS a", dialects={"spark": "SELECT 1 AS a"})
+    with pytest.raises(InvalidArgument, match="holds 1 tables and 2 views"):
+        ours.drop_database("db")
+    with pytest.raises(InvalidArgument, match="drop_database"):
+        ours.drop_database("db", cascade=True)  # the table of Hive's is not Morrow's to drop
+    client.call("drop_table", "db", "hives", False)
+
+
+def test_partitions_external_tables_and_locations_in_properties(options: dict[str, str], tmp_path: Path) -> None:
+    given = {**options, "location-in-properties": "true", "table.type": "external", "sync-all-properties": "false"}
+    ours = morrow.open_catalog(given)
+    table = ours.create_table(
+        "db.t", schema="id INT, pt DATE, s STRING", partition_keys="pt", options={"metastore.partitioned-table": "true"}
+    )
+    table.append({"id": [1, 2, 3], "pt": [date(2024, 1, 1), date(2024, 1, 2), None], "s": ["a", "b", "c"]})
+    found = kept(ours, "db.t")
+    assert (found.tableType, found.parameters["EXTERNAL"]) == ("EXTERNAL_TABLE", "TRUE")
+    assert "bucket" not in found.parameters
+    assert found.parameters["paimon_location"] == f"file:{tmp_path}/ware house/db.db/t"
+    table.drop_partitions({"pt": date(2024, 1, 1)})
+    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+    there = {tuple(each.values): each.parameters for each in client.call("get_partitions", "db", "t", -1)}
+    assert sorted(there) == [("19724",), ("__DEFAULT_PARTITION__",)]
+    assert there["19724",]["paimon_location"].endswith("/db.db/t/pt=19724")
+    again = pickle.loads(pickle.dumps(ours._catalog))
+    assert again.tables("db") == ["t"]
+    ours.drop_table("db.t")
+    assert (ours.tables("db"), Path(f"{tmp_path}/ware house/db.db/t/schema/schema-0").exists()) == ([], True)
+
+
+def test_who_holds_the_lock_and_who_loses_it(options: dict[str, str]) -> None:
+    ours = morrow.open_catalog({**options, "lock-acquire-timeout": "300 ms"})
+    table = ours.create_table("db.t", schema="id INT")
+    locks = morrow.open_catalog(options)._catalog.locks  # type: ignore[attr-defined]  # of Hive's catalogs
+    with locks.hold("db", "t"), pytest.raises(StorageError, match=r"the lock of db\.t was not to be had"):
+        table.append({"id": [1]})
+    table.append({"id": [2]})
+    with locks.hold("db", "t"):
+        locks.check("db", "t")
+        client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+        client.call("unlock", thrift_types().UnlockRequest(locks._held()["db", "t"]))
+        with pytest.raises(StorageError, match=r"the lock of db\.t was lost before the commit"):
+            locks.check("db", "t")
+    assert table.scan().to_polars()["id"].to_list() == [2]
+
+
+def test_the_metastore_goes_and_comes(options: dict[str, str]) -> None:
+    """Connections that are cut are made anew; one thread's is not another's."""
+    ours = morrow.open_catalog(options)
+    ours.create_table("db.t", schema="id INT")
+    client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
+    for transport, _ in client._idle:
+        transport._TBufferedTransport__trans.handle.shutdown(socket.SHUT_RDWR)
+    assert ours.tables("db") == ["t"]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: ours.tables("db"), range(16))) == [["t"]] * 16
+
+
+def test_all_faces(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    monkeypatch.delenv("MORROW_PROFILES", raising=False)
+    ours = morrow.open_catalog(options)
+    ours.sql("CREATE DATABASE db")
+    ours.sql("CREATE TABLE db.t (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    ours.sql("INSERT INTO db.t VALUES (1, 'a'), (2, 'b')")
+    ours.sql("UPDATE db.t SET v = 'B' WHERE id = 2")
+    with duckdb.connect() as connection:
+        morrow.duckdb.attach(connection, ours, "pm")
+        assert connection.sql("SELECT v FROM pm.db.t ORDER BY id").fetchall() == [("a",), ("B",)]
+        morrow.duckdb.detach(connection, "pm")
+    named = [part for key, value in options.items() for part in ("--catalog", f"{key}={value}")]
+    from morrow.cli.app import app
+
+    told = CliRunner().invoke(app, [*named, "read", "db.t", "--format", "csv"])
+    assert (told.exit_code, told.stdout.split()) == (0, ["id,v", "1,a", "2,B"])
+    assert ours.sql("SELECT table_name FROM sys.tables WHERE database_name = 'db'").fetchall() == [("t",)]
+
+
+def test_the_guide_to_hive_runs(options: dict[str, str], metastore: str) -> None:
+    (block,) = (each for each in blocks(PLACES["catalogs"]) if "thrift://" in each.text)
+    place = {"thrift://metastore.example.com:9083": metastore, "s3://lake/warehouse": options["warehouse"]}
+    run(block, {"morrow": morrow}, place)
+
+
+def test_what_the_guide_says_was_run(options: dict[str, str], tmp_path: Path) -> None:
+    places = {
+        "local disk": f"{tmp_path}/lake",
+        "S3": f"s3://{BUCKET}/lake",
+        "S3 without conditional put": f"s3://{BUCKET}/blind",
+    }
+    with s3_server() as s3:
+        for store, place in list(places.items())[: None if LONG else 1]:
+            (told,) = (line for line in table_of_what_was_run() if line.startswith(f"| {HIVE}{store} |"))
+            cells = [cell.strip() for cell in told.strip("| ").split("|")][1:]
+            of_store = {**s3, "location-in-properties": "true"} if "S3" in store else {}
+            if "without" in store:
+                of_store["aws_conditional_put"] = "disabled"
+            for number, ((name, operation), cell) in enumerate(zip(OPERATIONS.items(), cells, strict=True)):
+                if LONG or operation in QUICK:
+                    catalog = morrow.open_catalog({**options, **of_store, "warehouse": f"{place}{number}"})
+                    catalog = morrow.Catalog.over(WithoutDefault(**vars(catalog._catalog)))
+                    assert (name, cell) == (name, "yes")
+                    operation(catalog)
+                    catalog.drop_database("db", cascade=True, ignore_if_not_exists=True)

@@ -62,6 +62,8 @@ SPARKS_OLD_KEY = "__original_row_id_"
 
 FILE_PATH, ROW_INDEX = "__paimon_file_path", "__paimon_row_index"
 """Paimon's names of the hidden columns that say where a row lies: its file, and its position in it."""
+ROW_PARTITION, ROW_BUCKET = "__paimon_partition", "__paimon_bucket"
+"""Paimon's names of the hidden columns of a row's partition, a struct of its keys, and of its bucket."""
 
 # Columns beside those of manifest entries:
 EXTRA, INDEX, PATH, KEEP = own("extra"), own("index"), own("path"), own("keep")

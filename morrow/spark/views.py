@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from morrow.catalog import Catalog
+from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.names import object_name
 from morrow.engine.errors import AlreadyExists, InvalidArgument, MorrowError
 from morrow.engine.format.snapshot import Snapshot
@@ -70,6 +71,15 @@ class Access:
         return Catalog(
             warehouse, storage_options=self.storage_options, allowed_roots=self.allowed_roots, verify=self.verify
         )
+
+
+def access_of(catalog: Catalog) -> Access:
+    """Returns by what arguments the tables of a catalog are opened that is a folder; none of any other."""
+    files = catalog._catalog
+    if not isinstance(files, FilesystemCatalog):
+        return Access()
+    verify: Verify | None = "pages" if files.store.checks_pages else None
+    return Access(files.store.storage_options or None, files.allowed_roots, verify)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from morrow.engine.format import types as t
-from morrow.engine.names import FILE_PATH, ROW_INDEX
 from morrow.engine.options.declared.table import PRIMARY_KEY
+from morrow.spark.reading.hidden import PLACES, hidden_fields
 from morrow.spark.types.to_paimon import COMMENT
-from morrow.spark.types.to_spark import default_sql, spark_type, with_nullable_members
+from morrow.spark.types.to_spark import default_sql, spark_schema, spark_type, with_nullable_members
 from morrow.table import Table
 from morrow.table_scan import Scan
 
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType
     from pyspark.sql.types import StructType
 
-    from morrow.engine.format.schema import TableSchema
     from morrow.engine.plan.request import ScanRequest
 
 PROVIDER = "paimon"
-PLACES = (FILE_PATH, ROW_INDEX)
 DEFAULTS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Where Spark looks for the default value of a column: for rows to come, and for files without the column."""
 
@@ -43,16 +41,17 @@ def of_table(table: Table, scan: Scan, name: str, *, writable: bool, set: bool =
         "version": str((table.path, table.branch, request.schema.id, request.schema.time_millis, state)),
         "keys": list(request.schema.primary_keys),
         "partitions": list(request.schema.partition_keys),
-        "hidden": hidden(request.schema),
+        "hidden": hidden(request),
+        "places": list(PLACES),
         "properties": properties(table),
         "writable": writable,
     }
 
 
-def hidden(schema: TableSchema) -> list[str] | None:
-    """Returns the hidden columns of a table: its rows lie in one place each, and no column of its own is named so."""
-    names = {name.casefold() for name in schema.by_name}
-    return None if schema.primary_keys or names & set(PLACES) else list(PLACES)
+def hidden(request: ScanRequest) -> list[dict[str, object]]:
+    """Describes the hidden columns of a table."""
+    columns = spark_schema(hidden_fields(request.schema, request.options))
+    return [{"name": each.name, "type": each.dataType.json(), "nullable": each.nullable} for each in columns.fields]
 
 
 def of_rows(

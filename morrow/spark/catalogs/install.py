@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from morrow.catalog import Catalog
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import AlreadyExists, InvalidArgument
@@ -19,7 +20,7 @@ from morrow.spark.catalogs.answers import Answers, Rewriting
 from morrow.spark.catalogs.rewriting import CLASS, SETTING, SPARKS_OWN
 from morrow.spark.jvm.runtime import class_name, java_class, load, take_statements
 from morrow.spark.source import register_source
-from morrow.spark.views import Access
+from morrow.spark.views import Access, access_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +34,7 @@ def catalog(
     spark: SparkSession,
     name: str = "pm",
     *,
-    warehouse: str | os.PathLike[str] | None = None,
+    warehouse: str | os.PathLike[str] | Catalog | None = None,
     options: Mapping[str, object] | None = None,
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Roots = (),
@@ -49,7 +50,8 @@ def catalog(
     Args:
         spark: the session, to which the catalog belongs: another one needs a call of its own.
         name: the catalog's name in SQL: letters, digits and ``_``.
-        warehouse: its folder or URL, as every executor sees it; it need not exist yet.
+        warehouse: its folder or URL, as every executor sees it; it need not exist yet. Or a `morrow.Catalog` of any
+            kind (`morrow.open_catalog`), which has its options already.
         options, more: of a catalog that is not just a folder, as `morrow.open_catalog` takes them:
             ``metastore="jdbc", uri="jdbc:..."``, ``options={"token.provider": "bear"}``.
         storage_options, allowed_roots, verify: as for `morrow.open`, for all tables. They stay in this process: no
@@ -62,17 +64,7 @@ def catalog(
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in TAKEN:
         raise InvalidArgument(f"name is the catalog's name in SQL, such as 'pm', not {name!r}")
     access = Access(storage_options, given_roots(allowed_roots), verify)
-    given = {**mapping(options, "options"), **more}
-    if given:
-        described = given if warehouse is None else {**given, WAREHOUSE.key: os.fspath(warehouse)}
-        opened = open_with(described, access.allowed_roots, storage_options, verify)
-        if opened.is_folder:
-            access = replace(access, storage_options=storage_of(opened))
-        answers = Answers(spark, name, lambda: opened, access)
-    elif warehouse is None:
-        raise InvalidArgument("no catalog is named: give its warehouse, or the options metastore, uri and warehouse")
-    else:
-        answers = Answers(spark, name, lambda: access.catalog(warehouse), access)
+    answers = _answers(spark, name, warehouse, access, {**mapping(options, "options"), **more})
     answers.catalog()  # a wrong warehouse is an error here
     load(spark)
     _register_streams(spark)
@@ -85,6 +77,30 @@ def catalog(
     session = cast("Any", spark)._jsparkSession
     cast("Any", spark)._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
     session.sessionState().catalogManager().catalog(name)
+
+
+def _answers(
+    spark: SparkSession,
+    name: str,
+    warehouse: str | os.PathLike[str] | Catalog | None,
+    access: Access,
+    given: Mapping[str, object],
+) -> Answers:
+    """Opens the catalog. Raises `InvalidArgument` where none is named, or two."""
+    if isinstance(warehouse, Catalog):
+        if given:
+            raise InvalidArgument("a Catalog has its options: give it alone")
+        opened = access.catalog(warehouse)
+        return Answers(spark, name, lambda: opened, access_of(opened))
+    if given:
+        described = given if warehouse is None else {**given, WAREHOUSE.key: os.fspath(warehouse)}
+        made = open_with(described, access.allowed_roots, access.storage_options, access.verify)
+        if made.is_folder:
+            access = replace(access, storage_options=storage_of(made))
+        return Answers(spark, name, lambda: made, access)
+    if warehouse is None:
+        raise InvalidArgument("no catalog is named: give its warehouse, or the options metastore, uri and warehouse")
+    return Answers(spark, name, lambda: access.catalog(warehouse), access)
 
 
 def _register_streams(spark: SparkSession) -> None:

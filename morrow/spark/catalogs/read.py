@@ -19,7 +19,7 @@ from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
 from morrow.spark.catalogs.write_options import without_settings_of_writes
-from morrow.spark.reading.distributed import with_positions
+from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.changed import to_dataframe as changed_rows
@@ -123,11 +123,10 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     scan = narrowed(place, question)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
-    stored = tuple(column for column in columns if column in scan.request.read_schema.by_name)
-    chosen = scan.adapted(lambda each: replace(each, columns=stored, limit=limit))
-    if stored == columns:
+    chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
+    if set(columns) <= set(scan.request.read_schema.by_name):
         return to_dataframe(chosen, place.spark)
-    return with_positions(chosen.plan, chosen.store, place.spark).select(*map(quoted, columns))
+    return hidden.to_dataframe(chosen, columns, place.spark)
 
 
 def narrowed(place: Place, question: Question) -> Scan:
@@ -148,6 +147,8 @@ def narrowed(place: Place, question: Question) -> Scan:
 def _changed(place: Place, question: Question) -> DataFrame:
     """Returns the rows that were added or updated between two states; retractions are left out, as in Paimon."""
     table, columns = place.table(question["table"]), tuple(question["columns"])
+    if unknown := set(columns) - set(table.schema.names):
+        raise Unsupported(f"hidden columns of changes ({', '.join(sorted(unknown))})")
     wanted = columns or table.schema.names[:1]
     asked = question["state"][CHANGES]
     found = table.changes(1, 1, columns=wanted) if asked is None else table.changes(**asked, columns=wanted)

@@ -27,8 +27,8 @@ class Work(StrEnum):
     """Sections of a plan: the rows of keys whose versions are combined."""
     MASKS = "masks"
     """Sections of a plan: for each file, the live rows as they are stored."""
-    POSITIONS = "positions"
-    """Sections of a plan of an append table: their rows, with the file and the position of each."""
+    PLACES = "places"
+    """Sections of a plan: their rows, with the bucket of each, and its file and position where it lies in one place."""
     CHANGES = "changes"
     """Changes between snapshots: their rows."""
     WRITE = "write"
@@ -53,7 +53,7 @@ HOMES: Mapping[Work, str] = {
     Work.SCAN: "morrow.spark.reading.work",
     Work.MERGE: "morrow.spark.reading.work",
     Work.MASKS: "morrow.spark.reading.work",
-    Work.POSITIONS: "morrow.spark.reading.work",
+    Work.PLACES: "morrow.spark.reading.work",
     Work.CHANGES: "morrow.spark.source.work",
     Work.WRITE: "morrow.spark.writing.work",
     Work.NUMBER: "morrow.spark.writing.work",

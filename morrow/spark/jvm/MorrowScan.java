@@ -22,6 +22,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -62,9 +63,9 @@ public final class MorrowScan implements ScanBuilder,
     public void pruneColumns(StructType wanted) {
         StructField[] whole = wanted.fields();
         for (int i = 0; i < whole.length; i++) {
-            scala.Option place = table.schema.getFieldIndex(whole[i].name());
-            if (place.isDefined()) { // others are hidden columns
-                whole[i] = table.schema.fields()[((Integer) place.get()).intValue()];
+            DataType type = table.typeOf(whole[i].name());
+            if (type != null) {
+                whole[i] = new StructField(whole[i].name(), type, whole[i].nullable(), whole[i].metadata());
             }
         }
         columns = new StructType(whole);

@@ -16,7 +16,6 @@ import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -98,36 +97,48 @@ public class MorrowTable implements SupportsRead, SupportsMetadataColumns {
         return (Map) described.get("properties");
     }
 
-    /** The hidden columns: where a row lies, of tables whose rows lie in one place. */
+    /** The hidden columns: where a row lies, its partition, bucket and id. */
     public MetadataColumn[] metadataColumns() {
-        List names = (List) described.get("hidden");
-        if (names == null) {
-            return new MetadataColumn[0];
+        List hidden = (List) described.get("hidden");
+        MetadataColumn[] columns = new MetadataColumn[hidden == null ? 0 : hidden.size()];
+        for (int i = 0; i < columns.length; i++) {
+            columns[i] = new Hidden((Map) hidden.get(i));
         }
-        return new MetadataColumn[] {
-            new Hidden((String) names.get(0), DataTypes.StringType), new Hidden((String) names.get(1), DataTypes.LongType)
-        };
+        return columns;
+    }
+
+    /** The type of a column, hidden or not; null where there is none of this name. */
+    DataType typeOf(String name) {
+        scala.Option place = schema.getFieldIndex(name);
+        if (place.isDefined()) {
+            return schema.fields()[((Integer) place.get()).intValue()].dataType();
+        }
+        MetadataColumn[] hidden = metadataColumns();
+        for (int i = 0; i < hidden.length; i++) {
+            if (hidden[i].name().equals(name)) {
+                return hidden[i].dataType();
+            }
+        }
+        return null;
     }
 
     static final class Hidden implements MetadataColumn {
-        private final String name;
-        private final DataType type;
+        private final Map described;
 
-        Hidden(String name, DataType type) {
-            this.name = name;
-            this.type = type;
+        Hidden(Map described) {
+            this.described = described;
         }
 
         public String name() {
-            return name;
+            return (String) described.get("name");
         }
 
         public DataType dataType() {
-            return type;
+            return DataType.fromJson((String) described.get("type"));
         }
 
         public boolean isNullable() {
-            return false;
+            return Boolean.TRUE.equals(described.get("nullable"));
         }
     }
 

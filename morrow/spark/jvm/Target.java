@@ -121,8 +121,16 @@ public class Target extends MorrowTable
 
     /** The columns that tell a row from all others: the primary key, or where it lies; none where they cannot be read. */
     List rowId() {
-        Object hidden = described("hidden");
-        return isKeyed() ? (List) described("keys") : hidden == null ? new ArrayList() : (List) hidden;
+        if (isKeyed()) {
+            return (List) described("keys");
+        }
+        List places = (List) described("places");
+        for (int i = 0; i < places.size(); i++) {
+            if (typeOf((String) places.get(i)) == null || schema.getFieldIndex((String) places.get(i)).isDefined()) {
+                return new ArrayList();
+            }
+        }
+        return places;
     }
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import FILE_PATH, ROW_INDEX, VIEW
+from morrow.engine.names import VIEW
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.execution.counting import enough
 from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work
-from morrow.spark.job.sections import run_sections
 from morrow.spark.jvm.scanning import Scanning, scanning
 from morrow.spark.reading.choice import choices
 from morrow.spark.reading.listed import listed_frames
@@ -65,20 +64,6 @@ def to_dataframe(
         frames = [no_rows(spark, spark_schema(without_not_null(plan.fields)))]
     frame = reduce(lambda left, right: left.unionAll(right), frames)
     return not_writable(frame if plan.limit is None else frame.limit(plan.limit))
-
-
-def with_positions(plan: ScanPlan, store: FileStore, spark: SparkSession) -> DataFrame:
-    """Returns the rows of an append table, then the columns `FILE_PATH` and `ROW_INDEX`: where each of them lies.
-
-    Raises as `to_dataframe`.
-    """
-    from pyspark.sql.types import LongType, StringType
-
-    columns = spark_schema(without_not_null(plan.fields)).add(FILE_PATH, StringType()).add(ROW_INDEX, LongType())
-    with in_flight(plan, store):
-        parts = [part for part in plan.parts if part.sections]
-        frames = [run_sections(Work.POSITIONS, part, part.sections, store, columns, spark) for part in parts]
-    return reduce(lambda left, right: left.unionAll(right), frames or [spark.createDataFrame([], columns)])
 
 
 def not_writable(frame: DataFrame) -> DataFrame:

@@ -36,7 +36,7 @@ from morrow.spark.reading.native import (
     finished,
     mask_words,
 )
-from morrow.spark.reading.places import DISK, Place
+from morrow.spark.reading.places import Place
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 
 if TYPE_CHECKING:
@@ -89,18 +89,19 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
         "columns": scan.columns,
         "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
     }
-    if place == DISK and scan.plan.snapshot is not None and scan.plan.root:
-        described |= _held(scan.plan, scan.plan.snapshot)
+    if scan.plan.snapshot is not None and scan.plan.root:
+        described |= _held(scan.plan, scan.plan.snapshot, place)
     packed = np.array(numbers, np.int64).tobytes()
     bits = np.concatenate(masks).tobytes() if masks else b""
     text = msgspec.json.encode(described).decode()
     return scanning.frame(spark, text, packed, bits, spread=len(bits) >= LEAST_SPREAD)
 
 
-def _held(plan: ScanPlan, snapshot: Snapshot) -> Mapping[str, str]:
+def _held(plan: ScanPlan, snapshot: Snapshot, place: Place) -> Mapping[str, str]:
     """Returns the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
     gone = f"{SnapshotExpired.__name__}: {plan.table}: snapshot {snapshot.id} was removed since this DataFrame was made"
-    return {"anchor": TablePaths(plan.root, plan.branch).snapshot(snapshot.id), "expired": f"{gone}; {KEEP_ROWS}"}
+    anchor = place.url + TablePaths(plan.root, plan.branch).snapshot(snapshot.id)
+    return {"anchor": anchor, "expired": f"{gone}; {KEEP_ROWS}"}
 
 
 def _masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:

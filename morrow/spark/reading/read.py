@@ -11,11 +11,12 @@ from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.packed_scan import PackedScan
+from morrow.scan_arguments import checked_columns
 from morrow.session import Verify
 from morrow.session import open as open_table
 from morrow.spark import handoff
 from morrow.spark.jvm.scanning import scanning
-from morrow.spark.reading import choice, distributed
+from morrow.spark.reading import choice, distributed, hidden
 from morrow.spark.reading.places import FAR, place_of
 from morrow.spark.types.to_spark import without_not_null
 from morrow.system_scan import RowScan, SystemScan
@@ -24,6 +25,8 @@ from morrow.travelling import travels
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from morrow.table import Table
 
 AnyScan: TypeAlias = Scan | SystemScan
 
@@ -55,7 +58,8 @@ def read(
             branch: ``warehouse/db.db/orders$snapshots``, ``...$branch_dev``. Rows of system tables of metadata pass
             through the driver; those with the table's rows (``$audit_log``, ``$ro``, ...) are read as the table is
             (except ``$binlog`` with a filter on its arrays).
-        columns, filter, limit: as for `Table.scan`.
+        columns, filter, limit: as for `Table.scan`. Columns may be hidden ones, by the names that Java Paimon has in
+            Spark: ``__paimon_partition``, ``__paimon_bucket``, ``__paimon_file_path``, ``__paimon_row_index``.
         as_of, snapshot, tag, timestamp, watermark, version, branch: the state to read, as for `Table.scan`.
         storage_options: as for `morrow.open`; they go to the executors, not into plans.
         allowed_roots: as for `morrow.open`.
@@ -80,11 +84,30 @@ def read(
         verify=verify,
     )
     scan: AnyScan
+    if name.system is None and columns is not None and not isinstance(columns, str) and set(columns) & hidden.NAMES:
+        return _with_hidden(table, columns, filter, limit, at, spark)
     if name.system is None:
         scan = table.scan(columns, filter, limit, **at)
     else:
         scan = table.system(name.system, columns, filter, limit, **at)
     return to_dataframe(scan, spark)
+
+
+def _with_hidden(
+    table: Table,
+    columns: Sequence[str],
+    filter: FilterLike | None,
+    limit: int | None,
+    at: TravelArguments,
+    spark: SparkSession,
+) -> DataFrame:
+    scan = table.scan(None, filter, limit, **at)
+    request = scan.request
+    known = {field.name for field in hidden.hidden_fields(request.schema, request.options)}
+    checked = checked_columns([name for name in columns if name not in known])
+    for name in checked:
+        request.schema.column(name)
+    return hidden.to_dataframe(scan, checked_columns(columns), spark)
 
 
 def to_dataframe(scan: AnyScan, spark: SparkSession) -> DataFrame:

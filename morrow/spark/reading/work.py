@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.names import FILE_PATH, POSITION, ROW_INDEX, cols
+from morrow.engine.format.row_kinds import RETRACT_BIT
+from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
+from morrow.engine.io.store import FileStore
+from morrow.engine.names import FILE_PATH, POSITION, ROW_BUCKET, ROW_INDEX, cols
 from morrow.engine.plan.in_flight import in_flight
-from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.section_frames import filtered
@@ -24,6 +29,11 @@ from morrow.spark.job.sections import ScanJob
 from morrow.spark.job.wire import units_in
 from morrow.spark.reading.masks import MASK_SCHEMA
 from morrow.spark.types.to_spark import as_spark, travel_schema, without_not_null
+
+_Placed: TypeAlias = tuple[pa.Table, pa.Scalar, pa.Array]
+"""Rows, the path of their file, and their positions in it."""
+
+PLACE_FIELDS = (pa.field(FILE_PATH, pa.string()), pa.field(ROW_INDEX, pa.int64()), pa.field(ROW_BUCKET, pa.int32()))
 
 
 def scan(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -60,22 +70,41 @@ def masks(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             yield pa.RecordBatch.from_pydict({"file": [file.path], "mask": [packed(mask)]}, MASK_SCHEMA)
 
 
-def positions(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of append tables, then the path of the file of each, and its position there."""
+def places(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields rows, then the path of the file of each, its position there (both null where files merge), its bucket."""
     store, rows_schema = job.store.store(), _schema(job.plan)
-    schema = pa.schema([*rows_schema, pa.field(FILE_PATH, pa.string()), pa.field(ROW_INDEX, pa.int64())])
-    read = [job.plan.schema.by_name[name] for name in job.plan.read_columns]
+    schema = pa.schema([*rows_schema, *PLACE_FIELDS])
     for plan, section in _sections(job, units):
-        with in_flight(plan, store):
-            found = live_masks(plan, section, store)
-        for file, mask in zip(section.files, found, strict=True):
-            with in_flight(plan, store), reading_files(plan, [section], read, store):
-                frame = filtered(plan, file_frame(plan, section, [file], read, store, position=True))
-                frame = frame if mask is None else frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
-                for chunk in batches(frame.select(*cols(plan.columns), POSITION), execute.BATCH_ROWS):
-                    places = [pa.repeat(file.path, chunk.height), chunk[POSITION].cast(pl.Int64).to_arrow()]
-                    rows = as_spark(to_arrow_table(chunk.drop(POSITION), plan.fields), rows_schema)
-                    yield from pa.Table.from_arrays([*rows.columns, *places], schema=schema).to_batches()
+        raw = section.kind is SectionKind.RAW
+        for rows, path, positions in _placed(plan, section, store) if raw else _unplaced(plan, section, store):
+            placed = [
+                pa.repeat(path, len(rows)),
+                positions,
+                pa.repeat(pa.scalar(section.bucket, pa.int32()), len(rows)),
+            ]
+            yield from pa.Table.from_arrays([*as_spark(rows, rows_schema).columns, *placed], schema=schema).to_batches()
+
+
+def _placed(plan: ScanPlan, section: Section, store: FileStore) -> Iterator[_Placed]:
+    """Yields rows of files that are read one by one."""
+    read = [plan.schema.by_name[name] for name in plan.read_columns]
+    with in_flight(plan, store):
+        found = live_masks(plan, section, store)
+    for file, mask in zip(section.files, found, strict=True):
+        kinds = [VALUE_KIND_FIELD] if plan.drops_retractions and file.may_hold_retractions else []
+        with in_flight(plan, store), reading_files(plan, [section], read, store):
+            frame = filtered(plan, file_frame(plan, section, [file], [*read, *kinds], store, position=True))
+            frame = frame.filter((pl.col(VALUE_KIND) & RETRACT_BIT) == 0) if kinds else frame
+            frame = frame if mask is None else frame.filter(pl.lit(mask).gather(pl.col(POSITION)))
+            for chunk in batches(frame.select(*cols(plan.columns), POSITION), execute.BATCH_ROWS):
+                rows = to_arrow_table(chunk.drop(POSITION), plan.fields)
+                yield rows, pa.scalar(file.path), chunk[POSITION].cast(pl.Int64).to_arrow()
+
+
+def _unplaced(plan: ScanPlan, section: Section, store: FileStore) -> Iterator[_Placed]:
+    """Yields rows of files that are read together."""
+    for batch in execute.to_batches(replace(plan, sections=(section,)), store):
+        yield pa.Table.from_batches([batch]), pa.scalar(None, pa.string()), pa.nulls(len(batch), pa.int64())
 
 
 def _sections(job: ScanJob, units: Iterable[pa.RecordBatch]) -> Iterator[tuple[ScanPlan, Section]]:
@@ -87,4 +116,4 @@ def _schema(plan: ScanPlan) -> pa.Schema:
     return travel_schema(without_not_null(plan.fields))
 
 
-WORKS: Mapping[Work, Run] = {Work.SCAN: scan, Work.MERGE: merge, Work.POSITIONS: positions, Work.MASKS: masks}
+WORKS: Mapping[Work, Run] = {Work.SCAN: scan, Work.MERGE: merge, Work.PLACES: places, Work.MASKS: masks}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
@@ -79,7 +79,7 @@ def sql(
             make_catalog(
                 spark,
                 catalog,
-                warehouse=cast("Any", warehouse),
+                warehouse=warehouse,
                 storage_options=storage_options,
                 allowed_roots=allowed_roots,
             )

@@ -47,6 +47,22 @@ def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
     assert not [line for line in told if "hidden-word" in line]
 
 
+def test_a_catalog_that_is_open_already(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = morrow.open_catalog({"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path)})
+    folder = morrow.Catalog(tmp_path / "folder", verify="pages")
+    for name, given in (("opened", catalog), ("opened_folder", folder)):
+        given.create_database("db")
+        morrow.spark.catalog(spark, name, warehouse=given)
+        spark.sql(f"CREATE TABLE {name}.db.t (id INT)")
+        spark.sql(f"INSERT INTO {name}.db.t VALUES (1)")
+        spark.sql(f"CALL {name}.sys.create_tag('db.t', 'x')")
+        assert given.table("db.t").to_polars(tag="x").rows() == [(1,)]
+        assert spark.table(f"{name}.db.t").collect() == [(1,)]
+    for wrong in ({"options": {"metastore": "jdbc"}}, {"verify": "pages"}):
+        with pytest.raises(InvalidArgument, match="give it alone"):
+            morrow.spark.catalog(spark, "opened", warehouse=folder, **wrong)
+
+
 def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
     with rest_server(tmp_path) as server:
         options = {"metastore": "rest", "uri": server.url, "warehouse": "lake"}
@@ -70,5 +86,11 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
         assert len(commits) == len(table.snapshots()) == 3
         spark.sql("CALL byrest.sys.create_tag('db.t', 'x')")
         assert list(table.tags.names) == ["x"]
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "one.json").write_text('{"id": 5, "d": "x", "n": 1}')
+        stream = spark.readStream.schema("id INT, d STRING, n INT").json(str(tmp_path / "in")).writeStream
+        stream = stream.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True)
+        stream.toTable("byrest.db.t").awaitTermination()
+        assert spark.table("byrest.db.t").where("id = 5").count() == 1
         with pytest.raises(PySparkException, match="a stream of a table whose catalog commits is not supported"):
             spark.readStream.table("byrest.db.t").writeStream.format("noop").start().processAllAvailable()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import IllegalArgumentException
 
 import morrow
 from morrow.engine.plan.scan_plan import ScanPlan
@@ -188,6 +189,11 @@ def test_where_spark_has_a_file_system_for_the_store_it_scans_there(spark: Spark
         text = str(frame._jdf.queryExecution().toString())
         assert not re.search("MorrowTasks|secret|user", text)
         assert "masks are a filter of the scan" in explain(morrow.open(url, storage_options=options).scan())
+        shutil.rmtree(table.path / "snapshot")
+        assert len(frame.where("id > 1").collect()) == 2  # a tag might keep the files
+        shutil.rmtree(table.path / "bucket-0")
+        with pytest.raises(IllegalArgumentException, match=r"SnapshotExpired: .* was removed since this DataFrame"):
+            frame.where("id > 2").collect()
 
 
 def test_files_of_another_store_by_that_name_are_not_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from morrow.engine.errors import FileMissing, SnapshotExpired
 from morrow.spark.job import cutting
 from morrow.spark.job.sections import ScanJob
 from morrow.spark.job.wire import unit_batch
-from morrow.spark.reading.work import masks, merge, scan
+from morrow.spark.reading.work import masks, merge, places, scan
 from tests.support.table_factory import TableFactory
 
 Work = Callable[[ScanJob, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -27,7 +27,7 @@ def merging(path: Path) -> TableFactory:
     return table
 
 
-@pytest.mark.parametrize("work", [scan, merge, masks])
+@pytest.mark.parametrize("work", [scan, merge, masks, places])
 def test_tasks_of_a_snapshot_that_has_expired_say_so(tmp_path: Path, work: Work) -> None:
     table = merging(tmp_path)
     found = morrow.open(table.path).scan()

@@ -51,7 +51,8 @@ public final class FileScans {
         }
         String[] paths = (String[]) ((List) scan.get("paths")).toArray(new String[0]);
         KnownFiles files = new KnownFiles(
-            (String) scan.get("folder"), paths, numbers, partitions, constants, (String) scan.get("anchor"), (String) scan.get("expired"));
+            (String) scan.get("folder"), paths, numbers, partitions, constants, (String) scan.get("anchor"), (String) scan.get("expired"),
+            spark);
         HadoopFsRelation relation = new HadoopFsRelation(
             files, constants, stored, scala.Option.empty(), new Parquet(), options((Map) scan.get("options")), spark);
         LogicalPlan plan = LogicalRelation$.MODULE$.apply(relation, false);

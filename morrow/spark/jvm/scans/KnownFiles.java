@@ -1,6 +1,5 @@
 package morrow.spark.jvm.scans;
 
-import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.LongBuffer;
@@ -9,6 +8,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
@@ -31,14 +31,17 @@ public final class KnownFiles implements FileIndex {
     private final String anchor;
     private final String expired;
 
+    private final SparkSession spark;
+
     /**
      * Takes paths below `folder`; `columns` are those of `partitions` and, where masks are there, the first bit. While there is a file
-     * `anchor` on the disk, files are there, too; `expired` is what to say of those that are not. Both may be null.
+     * `anchor`, files are there, too; `expired` is what to say of those that are not. Both may be null.
      */
     KnownFiles(
-        String folder, String[] paths, byte[] numbers, Object[][] partitions, StructType columns, String anchor, String expired) {
+        String folder, String[] paths, byte[] numbers, Object[][] partitions, StructType columns, String anchor, String expired, SparkSession spark) {
         this.anchor = anchor;
         this.expired = expired;
+        this.spark = spark;
         this.folder = folder;
         this.paths = paths;
         this.partitions = partitions;
@@ -64,12 +67,13 @@ public final class KnownFiles implements FileIndex {
 
     public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
         Pruning pruning = new Pruning(partitionFilters, columns);
-        boolean sure = anchor == null || new File(anchor).exists();
+        Presence presence = new Presence(spark);
+        boolean sure = anchor == null || presence.has(new Path(anchor));
         ArrayBuffer found = new ArrayBuffer(paths.length);
         for (int i = 0; i < paths.length; i++) {
             InternalRow values = values(i);
             if (pruning.keeps(values)) {
-                if (!sure && !new File(path(i).toUri().getPath()).exists()) {
+                if (!sure && !presence.has(path(i))) {
                     throw new IllegalArgumentException(expired);
                 }
                 FileStatus status = new FileStatus(numbers[NUMBERS * i], false, 1, BLOCK, 0L, path(i));

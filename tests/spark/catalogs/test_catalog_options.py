@@ -48,7 +48,9 @@ def test_a_jdbc_catalog(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_catalog_that_is_open_already(spark: SparkSession, tmp_path: Path) -> None:
-    catalog = morrow.open_catalog({"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path)})
+    catalog = morrow.open_catalog(
+        {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/c.db", "warehouse": str(tmp_path)}
+    )
     folder = morrow.Catalog(tmp_path / "folder", verify="pages")
     for name, given in (("opened", catalog), ("opened_folder", folder)):
         given.create_database("db")

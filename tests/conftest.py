@@ -27,7 +27,7 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that say themselves which of their tests are slow."""
-SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "failures", "pipeline"))
+SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))
 """Tests that start drivers of their own."""
 
 # `make test` tries the same examples every time, so a failure is due to a change; `make test-long` tries new ones.

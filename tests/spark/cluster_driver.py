@@ -1,6 +1,7 @@
 """The driver of `test_cluster`, a process of its own: ``python cluster_driver.py <master> <folder> <golden tables>``.
 
-Reads golden tables and writes one, tells by one line of JSON who did what, and fails when a row is wrong.
+Reads golden tables and writes one, tells by one line of JSON who did what, and fails when a row is wrong. Then it
+writes while things go wrong on purpose (`failures`), until it kills itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import morrow
 import morrow.spark
+from tests.spark import failures
 from tests.support.spark_cluster import LOOPBACK, SHORT_LIVED, Cluster
 from tests.support.spark_rows import assert_reads_alike
 
@@ -39,6 +41,10 @@ SETTINGS = {
     "spark.locality.wait": 0,
     # Three tasks of a write for each executor, so that some are to come when one is killed.
     "spark.default.parallelism": 6,
+    "spark.task.maxFailures": 4,
+    "spark.speculation": True,
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": 0.5,
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
     "spark.driver.host": LOOPBACK,
@@ -48,14 +54,13 @@ SETTINGS = {
 
 def main(master: str, folder: Path, golden: Path) -> None:
     spark = morrow.spark.session("cluster test", master, **SETTINGS)
+    spark.sparkContext.setLogLevel("OFF")
     cluster, table = Cluster(master, folder), folder / "table"
-    try:
-        read(spark, golden)
-        write(spark, table)
-        Killer(cluster, table).during(lambda: update(spark, table))
-        print(json.dumps({"read": READ, "executors": cluster.launched()}))
-    finally:
-        spark.stop()
+    read(spark, golden)
+    write(spark, table)
+    Killer(cluster, table).during(lambda: update(spark, table))
+    print(json.dumps({"read": READ, "executors": cluster.launched()}), flush=True)
+    failures.run_until_killed(spark, folder)
 
 
 def read(spark: SparkSession, golden: Path) -> None:

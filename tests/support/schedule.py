@@ -25,8 +25,8 @@ SMALL = 1.0
 SESSIONS = 2
 SHARE_A_JVM = re.compile(r"tests/(interop/(?!test_spark\.)|spark/test_pipeline\.)")
 """Tests with the fixture `java`, and no session of Spark."""
-SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_(cluster|pipeline)\.)|interop/test_spark\.)")
-"""Tests with the fixture `spark`; those that are left out have drivers of their own alone."""
+SHARE_A_SESSION = re.compile(r"tests/(spark/(?!test_pipeline\.)|interop/test_spark\.)")
+"""Tests with the fixture `spark`; the one that is left out has a driver of its own alone."""
 
 
 @cache

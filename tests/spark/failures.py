@@ -1,14 +1,13 @@
-"""The driver of `test_failures`, a process of its own: ``python -m tests.spark.failures_driver <master> <folder>``.
+"""Writes to tables while things go wrong on purpose: the second half of `cluster_driver`.
 
-It writes to tables below the folder while things go wrong on purpose, and kills itself when the files of its last write
-are there and their commit is not. What attempts of tasks did stands in the folder ``attempts``.
+It kills its own process when the files of its last write are there and their commit is not. What attempts of tasks did
+stands in the folder ``attempts``.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -20,35 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from morrow.spark import session, write
+from morrow.spark import write
 from morrow.spark.job import run
 from morrow.spark.job.registry import Work
 from morrow.spark.job.tasks import Tasks
 from morrow.spark.writing import job
-from tests.support.spark_cluster import LOOPBACK, SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTINGS = {
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.driver.memory": "512m",
-    "spark.cores.max": 2,
-    "spark.default.parallelism": 2,
-    "spark.scheduler.minRegisteredResourcesRatio": 1.0,
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-    "spark.locality.wait": 0,
-    "spark.task.maxFailures": 4,
-    "spark.speculation": True,
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.quantile": 0.5,
-    "spark.ui.enabled": False,
-    "spark.ui.showConsoleProgress": False,
-    "spark.driver.host": LOOPBACK,
-    "spark.driver.bindAddress": LOOPBACK,
-}
 ROWS, KEYS = 200, 50
 LONGER_THAN_THE_TEST = 600
 
@@ -113,9 +92,7 @@ CASES: dict[str, tuple[str, Callable[[int, int], None], str]] = {
 """The table, what happens, and a column: of the last one every recomputation gives other values."""
 
 
-def main(master: str, folder: Path) -> None:
-    spark = session("failures", master, **SETTINGS)
-    spark.sparkContext.setLogLevel("OFF")
+def run_until_killed(spark: SparkSession, folder: Path) -> None:
     for name, (table, trouble, column) in CASES.items():
         update(spark, folder, name, folder / "db.db" / table, trouble, column)
     job.committed = killed
@@ -138,7 +115,3 @@ def update(
 
 def killed(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -34,12 +35,8 @@ def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> Dat
     return writer.trigger(availableNow=True).option("path", copy)
 
 
-def main(source: str, copy: str, checkpoint: str) -> None:
-    spark = session("a stream that is killed", "local[2]", **SETTINGS)
-    register(spark)
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    victims = [os.getpid(), gateway.proc.pid]
+def dying(victims: Sequence[int]) -> type[MorrowDataSource]:
+    """Returns a data source whose commit of batch `FATAL` kills these processes and its own."""
 
     class Dying(StreamWriter):
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
@@ -53,7 +50,15 @@ def main(source: str, copy: str, checkpoint: str) -> None:
         def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
             return Dying(dict(self.options), schema, overwrite)
 
-    spark.dataSource.register(DyingSource)
+    return DyingSource
+
+
+def main(source: str, copy: str, checkpoint: str) -> None:
+    spark = session("a stream that is killed", "local[2]", **SETTINGS)
+    register(spark)
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    spark.dataSource.register(dying([os.getpid(), gateway.proc.pid]))
     copying(spark, source, copy, checkpoint).start().awaitTermination(300)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.functions import expr
 
 import morrow
@@ -23,7 +24,8 @@ from morrow.spark.source.limits import Limit
 from morrow.spark.source.options import Options
 from morrow.spark.source.stream import Offset, StreamPlanner
 from morrow.spark.writing.write import Create
-from tests.spark.stream_driver import copying
+from tests.spark.conftest import IS_LONG
+from tests.spark.stream_driver import copying, dying
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -357,16 +359,28 @@ def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) 
         assert copy.to_pydict() == {"id": [0, 1], "count": [3, 1]}
 
 
+def dies_in_its_process(arguments: tuple[str, str, str]) -> None:
+    """Runs the stream in a driver of its own, until driver and JVM are killed in the middle of a batch."""
+    command = [sys.executable, "-m", "tests.spark.stream_driver", *arguments]
+    root = Path(__file__).parents[3]
+    killed = subprocess.run(command, cwd=root, timeout=400, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
+def fails(spark: SparkSession, arguments: tuple[str, str, str]) -> None:
+    """Runs the stream in this session, until the process that commits is killed in the middle of a batch."""
+    spark.dataSource.register(dying([]))
+    with pytest.raises(StreamingQueryException):
+        finished(copying(spark, *arguments))
+
+
 def test_a_driver_that_is_killed_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of a table without a key: one that was lost or came twice would be seen."""
     source = morrow.Catalog(tmp_path).create_table("db.log", schema="id INT")
     for number in range(4):
         source.append({"id": [number, number]})
     arguments = (source.path, str(tmp_path / "copy"), str(tmp_path / "checkpoint"))
-    command = [sys.executable, "-m", "tests.spark.stream_driver", *arguments]
-    root = Path(__file__).parents[3]
-    killed = subprocess.run(command, cwd=root, timeout=400, capture_output=True, text=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    dies_in_its_process(arguments) if IS_LONG else fails(spark, arguments)
     assert ids(arguments[1]) == [0, 0]
     left = {file.name for file in (tmp_path / "copy").glob("bucket-*/data-*")}
     assert len(left) > 1  # also what nobody committed

@@ -34,7 +34,8 @@ class RowOperations(Rewriting):
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
-                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
+                LazyFrame, an Arrow dataset, a list of dicts, a dict of columns, or an iterator of tables, which are
+                read one by one. Columns are matched by name.
             kinds: see `Writer.write`.
             properties: stored in the snapshot.
             missing: ``null``: nullable columns that the data lacks are written as their default value, without one as

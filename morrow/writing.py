@@ -48,7 +48,8 @@ class Writer:
 
         Args:
             data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans), a Polars
-                LazyFrame, an Arrow dataset, a list of dicts or a dict of columns. Columns are matched by name.
+                LazyFrame, an Arrow dataset, a list of dicts, a dict of columns, or an iterator of tables, which are
+                read one by one. Columns are matched by name.
             kinds: the row kinds, in a table with a primary key: ``"+I"``, ``"-U"``, ``"+U"`` or ``"-D"`` (or the codes
                 0 to 3) for all rows, the name of a column of the data that holds them, or one per row.
             missing: ``null``: nullable columns that the data lacks are written as their default value, without one as

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -41,7 +42,8 @@ def source_of(data: object, fields: Sequence[t.DataField] = ()) -> Source:
 
     Args:
         data: anything with ``__arrow_c_stream__`` (Arrow, Polars, DuckDB relations, pandas, scans of Morrow), a Polars
-            LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns. Streams are read once, batch by batch.
+            LazyFrame, an Arrow dataset, a list of dicts, or a dict of columns; or an iterator or list of such tables,
+            all with the same columns. Streams and iterators are read once, batch by batch.
         fields: the columns of the table, needed for Python's values: Python has no narrow floats, and its dicts are
             structs as well as maps.
 
@@ -80,10 +82,38 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
         return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, types))
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return _of_table(_built(pa.Table.from_pandas, data))
+    if isinstance(data, Iterator) or (isinstance(data, Sequence) and _is_table(data[0])):
+        return _of_tables(iter(data), types)
     raise InvalidArgument(
         f"a {type(data).__name__} is no table; pass an Arrow table, a Polars or pandas DataFrame, a DuckDB relation or "
-        "anything else with __arrow_c_stream__, a list of dicts, or a dict of columns"
+        "anything else with __arrow_c_stream__, an iterator of such tables, a list of dicts, or a dict of columns"
     )
+
+
+def _is_table(data: object) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__") or isinstance(data, pl.LazyFrame)
+
+
+def _of_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> Source:
+    first = next(tables, None)
+    if first is None:
+        raise InvalidArgument("the iterator has no table, and so no columns; pass at least one, even without rows")
+    if not _is_table(first):
+        raise InvalidArgument(
+            f"an iterator of {type(first).__name__} is no table; pass one of Arrow batches or tables, or a list of dicts"
+        )
+    names = _source(first, types).names
+
+    def pieces() -> Iterator[Piece]:
+        for number, table in enumerate(chain((first,), tables)):
+            source = _source(table, types)
+            if sorted(source.names) != sorted(names):
+                raise InvalidArgument(
+                    f"table {number} of the iterator has the columns {list(source.names)}, the first one {list(names)}"
+                )
+            yield from (piece.select(names) for piece in source.pieces)
+
+    return Source(names, pieces())
 
 
 def _of_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -> pa.Table:

@@ -82,6 +82,32 @@ def test_a_stream_is_read_batch_by_batch(tmp_path: Path) -> None:
     assert rows(table) == [(1, None), (2, None)]
 
 
+def test_tables_one_after_the_other(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, v STRING")
+    table.append(pa.table({"id": [n], "v": ["a"]}) for n in (1, 2))
+    table.append([pl.DataFrame({"v": ["b"], "id": [3]}), pa.record_batch({"id": [4], "v": ["c"]})])
+    assert rows(table) == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
+    assert len(table.snapshots()) == 2
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ([], "the iterator has no table, and so no columns"),
+        ([{"id": 1}], "an iterator of dict is no table; pass one of Arrow batches or tables, or a list of dicts"),
+        (
+            [pa.table({"id": [1]}), pa.table({"v": ["a"]})],
+            r"table 1 .* has the columns \['v'\], the first one \['id'\]",
+        ),
+    ],
+)
+def test_iterators_of_anything_else(tmp_path: Path, tables: list[object], message: str) -> None:
+    table = new_table(tmp_path, "id BIGINT, v STRING")
+    with pytest.raises(InvalidArgument, match=message):
+        table.append(iter(tables))
+    assert table.snapshots() == []
+
+
 def test_another_table_of_morrow(tmp_path: Path) -> None:
     source = new_table(tmp_path, "id BIGINT, v STRING", name="source")
     source.append({"id": [1, 2], "v": ["a", "b"]})

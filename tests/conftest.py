@@ -34,13 +34,13 @@ SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluste
 # `make check` tries the first of them.
 settings.register_profile(
     "default",
-    max_examples=50,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("long", settings.get_profile("default"), max_examples=2_000, derandomize=False)
-settings.register_profile("check", settings.get_profile("default"), max_examples=25)
+settings.register_profile("check", settings.get_profile("default"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -130,8 +130,16 @@ def syncing() -> Iterator[None]:
         yield
 
 
-PYTESTS_OWN = "PYTEST_CURRENT_TEST"
+PYTESTS_OWN = b"PYTEST_CURRENT_TEST"
 """The variable that pytest sets before each step of a test."""
+
+
+def environment_of_test() -> dict[bytes, bytes]:
+    """Copies the environment, all but pytest's own; by its dict, as `os.environ` decodes each name and value twice."""
+    held: dict[bytes, bytes] = os.environb._data  # type: ignore[attr-defined]  # no public way is as quick
+    return {name: value for name, value in held.items() if name != PYTESTS_OWN}
+
+
 KEPT_BY_PROCESS = (
     (telling, "_secrets"),
     (conditional_put, "_proven"),
@@ -145,18 +153,19 @@ def process_state() -> Iterator[None]:
     """What a test leaves in its process is taken back, so that the order of tests makes no difference: secrets that
     messages hide, secrets left out of pickles and who finds them again, stores that were tried out, the environment.
     """
-    environment = {name: value for name, value in os.environ.items() if name != PYTESTS_OWN}
+    environment = environment_of_test()
     before = [copy(getattr(module, name)) for module, name in KEPT_BY_PROCESS]
     yield
     for (module, name), value in zip(KEPT_BY_PROCESS, before, strict=True):
         setattr(module, name, value)
+    found = environment_of_test()
     # Only what differs is set: threads of Polars and others read the environment at any time, which the C library does
     # not guard, and a process whose whole environment is set anew may crash.
-    for name in os.environ.keys() - environment.keys() - {PYTESTS_OWN}:
-        del os.environ[name]
-    for name, value in environment.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+    for name in found.keys() - environment.keys():
+        del os.environb[name]
+    for name, value in environment.items() if found != environment else ():
+        if found.get(name) != value:
+            os.environb[name] = value
 
 
 @pytest.fixture(scope="session")

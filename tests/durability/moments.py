@@ -1,6 +1,6 @@
 """Chooses the file operations of an act at which something befalls it.
 
-`make test-long` tries all of them. `make test` tries all with one kind of fault of each test, and with the others the
+`make test-long` tries all of them. `make test` tries all with one kind of fault, a full disk, and with the others the
 first and the last operation of a kind on a kind of file: what was done, and so what has to be undone, differs between a
 manifest and a snapshot, and hardly between the second manifest and the third. Of the operation that writes by far the
 most files of a kind the first alone is tried. A disk that fails for good before anything was changed is one that fails

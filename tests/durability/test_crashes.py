@@ -36,7 +36,7 @@ def exit_code(operation: str, path: str, fault: Fault) -> int | None:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_killed_at_every_file_operation(name: str, kind: FaultKind, copy: Callable[[str], str]) -> None:
     operation, found, codes = OPERATIONS[name], [], []
-    for number in moments(name, kind, copy, every=kind is FaultKind.KILLED_BEFORE):
+    for number in moments(name, kind, copy):
         path = copy(name)
         past, _ = newest(path)
         codes.append(exit_code(name, path, Fault(number, kind)))

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +184,12 @@ def _manifests(root: Path, manifest_list: str) -> list[str]:
 def _records(root: Path, name: str) -> tuple[Json, ...]:
     """Reads the records of an Avro file, none of a missing one: that it is missing is noticed anyway."""
     path = root / "manifest" / name
-    return _decoded(path) if path.exists() else ()
+    return _decoded(path.read_bytes()) if path.exists() else ()
 
 
-@cache  # nothing writes such a file twice, and the same ones are asked for after every step
-def _decoded(path: Path) -> tuple[Json, ...]:
-    with path.open("rb") as stream:
-        return tuple(record for record in fastavro.reader(stream) if isinstance(record, dict))
+@cache  # the same ones are asked for after every step, and of every copy of a table
+def _decoded(content: bytes) -> tuple[Json, ...]:
+    return tuple(record for record in fastavro.reader(BytesIO(content)) if isinstance(record, dict))
 
 
 def _label(root: Path, path: Path) -> str:

@@ -24,8 +24,8 @@ from tests.support.system_calls import counted, killed_at
 
 NEVER = 1 << 62
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-SAMPLE = 2
-"""Faults tried of each act in `make test`."""
+SAMPLE = 1
+"""Kills, and errors, tried of each act in `make test`: at any of its operations, another with each act."""
 REMOVE_MANY = ("expire snapshots", "expire changelogs", "delete a tag", "rollback to a snapshot", "rollback to a tag")
 """Acts of which many calls of the system are one operation of the store."""
 

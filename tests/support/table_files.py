@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -30,15 +31,31 @@ def _named_by(snapshot: Snapshot, folder: Path) -> Iterator[str]:
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
     for name in filter(None, lists):
         yield name
-        for manifest in decode_manifest_list((folder / name).read_bytes(), name)["_FILE_NAME"]:
+        for manifest in _manifests((folder / name).read_bytes(), name):
             yield manifest
-            entries = decode_manifest((folder / manifest).read_bytes(), manifest)
-            yield from entries["_FILE_NAME"]
-            yield from entries["_EXTRA_FILES"].explode().drop_nulls()
+            yield from _files((folder / manifest).read_bytes(), manifest)
     if snapshot.index_manifest:
         yield snapshot.index_manifest
-        index = decode_index_manifest((folder / snapshot.index_manifest).read_bytes(), snapshot.index_manifest)
-        yield from index["_FILE_NAME"]
+        yield from _index_files((folder / snapshot.index_manifest).read_bytes(), snapshot.index_manifest)
+
+
+# By content: tests look at hundreds of copies of a table.
+
+
+@cache
+def _manifests(content: bytes, name: str) -> list[str]:
+    return decode_manifest_list(content, name)["_FILE_NAME"].to_list()
+
+
+@cache
+def _files(content: bytes, name: str) -> list[str]:
+    entries = decode_manifest(content, name)
+    return [*entries["_FILE_NAME"], *entries["_EXTRA_FILES"].explode().drop_nulls()]
+
+
+@cache
+def _index_files(content: bytes, name: str) -> list[str]:
+    return decode_index_manifest(content, name)["_FILE_NAME"].to_list()
 
 
 def fingerprint(path: str) -> str:

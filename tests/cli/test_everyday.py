@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +9,7 @@ import pytest
 
 import morrow
 from tests.cli.conftest import Run
+from tests.support.terminals import on_terminal
 
 ROWS = 'id,name,n\n1,a,10\n2,"b, c",20\n3,ü,\n'
 
@@ -93,12 +90,6 @@ def test_rows_go_in_change_are_compared_and_go_out(run: Run, rows: Path, tmp_pat
 def test_a_terminal_is_asked_before_a_table_is_dropped(rows: Path, answer: bytes, code: int, left: int) -> None:
     warehouse = morrow.Catalog(rows.parent / "wh")
     warehouse.create_table("db.t", schema="id INT")
-    ours, theirs = pty.openpty()
-    os.write(ours, answer)
+    done = on_terminal("drop", "db.t", typed=answer)
 
-    command = [sys.executable, "-m", "morrow.cli", "drop", "db.t"]
-    done = subprocess.run(command, stdin=theirs, capture_output=True, check=False)
-
-    os.close(ours)
-    os.close(theirs)
-    assert (done.returncode, len(warehouse.tables("db"))) == (code, left), done.stderr
+    assert (done.code, len(warehouse.tables("db"))) == (code, left), done

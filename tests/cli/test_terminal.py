@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,31 +12,22 @@ import pytest
 
 from morrow.cli import progress
 from morrow.engine import progress as engine_progress
+from tests.support.terminals import on_terminal
 
 Table = Callable[[str], Path]
 
 
-def on_terminal(*args: object) -> tuple[int, str]:
-    """Runs a command with a terminal as standard output; returns its exit code and standard error (a pipe)."""
-    ours, theirs = pty.openpty()
-    try:
-        command = [sys.executable, "-m", "morrow.cli", *map(str, args)]
-        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    return done.returncode, done.stderr
-
-
 def test_arrow_is_not_written_to_a_terminal(table: Table) -> None:
-    code, err = on_terminal("read", table("pk_big"), "--format", "arrow")
+    done = on_terminal("read", table("pk_big"), "--format", "arrow")
 
-    assert code == 2
-    assert "not for a terminal" in err
+    assert done.code == 2
+    assert "not for a terminal" in done.err
 
 
 def test_no_progress_where_standard_error_is_no_terminal(table: Table) -> None:
-    assert on_terminal("read", table("pk_big"), "--limit", 3) == (0, "")
+    done = on_terminal("read", table("pk_big"), "--limit", 3)
+
+    assert (done.code, done.err) == (0, "")
 
 
 def test_progress_counts_rows_and_passes_the_batches_on(

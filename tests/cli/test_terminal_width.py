@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 import morrow
+from tests.support.terminals import on_terminal
 
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SNAPSHOT = ("id", "kind", "time", "delta_records", "total_records", "changelog_records", "schema_id")
@@ -25,31 +19,11 @@ LAST = ("watermark", "commit_identifier", "commit_user")
 Table = Callable[[str], Path]
 
 
-def screen(*args: object, columns: int, lines: int = 50, env: dict[str, str] | None = None) -> list[str]:
+def screen(*args: object, columns: int, lines: int = 50, pager: str = "cat", **environment: str) -> list[str]:
     """Runs a command on a terminal of this size; returns the lines it shows, without colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_PAGER", "PAGER", "TERM")}
-    command = [sys.executable, "-m", "morrow.cli", *map(str, args)]
-    with subprocess.Popen(
-        command,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-        env={**environment, "TERM": "xterm-256color", "PAGER": "cat", **(env or {})},
-        start_new_session=True,
-    ) as process:
-        os.close(theirs)
-        data = b""
-        try:
-            while more := os.read(ours, 65536):
-                data += more
-        except OSError:  # Linux's way to say that the other end is closed
-            pass
-        os.close(ours)
-        assert process.stderr is not None
-        assert (process.wait(), process.stderr.read()) == (0, b"")
-    return [COLOURS.sub("", line) for line in data.decode().splitlines()]
+    done = on_terminal(*args, columns=columns, lines=lines, TERM="xterm-256color", PAGER=pager, **environment)
+    assert (done.code, done.err) == (0, "")
+    return [COLOURS.sub("", line) for line in done.shown.splitlines()]
 
 
 @pytest.mark.parametrize(("columns", "shown"), [(60, 4), (80, 5), (100, 6), (200, 10)])
@@ -66,7 +40,7 @@ def test_snapshots_show_ids_first_and_name_what_does_not_fit(table: Table, colum
 
 
 def test_vertical_rows_lose_nothing_and_the_pager_gets_what_is_longer_than_the_screen(table: Table) -> None:
-    lines = screen("snapshots", table("pk_big"), "--vertical", columns=60, lines=5, env={"PAGER": "sed s/^/|/"})
+    lines = screen("snapshots", table("pk_big"), "--vertical", columns=60, lines=5, pager="sed s/^/|/")
 
     assert all(line.startswith("|") for line in lines)
     assert lines[0] == "|row 1"
@@ -75,7 +49,7 @@ def test_vertical_rows_lose_nothing_and_the_pager_gets_what_is_longer_than_the_s
 
     for env, options in (({"NO_PAGER": "1"}, []), ({}, ["--no-pager"])):
         unpaged = screen(
-            "snapshots", table("pk_big"), "--vertical", *options, columns=60, lines=5, env={"PAGER": "false", **env}
+            "snapshots", table("pk_big"), "--vertical", *options, columns=60, lines=5, pager="false", **env
         )
         assert unpaged == [line[1:] for line in lines]
 

@@ -12,6 +12,7 @@ import pyarrow.parquet  # noqa: F401
 import pytest  # noqa: F401
 
 import morrow
+import morrow.cli.app
 import morrow.engine
 import morrow.readers
 import morrow.writers

@@ -100,7 +100,7 @@ def _of_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> Sou
         raise InvalidArgument("the iterator has no table, and so no columns; pass at least one, even without rows")
     if not _is_table(first):
         raise InvalidArgument(
-            f"an iterator of {type(first).__name__} is no table; pass one of Arrow batches or tables, or a list of dicts"
+            f"an iterator of {type(first).__name__} is no table; pass one of Arrow tables, or a list of dicts"
         )
     names = _source(first, types).names
 

@@ -94,7 +94,7 @@ def test_tables_one_after_the_other(tmp_path: Path) -> None:
     ("tables", "message"),
     [
         ([], "the iterator has no table, and so no columns"),
-        ([{"id": 1}], "an iterator of dict is no table; pass one of Arrow batches or tables, or a list of dicts"),
+        ([{"id": 1}], "an iterator of dict is no table; pass one of Arrow tables, or a list of dicts"),
         (
             [pa.table({"id": [1]}), pa.table({"v": ["a"]})],
             r"table 1 .* has the columns \['v'\], the first one \['id'\]",

@@ -2,7 +2,7 @@
 
 Those are Java's rows (`tests/test_golden.py`), so Spark's are too. Rows come to Spark in three ways: by name from a
 catalog (older states: as `morrow.spark.read` brings them), by tasks alone or with masks that are joined where Spark's
-own scan took part in that (one read in three; `make test-long`: all), and by the hand-off of what Morrow reads in this
+own scan took part in that (one read in six; `make test-long`: all), and by the hand-off of what Morrow reads in this
 process. Many reads share a job, which would cost more than they do; each is a test of its own.
 """
 
@@ -39,8 +39,11 @@ pytestmark = pytest.mark.golden
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 """Whether all there is is read, as `make test-long` does, or samples besides the newest rows of each table."""
 
-SAMPLES = {"latest": 15, "branch": 4, "tag": 6, "snapshot": 200}
+SAMPLES = {"latest": 30, "branch": 8, "tag": 12, "snapshot": 400}
 """Of tables of old versions and of reads of other states, one in so many is read."""
+
+OTHERWISE_IN = 6
+"""One read in so many is also read in another way."""
 
 TOGETHER = 20
 """Reads whose rows come by one job, or two."""
@@ -107,7 +110,7 @@ def read_together(start: int, spark: SparkSession, root: Path) -> dict[str, Side
 
 def sides_of(names: list[str], spark: SparkSession, root: Path) -> dict[str, Sides]:
     scans = [scan_of(KNOWN[name], root) for name in names]
-    native = [scan for scan in scans[:: 1 if IS_LONG else 3] if is_native(scan)]
+    native = [scan for scan in scans[:: 1 if IS_LONG else OTHERWISE_IN] if is_native(scan)]
     frames = [frame_of(name, scan, spark, root) for name, scan in zip(names, scans)]
     others = [
         to_dataframe(scan.plan, scan.store, spark, tasks_only=number % 2 == 0, joins=True)

@@ -267,9 +267,9 @@ def test_one_large_bucket_is_merged_by_several_tasks(
     monkeypatch.setattr(masks, "DRIVER_ROWS", 0)
     options = {"merge-engine": "partial-update"}
     table = TableFactory(tmp_path / "t", FIELDS, ["id"], options=options)
-    for start in (0, 20):
-        ids = list(range(start, start + 40))
-        table.write_file(pa.table({"id": ids, "v": [f"v{start}"] * 40, "n": ids}), format=format)
+    for start in (0, 5):
+        ids = list(range(start, start + 10))
+        table.write_file(pa.table({"id": ids, "v": [f"v{start}"] * 10, "n": ids}), format=format)
     table.commit()
     scan = morrow.open(table.path).scan()
     frame = to_dataframe(scan.plan, scan.store, spark)

@@ -14,10 +14,11 @@ import pytest
 
 import morrow
 from morrow.engine.errors import CorruptFile, MorrowError, UnsafePath
+from tests.support.profile import IS_LONG
 from tests.support.table_factory import AVRO, TableFactory
 
 FIELDS = [("id", "INT"), ("name", "STRING"), ("score", "DOUBLE")]
-FLIPS_PER_FILE = 24
+FLIPS_PER_FILE = 24 if IS_LONG else 8
 """How many single-byte changes each file gets, spread evenly over it."""
 
 

@@ -106,7 +106,7 @@ def fresh_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     # A folder named in a .pth file is searched, but its own .pth files, the editable Morrow among them, are not read.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True)
     return folder
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from morrow.engine.io.durability import fsync_disabled
 from tests.durability.checks import check_table, newest
+from tests.durability.moments import IS_LONG, MANY_ALIKE
 from tests.durability.operations import OPERATIONS, Operation, at
 from tests.support.power_loss import Disk, PowerLoss
 
@@ -21,8 +22,10 @@ def kept(tmp_path: Path) -> Path:
 
 
 def states(operation: Operation, disks: list[Disk], folder: Path, past: int) -> list[object]:
+    """Checks the disks: of the operation that writes by far the most files one in four, in `make test`."""
     found: list[object] = []
-    for number, disk in enumerate(disks):
+    some = disks if IS_LONG or OPERATIONS[MANY_ALIKE] is not operation else [*disks[:-1:4], disks[-1]]
+    for number, disk in enumerate(some):
         path = folder / str(number) / "t"
         disk.restore(path)
         with fsync_disabled():

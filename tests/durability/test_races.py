@@ -13,7 +13,7 @@ from tests.support.s3_server import BUCKET, s3_server
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 RACERS = PROCESSES if LONG else 4
-EACH = 200 if LONG else 20
+EACH = 200 if LONG else 10
 """Commits of each process."""
 
 

@@ -14,7 +14,7 @@ from tests.isolation.racing import race
 from tests.support.s3_server import BUCKET, s3_server
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-SECONDS = 30.0 if LONG else 2.0
+SECONDS = 30.0 if LONG else 1.0
 SEED = random.SystemRandom().randrange(10**6) if LONG else 0
 
 

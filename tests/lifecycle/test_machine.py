@@ -34,7 +34,7 @@ from tests.support.hostile_names import in_options, quoted, renamings
 T = TypeVar("T")
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-EXAMPLES, STEPS = (150, 50) if LONG else (5, 14)
+EXAMPLES, STEPS = (150, 50) if LONG else (3, 14)
 HOUR_AGO = 0
 """Older than anything in these tables."""
 

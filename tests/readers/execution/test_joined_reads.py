@@ -24,15 +24,15 @@ NAMES = [None, "", "🙂" * 9, "a", "a\0", "x" * 99]
 
 
 def many(path: Path, kind: str) -> morrow.Table:
-    """Makes seven partitions and three buckets of several files in two schemas, with deleted rows if they can be."""
+    """Makes four partitions and two buckets of several files in two schemas, with deleted rows if they can be."""
     key, options = KEYED[kind]
     schema = "id BIGINT, t STRING, p DATE, s INT, v INT"
-    options = {"bucket": 3 if "id" in key else 1, "write-only": True, **options}
+    options = {"bucket": 2 if "id" in key else 1, "write-only": True, **options}
     table = new_table(path, schema, keys=key, by=["p"], options=options)
     rows = pl.DataFrame({"id": range(200)}).select(
         "id",
         t=pl.Series([NAMES[1 + i % 5] for i in range(200)]),
-        p=(pl.col("id") % 7).cast(pl.Int32).cast(pl.Date),
+        p=(pl.col("id") % 4).cast(pl.Int32).cast(pl.Date),
         s=(pl.col("id") * 37 % 11).cast(pl.Int32),
         v=(pl.col("id") % 97).cast(pl.Int32),
     )

@@ -16,6 +16,7 @@ from morrow import Catalog, Scan, Table
 from morrow.engine.errors import InvalidArgument
 from morrow.readers.execution.execute import lazy
 from tests.support.one_duckdb import one_duckdb
+from tests.support.profile import IS_LONG
 
 FACES: dict[str, Callable[[Table, Any], list[int]]] = {
     "arrow": lambda t, f: t.scan(filter=f).to_arrow()["id"].to_pylist(),
@@ -91,7 +92,7 @@ CONDITIONS = [
 
 
 def test_a_condition_is_not_asked_of_rows_that_are_not_there(table: Table) -> None:
-    for condition in CONDITIONS:
+    for condition in CONDITIONS if IS_LONG or not table.primary_keys else CONDITIONS[:6]:
         assert_answered(table, condition)
 
 

@@ -22,6 +22,7 @@ from morrow.readers.files.formats import parquet_pages
 from morrow.readers.files.formats.parquet_pages import Pages
 from morrow.readers.files.page_checks import check_pages, count_pages
 from morrow.spark.job.sections import ScanJob
+from tests.support.profile import IS_LONG
 from tests.support.s3_server import BUCKET, client_of, s3_server
 
 ROWS = 4_000
@@ -203,7 +204,7 @@ def test_no_flip_of_pages_or_their_headers_goes_unnoticed(tmp_path: Path, versio
     footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     missed = []
     for at in range(4, footer):
-        for bit in range(8):
+        for bit in range(8) if IS_LONG else (at % 8, (at + 3) % 8):
             file.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :])
             try:
                 count_pages(source(file))

@@ -82,24 +82,27 @@ def advance(*, rows: int = 0, bytes: int = 0, files: int = 0) -> None:
 
 
 @contextmanager
-def working(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[None]:
-    """Shows work while it goes on; `rows` and `bytes` are all that there is to do, where that is known."""
+def working(what: str, *, rows: int = 0, bytes: int = 0) -> Iterator[bool]:
+    """Shows work while it goes on; `rows` and `bytes` are all that there is to do, where that is known.
+
+    Yields whether it is this work that is shown, not one that it is a part of, and not nothing.
+    """
     global _running
     if not is_shown():
-        yield
+        yield False
         return
     with _lock:
         is_inner = _running is not None
         if not is_inner:
             _running = Work(what, rows, bytes)
     if is_inner:
-        yield
+        yield False
         return
     ended = threading.Event()
     shower = threading.Thread(target=_show, args=(_running, ended), name="morrow-progress", daemon=True)
     shower.start()
     try:
-        yield
+        yield True
     finally:
         ended.set()
         _running = None

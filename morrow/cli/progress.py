@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def working(what: str) -> AbstractContextManager[None]:
+def working(what: str) -> AbstractContextManager[bool]:
     """Shows work of unknown length (opening, planning) once it takes longer than a moment."""
     return progress.working(what)
 

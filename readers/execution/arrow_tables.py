@@ -18,6 +18,7 @@ from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, arrow_schema, same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.progress import advance
 from morrow.readers.casts.dtypes import conform, to_arrow_array
 from morrow.readers.casts.evolution import file_columns
 from morrow.readers.files.file_frames import constant_of, source_of, written_fields
@@ -37,12 +38,15 @@ def is_arrow_only(plan: ScanPlan) -> bool:
     )
 
 
-def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore) -> pa.Table:
+def arrow_table(
+    plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store: FileStore, *, counts: bool = False
+) -> pa.Table:
     """Reads all rows into an Arrow table of exactly `arrow_schema(plan.fields)`, one chunk per decoder chunk.
 
     Args:
         plan: one for which `is_arrow_only` holds.
         masks: the result of `scan_masks` for each part of the plan and each of its sections.
+        counts: count the rows of each file that is read as progress.
 
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
@@ -56,7 +60,11 @@ def arrow_table(plan: ScanPlan, masks: Sequence[Sequence[Sequence[Mask]]], store
     with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
         # Largest first: a large file at the end would keep a single thread busy.
         order = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
-        read = dict(zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])))
+        read: dict[int, list[pa.RecordBatch]] = {}
+        for i, found in zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])):
+            read[i] = found
+            if counts:
+                advance(rows=files[i].file.row_count)
     batches = [batch for i in range(len(files)) for batch in read[i]]
     return pa.Table.from_batches(batches, arrow_schema(plan.fields))
 

@@ -18,7 +18,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.engine.progress import working
+from morrow.engine.progress import advance, working
 from morrow.engine.wording import plural
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.counting import check_complete, checked_rows, enough, is_complete
@@ -37,6 +37,9 @@ MASK_WORKERS = 2
 
 BATCH_ROWS = 131_072
 """Rows of a batch at most, unless the caller says otherwise."""
+
+LEAST_SHOWN_ROWS = 1 << 22
+"""Stored rows from which a read that somebody looks at is counted; fewer are there before it would be shown."""
 
 GROUP_ROWS = 1 << 24
 MOST_GROUPED = 64
@@ -152,17 +155,28 @@ def to_polars(plan: ScanPlan, store: FileStore) -> pl.DataFrame:
     Raises:
         CorruptFile, FileMissing, SnapshotExpired, Unsupported: as planning and reading do.
     """
-    with reading_plan(plan, store), _shown(plan):
-        rows = lazy(plan, store, held=math.inf).collect(engine=_engine(plan))
+    with reading_plan(plan, store), _shown(plan) as is_shown:
+        frame = lazy(plan, store, held=math.inf)
+        counts = is_shown and plan.stored_rows >= LEAST_SHOWN_ROWS
+        rows = _counted(frame) if counts else frame.collect(engine=_engine(plan))
     check_complete(plan, store, rows.height)
     return rows
 
 
-def _shown(plan: ScanPlan) -> AbstractContextManager[None]:
-    """Shows a read to memory as work: of one query nobody knows how far it is, only how much there is to read."""
+def _shown(plan: ScanPlan) -> AbstractContextManager[bool]:
+    """Shows a read to memory as work, as much as there is stored."""
     files = [file for part in plan.parts for file in part.files]
     rows, size = sum(file.row_count for file in files), sum(file.size for file in files)
     return working(f"reading {plural(len(files), 'file')}", rows=rows, bytes=size)
+
+
+def _counted(frame: pl.LazyFrame) -> pl.DataFrame:
+    """Collects a frame batch by batch and counts its rows as progress, which one query as a whole does not tell."""
+    found = []
+    for batch in batches(frame):
+        advance(rows=batch.height)
+        found.append(batch)
+    return pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=frame.collect_schema())
 
 
 def _engine(plan: ScanPlan) -> Literal["auto", "streaming"]:
@@ -182,8 +196,9 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
 
     if not (is_complete(plan) and is_arrow_only(plan)):
         return to_arrow_table(to_polars(plan, store), plan.fields)
-    with reading_plan(plan, store), _shown(plan):
-        table = arrow_table(plan, [_masks(part, part.sections, store) for part in plan.parts], store)
+    with reading_plan(plan, store), _shown(plan) as counts:
+        masks = [_masks(part, part.sections, store) for part in plan.parts]
+        table = arrow_table(plan, masks, store, counts=counts)
     check_complete(plan, store, table.num_rows)
     return table
 

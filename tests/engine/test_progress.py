@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from morrow.engine import progress
 from morrow.engine.progress import Work, advance, is_shown, watched, working
+from morrow.readers.execution import arrow_tables, execute
+from tests.support.written import new_table
 
 
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,3 +72,27 @@ def test_the_rows_of_what_is_written_are_all_there_is(monkeypatch: pytest.Monkey
 
     assert write(None, Frame()) == 7
     assert write(None, [1, 2]) == 0
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_reads_tell_the_rows_that_they_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, format: str) -> None:
+    """Rows are counted as they come, those of files that Arrow decodes as they are stored."""
+    table = new_table(tmp_path, "id INT, v STRING", keys=["id"], options={"bucket": 1, "file.format": format})
+    for ids in ([1, 2, 3], [3, 4]):
+        table.append({"id": ids, "v": ["a"] * len(ids)})
+    expected = table.scan().to_polars()
+    told: list[int] = []
+    monkeypatch.setattr(execute, "LEAST_SHOWN_ROWS", 1)
+    monkeypatch.setattr(progress, "is_shown", lambda: True)
+    for module in (execute, arrow_tables):
+        monkeypatch.setattr(module, "advance", lambda rows: told.append(rows))
+
+    assert table.scan().to_polars().equals(expected)
+    assert sum(told) == 4
+    told.clear()
+    assert table.scan().to_arrow().equals(expected.to_arrow().cast(table.scan().schema))
+    assert sum(told) == {"parquet": 4, "orc": 5}[format]
+    told.clear()
+    with working("a whole of which the read is a part"):
+        assert table.scan().to_polars().equals(expected)
+    assert told == []

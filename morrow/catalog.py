@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Self, Unpack
 from morrow.catalog_changes import CatalogChanges
 from morrow.catalog_views import CatalogViews
 from morrow.engine.catalog.filesystem import FilesystemCatalog
-from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, object_name
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.catalog.folders import folder_table
+from morrow.engine.catalog.names import MARK, SYSTEM_DATABASE, ObjectName, object_name
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE
 from morrow.engine.plan.time_travel import NOW, Travel, TravelArguments
 from morrow.engine.telling import public_names, shown
 from morrow.session import Verify
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
+    from morrow.format_table import FormatTable, ObjectTable
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.statements.parameters import Parameters
 
@@ -91,6 +94,23 @@ class Catalog(CatalogChanges, CatalogViews):
         """
         metadata = self._catalog.table(name)
         return Table(metadata if branch is None else metadata.on_branch(branch))
+
+    def format_table(self, name: str) -> FormatTable:
+        """Opens a format table: a folder of Parquet, ORC, CSV, JSON or text files that the catalog names.
+
+        Raises:
+            InvalidArgument: a table of another kind. DatabaseNotFound, TableNotFound.
+            Unsupported: the catalog has no such tables.
+        """
+        from morrow.format_table import FormatTable
+
+        return FormatTable(folder_table(self._catalog, name, FORMAT_TABLE))
+
+    def object_table(self, name: str) -> ObjectTable:
+        """Opens an object table: the files below a folder as rows. Raises as `format_table`."""
+        from morrow.format_table import ObjectTable
+
+        return ObjectTable(folder_table(self._catalog, name, OBJECT_TABLE))
 
     @travels
     def system(
@@ -200,11 +220,23 @@ class Catalog(CatalogChanges, CatalogViews):
             if travel != NOW:
                 raise InvalidArgument(f"{name}: the tables about all tables have no past")
             return self.system(name).dataset()
-        metadata = self._catalog.table(parts.table)
+        try:
+            metadata = self._catalog.table(parts.table)
+        except Unsupported:
+            return self._folder_dataset(parts, travel)
         travel = replace(travel, branch=parts.branch)
         if parts.system is not None:
             return make_system_scan(metadata, parts.system, travel=travel).dataset()
         return make_scan(metadata, travel=travel).dataset()
+
+    def _folder_dataset(self, name: ObjectName, travel: Travel) -> PaimonDataset:
+        """Returns the dataset of a format table or object table. Raises `Unsupported` for states, and other tables."""
+        kind = folder_table(self._catalog, name.table).kind
+        if name.system is not None or name.branch is not None or travel != NOW:
+            what = f"{name.table}, a {kind}, with a branch, a state or a system table,"
+            raise Unsupported(what, hint="it is a folder of files, without snapshots")
+        made = self.format_table(name.table) if kind == FORMAT_TABLE else self.object_table(name.table)
+        return made.scan().dataset()
 
     def __getitem__(self, name: str) -> Table:
         """Opens the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""

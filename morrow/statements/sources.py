@@ -121,7 +121,7 @@ def _all(catalog: Warehouse) -> Iterator[tuple[str, str, Table]]:
         for name in catalog.tables(database):
             try:
                 yield database, name, catalog.table(f"{database}.{name}")
-            except TableNotFound:  # dropped meanwhile
+            except (TableNotFound, Unsupported):  # dropped meanwhile; a format table
                 continue
 
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import polars as pl
 
+from morrow.engine.catalog.folders import folder_table
 from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.catalog.protocol import Catalog
-from morrow.engine.errors import TableNotFound
+from morrow.engine.errors import TableNotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns, python_rows
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.options import Options
@@ -69,9 +71,19 @@ class CatalogTable:
 
 
 def _each_table(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata]]:
+    """Yields the tables of Paimon's own: others have no partitions and options here."""
+    for database, table, metadata in _each_name(catalog):
+        if metadata is not None:
+            yield database, table, metadata
+
+
+def _each_name(catalog: Catalog) -> Iterator[tuple[str, str, TableMetadata | None]]:
     for database in catalog.databases():
         for table in catalog.tables(database):
-            yield database, table, catalog.table(f"{database}.{table}")
+            found = None
+            with suppress(Unsupported):  # format tables, and what is not Morrow's
+                found = catalog.table(f"{database}.{table}")
+            yield database, table, found
 
 
 def _options_of(metadata: TableMetadata) -> Mapping[str, str]:
@@ -80,12 +92,13 @@ def _options_of(metadata: TableMetadata) -> Mapping[str, str]:
 
 
 def _tables(catalog: Catalog) -> pl.DataFrame:
-    return frame_of(TABLES_COLUMNS, (_table(*place) for place in _each_table(catalog)))
+    return frame_of(TABLES_COLUMNS, (_table(catalog, *place) for place in _each_name(catalog)))
 
 
-def _table(database: str, name: str, metadata: TableMetadata) -> tuple[Any, ...]:
-    schema = metadata.latest_schema()
-    options = Options(schema.options, metadata.where)
+def _table(catalog: Catalog, database: str, name: str, metadata: TableMetadata | None) -> tuple[Any, ...]:
+    where = f"{catalog.title}, {database}.{name}"
+    schema = folder_table(catalog, f"{database}.{name}").schema if metadata is None else metadata.latest_schema()
+    options = Options(schema.options, where)
     audit: tuple[AnyOption, ...] = (OWNER, CREATED_AT, CREATED_BY, UPDATED_AT, UPDATED_BY)
     keys = bool(schema.partition_keys), bool(schema.primary_keys)
     return database, name, options.get(TYPE), *keys, *(options.get(each) for each in audit), None, None, None, None

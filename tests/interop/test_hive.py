@@ -29,6 +29,7 @@ from morrow.engine.errors import (
 )
 from morrow.testing import CatalogTests
 from tests.interop.jvm import JavaError, JavaPaimon, hive_jars
+from tests.support.canonical import assert_same_rows, normal_rows, rows_of
 from tests.support.command_line import CliRunner
 from tests.support.hive_metastore import MetastoreUnavailable, hive_metastore
 from tests.support.s3_server import BUCKET, s3_server
@@ -170,9 +171,17 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
     there.sd.inputFormat, there.sd.location = "org.apache.hadoop.mapred.TextInputFormat", f"file:{tmp_path}/hives"
     client = ours._catalog.metastore  # type: ignore[attr-defined]  # of Hive's catalogs
     client.call("create_table", there)
-    assert ours.tables("db") == ["t"]
+    assert ours.tables("db") == ["hives", "t"]
     with pytest.raises(Unsupported, match=r"db\.hives, a table of Hive's own"):
         ours.table("db.hives")
+    Path(f"{tmp_path}/hives/000000_0").write_text("1\x01a\n2\x01b\n")
+    assert ours.format_table("db.hives").scan().to_polars().rows() == [(1, "a"), (2, "b")]
+    types_of = "SELECT table_name, table_type FROM sys.tables WHERE database_name = 'db'"
+    assert ours.sql(types_of).fetchall() == [("hives", "format-table"), ("t", "table")]
+    without = morrow.open_catalog({**options, "format-table.enabled": "false"})
+    assert without.tables("db") == ["t"]
+    with pytest.raises(Unsupported, match=r"format-table\.enabled=false"):
+        without.format_table("db.hives")
     with pytest.raises(AlreadyExists):
         ours.create_table("db.hives", schema="id INT")
 
@@ -186,11 +195,10 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
     assert ours.view("db.mine").comment == "late ones"
     with pytest.raises(Unsupported, match="a metastore keeps one text"):
         ours.create_view("db.two", "SELECT 1 AS a", dialects={"spark": "SELECT 1 AS a"})
-    with pytest.raises(InvalidArgument, match="holds 1 tables and 2 views"):
+    with pytest.raises(InvalidArgument, match="holds 2 tables and 2 views"):
         ours.drop_database("db")
-    with pytest.raises(InvalidArgument, match="drop_database"):
-        ours.drop_database("db", cascade=True)  # the table of Hive's is not Morrow's to drop
-    client.call("drop_table", "db", "hives", False)
+    ours.drop_table("db.hives")
+    assert (ours.tables("db"), Path(f"{tmp_path}/hives").exists()) == (["t"], False)
 
 
 def test_partitions_external_tables_and_locations_in_properties(options: dict[str, str], tmp_path: Path) -> None:
@@ -290,3 +298,36 @@ def test_what_the_guide_says_was_run(options: dict[str, str], tmp_path: Path) ->
                     assert (name, cell) == (name, "yes")
                     operation(catalog)
                     catalog.drop_database("db", cascade=True, ignore_if_not_exists=True)
+
+
+COLUMNS_OF_FILES = [["id", "INT"], ["s", "STRING"], ["dt", "DATE"], ["d", "DECIMAL(9, 2)"], ["f", "DOUBLE"]]
+COLUMNS_OF_FILES += [
+    ["b", "BOOLEAN"],
+    ["by", "BYTES"],
+    ["bi", "BIGINT"],
+    ["fl", "FLOAT"],
+    ["p", "STRING"],
+    ["q", "INT"],
+]
+ROWS_OF_FILES: list[list[Any]] = [
+    [1, 'a,"b"\\ \'ü', "2024-02-29", "1.50", 1.5, True, "00ff", 9007199254740993, 0.1, "x y/ü", 1],
+    [2, "", "1969-12-31", "-0.01", "NaN", False, "01", -1, "-Infinity", "=%", 2],
+    [3, *[None] * 10],
+]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "csv", "json"])
+def test_format_tables_of_java(java: JavaPaimon, options: dict[str, str], format_: str) -> None:
+    if not hive_jars():
+        pytest.skip("pyspark is not installed, whose jars hold Hive's client for Java")
+    given = {"type": "format-table", "file.format": format_}
+    java.ask(
+        "create", catalog=options, table="db.f", columns=COLUMNS_OF_FILES, partition_keys=["p", "q"], options=given
+    )
+    java.ask("write_folder", catalog=options, table="db.f", rows=[["+I", *row] for row in ROWS_OF_FILES])
+    ours = morrow.open_catalog(options)
+    table = ours.format_table("db.f")
+    assert (table.format, table.partition_keys) == (format_, ("p", "q"))
+    expected = normal_rows(java.ask("read_folder", catalog=options, table="db.f"), table.fields)
+    assert_same_rows(rows_of(table.scan().to_arrow(), table.fields), expected, table.fields)
+    assert ours.sql("SELECT id FROM db.f WHERE q = 2 AND p = '=%'").fetchall() == [(2,)]

@@ -48,6 +48,8 @@ class Stored:
     folder: str
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     options: dict[str, str] = field(default_factory=dict)
+    files: str | None = None
+    """Where the rows of a format table or object table lie."""
 
     def metadata(self, branch: str = "main") -> TableMetadata:
         return TableMetadata(LocalStore(), self.folder, branch)
@@ -199,7 +201,12 @@ def get_table(server: RestServer, _query: Any, _body: Any, database: str, name: 
         "options": {**schema.options, **stored.options},
         "comment": schema.comment,
     }
-    place = {"path": f"file:{stored.folder}", "isExternal": False, "schemaId": schema.id, "schema": told}
+    place = {
+        "path": f"file:{stored.files or stored.folder}",
+        "isExternal": False,
+        "schemaId": schema.id,
+        "schema": told,
+    }
     return {"id": stored.id, "database": database, "name": name, **place}
 
 

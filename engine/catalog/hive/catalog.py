@@ -15,6 +15,7 @@ from typing import Any
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.hive.client import Gone, Metastore, Taken, thrift_types
 from morrow.engine.catalog.hive.databases import HiveDatabases
+from morrow.engine.catalog.hive.folders import format_of, schema_of
 from morrow.engine.catalog.hive.locks import Locks
 from morrow.engine.catalog.hive.options import HiveOptions, hive_options
 from morrow.engine.catalog.hive.owner import HiveTable
@@ -41,6 +42,7 @@ from morrow.engine.io.locked import locked
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declared.catalogs import METASTORE_TAG_TO_PARTITION
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.schema.committing import create_first_schema
@@ -97,15 +99,31 @@ class HiveCatalog(HiveDatabases, HiveViews):
         found = []
         for begin in range(0, len(names), BATCH):
             found += self.metastore.call("get_table_objects_by_name", database, names[begin : begin + BATCH])
-        return sorted(each.tableName for each in found if is_paimon(each))
+        formats = self.choices.has_format_tables
+        return sorted(each.tableName for each in found if is_paimon(each) or (formats and format_of(each)))
 
     def has_table(self, name: str) -> bool:
         found = self.kept_table(*table_name(name))
-        return found is not None and is_paimon(found)
+        return found is not None and (is_paimon(found) or format_of(found) is not None)
 
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
         return self._place(name, self._known_table(database, table))
+
+    def folder_table(self, name: str) -> FolderTable | None:
+        """Returns a format table; None for a table of Paimon's own. Raises as `table`, and `Unsupported` for others."""
+        database, table = table_name(name)
+        found = self.kept_table(database, table)
+        if found is None or found.tableType == VIRTUAL_VIEW:
+            raise self._missing(database, table)
+        if is_paimon(found):
+            return None
+        if not self.choices.has_format_tables:
+            hint = "the catalog has format-table.enabled=false"
+            raise Unsupported(f"the format table {name}", where=self.title, hint=hint)
+        where = f"{self.title}, {name}"
+        schema = schema_of(found, where)
+        return FolderTable(*self.resolved(self._location(name, found)), FORMAT_TABLE, schema, where)
 
     def where_of(self, name: str) -> str:
         database, table = table_name(name)
@@ -139,7 +157,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
         database, table = table_name(name)
         if ignore_if_not_exists and not self.has_table(name):
             return
-        found = self._known_table(database, table)
+        found = self._known_table(database, table, formats=True)
         place = self._place(name, found)
         if not is_external(found):
             self._files_around(place).check_removal(place)
@@ -212,13 +230,13 @@ class HiveCatalog(HiveDatabases, HiveViews):
             if there is None or local(location_of(there) or "") != local(location):
                 raise
 
-    def _known_table(self, database: str, table: str) -> Any:
+    def _known_table(self, database: str, table: str, *, formats: bool = False) -> Any:
         found = self.kept_table(database, table)
         if found is None or found.tableType == VIRTUAL_VIEW:
             raise self._missing(database, table)
-        if not is_paimon(found):
+        if not (is_paimon(found) or (formats and format_of(found))):
             what = f"{database}.{table}, a table of Hive's own,"
-            raise Unsupported(what, where=self.title, hint="Morrow opens Paimon's tables")
+            raise Unsupported(what, where=self.title, hint="Catalog.format_table opens some")
         return found
 
     def _missing(self, database: str, table: str) -> TableNotFound:
@@ -229,11 +247,15 @@ class HiveCatalog(HiveDatabases, HiveViews):
         )
 
     def _place(self, name: str, found: Any) -> TableMetadata:
+        location = self._location(name, found)
+        owns = Owned.TAGS if METASTORE_TAG_TO_PARTITION.key in found.parameters else Owned.NOTHING
+        return self._at(name, location, owns)
+
+    def _location(self, name: str, found: Any) -> str:
         location = location_of(found)
         if not location:
             raise StorageError(f"{self.title}: the metastore does not say where {name} lies")
-        owns = Owned.TAGS if METASTORE_TAG_TO_PARTITION.key in found.parameters else Owned.NOTHING
-        return self._at(name, location, owns)
+        return location
 
     def _at(self, name: str, location: str, owns: Owned = Owned.NOTHING) -> TableMetadata:
         store, root = self.resolved(location)

@@ -32,6 +32,7 @@ SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 HIVE_CONF_DIR = honoured("hive-conf-dir", TEXT, "", f"Folder of {SITE}; by default that of {CONF_DIR}")
 LOCATION_IN_PROPERTIES = honoured("location-in-properties", BOOL, False, "Keeps locations in properties")
 TABLE_TYPE = honoured("table.type", words("managed", "external"), "managed", "Kind of new tables in the metastore")
+FORMAT_TABLES = honoured("format-table.enabled", BOOL, True, "Shows tables of Hive's own as format tables")
 ALTER_TABLE_CASCADE = honoured("alter-table-cascade", BOOL, True, "Changes of columns reach partitions")
 SKIP_STATS = honoured("hive.skip-update-stats", BOOL, False, "Has Hive leave statistics alone when a table changes")
 URIS = honoured("hive.metastore.uris", TEXT, "", "Address of the metastore, where uri is not set")
@@ -41,7 +42,7 @@ SET_UGI = honoured("hive.metastore.execute.setugi", BOOL, True, "Tells the metas
 SASL = honoured("hive.metastore.sasl.enabled", BOOL, False, "Kerberos, which Morrow's client does not do")
 SSL = honoured("hive.metastore.use.SSL", BOOL, False, "TLS, which Morrow's client does not do")
 DECLARED = (
-    *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, ALTER_TABLE_CASCADE, SKIP_STATS),
+    *(HIVE_CONF_DIR, LOCATION_IN_PROPERTIES, TABLE_TYPE, FORMAT_TABLES, ALTER_TABLE_CASCADE, SKIP_STATS),
     *(URIS, WAREHOUSE_DIR, TIMEOUT, SET_UGI, SASL, SSL),
     idle(TUNING, "metastore.client.class", TEXT, None, "Java class of the client"),
     idle(TUNING, "client-pool-cache.eviction-interval-ms", LONG, None, "Age of connections"),
@@ -66,6 +67,7 @@ class HiveOptions:
     all_properties: bool
     location_in_properties: bool
     makes_external: bool
+    has_format_tables: bool
     of_changes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -108,6 +110,7 @@ def hive_options(settings: Settings) -> HiveOptions:
         given.get(SYNC_ALL_PROPERTIES),
         given.get(LOCATION_IN_PROPERTIES),
         given.get(TABLE_TYPE) == "external",
+        given.get(FORMAT_TABLES),
         {
             **({"CASCADE": "true"} if given.get(ALTER_TABLE_CASCADE) else {}),
             "DO_NOT_UPDATE_STATS": str(given.get(SKIP_STATS)).lower(),

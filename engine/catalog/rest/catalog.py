@@ -25,12 +25,14 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.type_json import field_from_json
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declared.table import TYPE
 from morrow.engine.options.declaring import honoured, idle
 from morrow.engine.options.given import Options
 from morrow.engine.options.kinds import BOOL, TEXT
+from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean, remember
 
@@ -218,18 +220,42 @@ class RestCatalog(RestViews):
         location = answer.get("path")
         if not isinstance(location, str) or not location:
             raise StorageError(f"{where}: the server does not say where the table lies")
-        options = _texts(schema.get("options"))
-        kind = (Options(options).text(TYPE) or "").strip().lower()
+        kind = _kind(schema)
         if kind not in READABLE:
-            raise Unsupported(f"a table of the type {kind!r}", where=where, hint="Morrow reads Paimon's own tables")
+            hint = "Catalog.format_table and object_table open some; others are not Paimon's"
+            raise Unsupported(f"a table of the type {kind!r}", where=where, hint=hint)
         settings = self.client.settings
-        if settings.given.get(DATA_TOKEN):
-            store, root = renewed(partial(self.lent, database, table, location)), resolve(location, {})[1]
-        else:
-            store, root = resolve(location, settings.storage_options(location), settings.verify)
+        store, root = self._stored(database, table, location)
         found = answer.get("id")
         owner = RestTable(self.client, database, table, None if found is None else str(found), store, root)
         return TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
+
+    def folder_table(self, name: str) -> FolderTable | None:
+        """Returns a format table or object table; None for one of Paimon's own. Raises as `table`."""
+        database, table = table_name(name)
+        try:
+            answer = self.client.get(DATABASES, database, TABLES, table)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise told(self.client, refusal) from None
+            raise self._missing(database, table, refusal) from None
+        schema = answer.get("schema") or {}
+        kind, where = _kind(schema), f"{self.title}, {name}"
+        if kind not in (FORMAT_TABLE, OBJECT_TABLE):
+            return None
+        location = answer.get("path")
+        if not isinstance(location, str) or not location:
+            raise StorageError(f"{where}: the server does not say where the table lies")
+        fields = tuple(field_from_json(each, where=where) for each in schema.get("fields") or ())
+        keys, options = tuple(map(str, schema.get("partitionKeys") or ())), _texts(schema.get("options"))
+        made = TableSchema(0, fields, len(fields), keys, (), options, schema.get("comment"))
+        return FolderTable(*self._stored(database, table, location), kind, made, where)
+
+    def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
+        settings = self.client.settings
+        if settings.given.get(DATA_TOKEN):
+            return renewed(partial(self.lent, database, table, location)), resolve(location, {})[1]
+        return resolve(location, settings.storage_options(location), settings.verify)
 
     def _is_new(self, database: str, table: str, schema: Mapping[str, Any]) -> bool:
         """Returns whether a table is the one that a request made, whose answer was lost."""
@@ -263,6 +289,10 @@ def asked(client: Client, *, gone: bool = False) -> Iterator[None]:
     except Refusal as refusal:
         if not (gone and refusal.code == 404 and refusal.unclear):
             raise told(client, refusal) from None
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    return (Options(_texts(schema.get("options"))).text(TYPE) or "").strip().lower()
 
 
 def _texts(node: Any) -> dict[str, str]:

@@ -31,6 +31,8 @@ ELSEWHERE = {
     "morrow/procedures/databases.py": "a folder of Parquet files is migrated",
     "readers/execution/plain_sql.py": "plain DuckDB reads Parquet with the numbers of rows",
     "writers/keyed/postpone.py": "postponed rows are Avro",
+    "engine/plan/folder_table.py": "which formats the files of a format table may have",
+    "engine/catalog/hive/folders.py": "Hive tells the format of files by classes",
     "morrow/cli/": "formats of input and output",
 }
 """The modules that name a format for another reason than the format itself."""

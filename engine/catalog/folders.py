@@ -1,0 +1,34 @@
+"""Catalogs that keep format tables and object tables beside Paimon's own."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from morrow.engine.catalog.protocol import Catalog
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.plan.folder_table import FolderTable
+
+
+class FolderCatalog(Protocol):
+    """A catalog that keeps tables which are folders of files. Names are ``database.table``."""
+
+    def folder_table(self, name: str) -> FolderTable | None:
+        """Returns a format table or object table; None for one of Paimon's own. Raises as `Catalog.table`."""
+
+
+def folder_table(catalog: Catalog, name: str, kind: str | None = None) -> FolderTable:
+    """Returns a format table or object table of a catalog.
+
+    Raises:
+        DatabaseNotFound, TableNotFound. InvalidArgument: the table is of another kind.
+        Unsupported: the catalog has no such tables.
+    """
+    if not hasattr(catalog, "folder_table"):
+        hint = "catalogs with metastore=hive or rest have them"
+        raise Unsupported("format tables and object tables", where=catalog.title, hint=hint)
+    found = cast(FolderCatalog, catalog).folder_table(name)
+    if found is None:
+        raise InvalidArgument(f"{catalog.title}: {name!r} is a table of Paimon's own; open it with Catalog.table")
+    if kind is not None and found.kind != kind:
+        raise InvalidArgument(f"{found.where} is of the type {found.kind}, not {kind}")
+    return found

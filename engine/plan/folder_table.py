@@ -1,0 +1,115 @@
+"""Tables that are folders of files, without snapshots: format tables (rows) and object tables (the files themselves).
+
+A format table's files lie in the folder, or in folders ``key=value`` of its partition keys below it, whose values they
+do not repeat. Names that begin with ``_`` or ``.`` are those of jobs that have not ended, and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.format.partition_path import unescape_path_name
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.format.types import BigIntType, DataField, VarCharType
+from morrow.engine.io.store import FileStatus, FileStore
+from morrow.engine.options.declared.catalogs import FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE
+from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import PARTITION_DEFAULT_NAME
+from morrow.engine.options.given import Options
+
+FORMAT_TABLE, OBJECT_TABLE = "format-table", "object-table"
+FORMATS = ("parquet", "orc", "csv", "json", "text")
+HIDDEN = ("_", ".")
+OBJECT_FIELDS = (
+    DataField(0, "path", VarCharType(nullable=False), "Relative path of object"),
+    DataField(1, "name", VarCharType(nullable=False), "Name of object"),
+    DataField(2, "length", BigIntType(nullable=False), "Bytes length of object"),
+    DataField(3, "mtime", BigIntType(nullable=False), "Modification time of object"),
+    DataField(4, "atime", BigIntType(nullable=False), "Access time of object"),
+    DataField(5, "owner", VarCharType(), "Owner of object"),
+)
+"""The columns of an object table, as in Java. Stores tell no access times (0) and no owners (null)."""
+
+
+@dataclass(frozen=True)
+class FolderFile:
+    """A file: its path in the store and below the table, and the texts of its partition's values, None for null."""
+
+    path: str
+    relative: str
+    status: FileStatus
+    partition: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class FolderTable:
+    """One table: what a catalog says of it. `where` is its name in messages."""
+
+    store: FileStore
+    root: str
+    kind: str
+    schema: TableSchema
+    where: str
+
+    @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns of the rows."""
+        return OBJECT_FIELDS if self.kind == OBJECT_TABLE else self.schema.fields
+
+    @property
+    def given(self) -> Options:
+        """The options by declaration."""
+        return Options(self.schema.options, self.where)
+
+    @property
+    def format(self) -> str:
+        """The format of the files. Raises `Unsupported` for one that format tables do not have."""
+        found = self.given.get(FILE_FORMAT).lower()
+        if found not in FORMATS:
+            hint = f"its formats are {', '.join(FORMATS)}"
+            raise Unsupported(f"a format table of the format {found!r}", where=self.where, hint=hint)
+        return found
+
+    @property
+    def stored_fields(self) -> tuple[DataField, ...]:
+        """The columns that the files hold."""
+        return tuple(each for each in self.schema.fields if each.name not in self.schema.partition_keys)
+
+    def files(self) -> list[FolderFile]:
+        """Returns the files with rows (format tables), or all files (object tables), in the order of their paths.
+
+        Raises:
+            CorruptFile: a file of a format table lies beside the folders of partitions. StorageError.
+        """
+        found = self._partitioned() if self.kind == FORMAT_TABLE else self._below()
+        return sorted(found, key=lambda each: each.relative)
+
+    def _below(self) -> Iterator[FolderFile]:
+        prefix = len(self.root) + 1 if self.root else 0
+        for listed in self.store.walk(self.root):
+            for path, status in listed:
+                if not status.is_dir:
+                    yield FolderFile(path, path[prefix:], status)
+
+    def _partitioned(self) -> Iterator[FolderFile]:
+        keys = self.schema.partition_keys
+        default, only_values = (
+            self.given.get(option) for option in (PARTITION_DEFAULT_NAME, FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
+        )
+        for file in self._below():
+            *folders, name = file.relative.split("/")
+            outer, inner = folders[: len(keys)], folders[len(keys) :]
+            hidden = [each for each in outer if each.startswith(HIDDEN) and not (only_values and each == default)]
+            if hidden or name.startswith(HIDDEN) or any(each.startswith(HIDDEN) for each in inner):
+                continue
+            if len(outer) < len(keys):
+                raise CorruptFile(file.path, f"lies beside the folders of the partition keys {', '.join(keys)}")
+            texts = []
+            for key, folder in zip(keys, outer, strict=True):
+                found, equals, text = ("", "=", folder) if only_values else folder.partition("=")
+                if not equals or (found and unescape_path_name(found) != key):
+                    raise CorruptFile(file.path, f"lies in {folder!r}, which is no folder of the partition key {key!r}")
+                texts.append(unescape_path_name(text))
+            yield FolderFile(file.path, file.relative, file.status, tuple(None if t == default else t for t in texts))

@@ -1,0 +1,124 @@
+"""Rows of format tables and object tables as lazy frames: files by partition, whose values are columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import polars as pl
+
+from morrow.engine.errors import CorruptFile
+from morrow.engine.format.types import DataField
+from morrow.engine.names import col, cols, own
+from morrow.engine.plan.filter import Filter
+from morrow.engine.plan.folder_table import OBJECT_FIELDS, OBJECT_TABLE, FolderFile, FolderTable
+from morrow.engine.plan.predicate import ALWAYS, columns, conjunction, conjuncts
+from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.expressions.polars import matching
+from morrow.readers.files import scan
+from morrow.readers.files.formats.text_values import parsed
+from morrow.readers.files.registry import file_reader, stored_names
+from morrow.readers.files.source import FileSource, reading
+
+NUMBER = own("number")
+THREADS = 16
+TOGETHER = 64
+"""The most files of one frame: reads in batches hold the rows of so many at a time."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files of one partition that hold the same columns."""
+
+    sources: tuple[FileSource, ...]
+    fields: tuple[DataField, ...]
+    constants: pl.DataFrame
+    """One row of the partition's values."""
+
+    def frame(self, wanted: Sequence[DataField]) -> pl.LazyFrame:
+        """Returns the rows with these columns; those that the files do not hold are null."""
+        read = [each for each in self.fields if each.name in {field.name for field in wanted}]
+        # A read of no columns still has to count rows.
+        rows = scan(self.sources, read or self.fields[:1])
+        made = [
+            pl.lit(self.constants[each.name]).first().alias(each.name)
+            if each.name in self.constants.columns
+            else pl.lit(None, dtype=polars_dtype(each.type)).alias(each.name)
+            for each in wanted
+            if each not in read
+        ]
+        return rows.with_columns(made).select(cols(each.name for each in wanted))
+
+
+def parts(table: FolderTable, filter: Filter) -> Iterator[Part]:
+    """Yields the parts of a format table whose partitions a filter admits.
+
+    Raises:
+        CorruptFile: a folder's name is no value of its key, or a file holds none of the table's columns.
+    """
+    files, keys = table.files(), table.schema.partition_keys
+    partitions = list(dict.fromkeys(file.partition for file in files))
+    values = _values(table, partitions)
+    if keys:
+        values = matching(_about(filter, keys), [table.schema.by_name[key] for key in keys], values.lazy()).collect()
+    by_partition: dict[int, list[FolderFile]] = {number: [] for number in values[NUMBER].to_list()}
+    numbers = {partition: number for number, partition in enumerate(partitions)}
+    for file in files:
+        if (number := numbers[file.partition]) in by_partition:
+            by_partition[number].append(file)
+    for number, files_of in by_partition.items():
+        constants = values.filter(pl.col(NUMBER) == number).select(cols(keys))
+        for begin in range(0, len(files_of), TOGETHER):
+            yield from _same_columns(table, files_of[begin : begin + TOGETHER], constants)
+
+
+def objects(table: FolderTable) -> pl.DataFrame:
+    """Returns the rows of an object table: its files."""
+    assert table.kind == OBJECT_TABLE
+    rows = [
+        (each.relative, each.status.name, each.status.size, each.status.modified_millis, 0, None)
+        for each in table.files()
+    ]
+    return pl.DataFrame(rows, schema={each.name: polars_dtype(each.type) for each in OBJECT_FIELDS}, orient="row")
+
+
+def _about(filter: Filter, keys: Sequence[str]) -> Filter:
+    """Returns the conditions of a filter that concern partition keys alone."""
+    own = [part for part in conjuncts(filter.predicate) if part != ALWAYS and columns(part) <= set(keys)]
+    return Filter(conjunction(*own), (), frozenset(keys), "")
+
+
+def _values(table: FolderTable, partitions: Sequence[tuple[str | None, ...]]) -> pl.DataFrame:
+    """Returns the values of partitions by key, and their number in the column `NUMBER`."""
+    keys = [table.schema.by_name[key] for key in table.schema.partition_keys]
+    texts = {key.name: pl.Series([row[at] for row in partitions], dtype=pl.String) for at, key in enumerate(keys)}
+    frame = pl.DataFrame({NUMBER: pl.Series(range(len(partitions)), dtype=pl.Int64), **texts})
+    exprs = [parsed(col(key.name), key.type, table.where).alias(key.name) for key in keys]
+    with reading(table.where):
+        return frame.with_columns(exprs)
+
+
+def _same_columns(table: FolderTable, files: Sequence[FolderFile], constants: pl.DataFrame) -> Iterator[Part]:
+    sources = [_source(table, file) for file in files]
+    fields = table.stored_fields
+    if file_reader(table.format, table.where).stored_names is None:
+        yield Part(tuple(sources), fields, constants)
+        return
+    with ThreadPoolExecutor(THREADS) as pool:
+        held = list(pool.map(stored_names, sources))
+    by_names: dict[tuple[DataField, ...], list[FileSource]] = {}
+    for source, names in zip(sources, held, strict=True):
+        own = tuple(each for each in fields if each.name in names)
+        if not own:
+            raise CorruptFile(
+                source.path, f"holds none of the table's columns {', '.join(each.name for each in fields)}"
+            )
+        by_names.setdefault(own, []).append(source)
+    for own, found in by_names.items():
+        yield Part(tuple(found), own, constants)
+
+
+def _source(table: FolderTable, file: FolderFile) -> FileSource:
+    names = tuple(each.name for each in table.stored_fields)
+    return FileSource(table.store, file.path, file.status.size, -1, table.format, table.schema.options, names)

@@ -1,0 +1,210 @@
+"""Format tables and object tables of a catalog: read in all ways, with partitions, hostile names and damaged folders.
+
+Those that Java writes are read in `tests/interop/test_hive.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow.orc
+import pytest
+
+import morrow
+from morrow.engine.errors import (
+    ColumnNotFound,
+    CorruptFile,
+    InvalidArgument,
+    MorrowError,
+    TableNotFound,
+    Unsupported,
+)
+from tests.support.rest_server import RestServer, rest_server
+
+COLUMNS = "id BIGINT, v STRING, day DATE, `k v` STRING"
+KEYS = ["day", "k v"]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RestServer]:
+    with rest_server(tmp_path / "rest") as served:
+        yield served
+
+
+@pytest.fixture
+def catalog(server: RestServer) -> morrow.Catalog:
+    return morrow.open_catalog({"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"})
+
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(catalog: morrow.Catalog, server: RestServer, tmp_path: Path) -> Make:
+    """Makes ``db.t`` of a kind in an empty folder, which is returned."""
+
+    def made(kind: str = "format-table", format_: str = "parquet", columns: str = COLUMNS, keys: Any = KEYS) -> Path:
+        catalog.create_table("db.t", schema=columns, partition_keys=keys)
+        folder = tmp_path / "files of t"
+        folder.mkdir()
+        stored = server.databases["db"]["t"]
+        stored.files, stored.options = str(folder), {"type": kind, "file.format": format_}
+        return folder
+
+    return made
+
+
+def put(folder: Path, frame: pl.DataFrame, day: str, kind: str, name: str = "part-0") -> Path:
+    place = folder / f"day={day}" / f"k v={kind}"
+    place.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(place / name)
+    return place / name
+
+
+def test_rows_of_partitions_in_all_ways(make: Make, catalog: morrow.Catalog) -> None:
+    folder = make()
+    put(folder, pl.DataFrame({"id": [1, 2], "v": ["a", None]}), "2024-02-29", "a%2Fb %25")
+    put(folder, pl.DataFrame({"v": ["c"], "more": [1.5], "id": [3]}), "__DEFAULT_PARTITION__", "ü")
+    put(folder, pl.DataFrame({"id": [4]}), "1969-12-31", "__DEFAULT_PARTITION__")
+    put(folder, pl.DataFrame({"id": [9]}), "2024-02-29", "a%2Fb %25", "_temporary")
+    (folder / "_temporary" / "0").mkdir(parents=True)
+    pl.DataFrame({"id": [9]}).write_parquet(folder / "_temporary" / "0" / "part-0")
+    put(folder, pl.DataFrame({"id": [5]}), "2024-02-29", "_shown")
+    table = catalog.format_table("db.t")
+    leap, old = date(2024, 2, 29), date(1969, 12, 31)
+    rows = [
+        (1, "a", leap, "a/b %"),
+        (2, None, leap, "a/b %"),
+        (3, "c", None, "ü"),
+        (4, None, old, None),
+        (5, None, leap, "_shown"),
+    ]
+    assert (table.format, table.partition_keys) == ("parquet", ("day", "k v"))
+    assert sorted(table.scan().to_polars().rows()) == sorted(rows)
+    assert sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist()) == sorted(rows)
+    assert sorted(tuple(each.values()) for b in table.scan().to_batches(1) for each in b.to_pylist()) == sorted(rows)
+    assert table.scan().schema == table.scan().to_arrow().schema
+    assert table.scan().count() == 5
+    assert table.scan(columns=["k v"], filter="day = DATE '2024-02-29' AND id < 3", limit=1).to_polars().rows() == [
+        ("a/b %",)
+    ]
+    assert table.scan(columns=["v", "id"], filter='"k v" IS NULL OR id = 3').to_polars().rows() == [(None, 4), ("c", 3)]
+    assert table.scan(columns=["day"]).count() == table.scan(columns=["v"]).count() == 5
+    assert table.scan(limit=0).to_arrow().num_rows == 0
+
+    query = 'SELECT id, "k v" FROM db.t WHERE day IS NOT NULL AND id > 1 ORDER BY id'
+    assert catalog.sql(query).fetchall() == [(2, "a/b %"), (4, None), (5, "_shown")]
+    with duckdb.connect() as connection:
+        morrow.duckdb.attach(connection, catalog, "pm")
+        assert connection.sql("SELECT count(*), max(day) FROM pm.db.t").fetchall() == [(5, leap)]
+        morrow.duckdb.detach(connection, "pm")
+
+
+def test_files_of_other_partitions_are_not_opened(make: Make, catalog: morrow.Catalog) -> None:
+    folder = make()
+    put(folder, pl.DataFrame({"id": [1], "v": ["a"]}), "2024-02-29", "x")
+    put(folder, pl.DataFrame({"id": [2], "v": ["b"]}), "2024-03-01", "x").write_bytes(b"no Parquet")
+    table = catalog.format_table("db.t")
+    assert table.scan(columns=["id"], filter="day < DATE '2024-03-01'").to_polars().rows() == [(1,)]
+    with pytest.raises(CorruptFile, match="part-0"):
+        table.scan().to_polars()
+
+
+def test_other_formats_without_partitions(make: Make, catalog: morrow.Catalog, server: RestServer) -> None:
+    folder = make(format_="csv", columns="id INT, v STRING, d DECIMAL(9, 2)", keys=())
+    assert catalog.format_table("db.t").scan().to_polars().shape == (0, 3)
+    assert catalog.format_table("db.t").scan().count() == 0
+    (folder / "a.csv").write_text('1,"x, y",1.5\n2,,\n')
+    expected = [(1, "x, y", "1.50"), (2, None, None)]
+
+    def rows() -> list[Any]:
+        return catalog.format_table("db.t").scan().to_polars().cast({"d": pl.String}).rows()
+
+    assert rows() == expected
+    (folder / "a.csv").unlink()
+    options = server.databases["db"]["t"].options
+    options["file.format"] = "json"
+    (folder / "a").write_text('{"id":"1","v":"x, y","d":"1.50"}\n{"id":"2"}\n')
+    assert rows() == expected
+    (folder / "a").unlink()
+    options["file.format"] = "orc"
+    frame = pl.DataFrame({"id": [1, 2], "v": ["x, y", None]}, schema={"id": pl.Int32, "v": pl.String})
+    pyarrow.orc.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()), str(folder / "a"))
+    assert rows() == [(1, "x, y", None), (2, None, None)]
+    for format_ in ("avro", "lance"):
+        options["file.format"] = format_
+        with pytest.raises(Unsupported, match=f"a format table of the format '{format_}'"):
+            catalog.format_table("db.t").scan()
+
+
+def test_folders_that_are_no_partitions(make: Make, catalog: morrow.Catalog) -> None:
+    folder = make()
+    frame = pl.DataFrame({"id": [1], "v": ["a"]})
+    for place, told in (
+        ("a", "lies beside the folders"),
+        ("day=2024-01-01/b", "lies beside the folders"),
+        ("2024-01-01/x/c", "no folder of the partition key 'day'"),
+        ("day=2024-01-01/v=x/d", "no folder of the partition key 'k v'"),
+        ("day=soon/k v=x/e", "conversion|soon"),
+    ):
+        file = folder / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        frame.write_parquet(file)
+        with pytest.raises(CorruptFile, match=told):
+            catalog.format_table("db.t").scan().to_polars()
+        file.unlink()
+    put(folder, pl.DataFrame({"other": [1]}), "2024-01-01", "x")
+    with pytest.raises(CorruptFile, match="holds none of the table's columns id, v"):
+        catalog.format_table("db.t").scan().to_polars()
+
+
+def test_what_a_format_table_does_not_have(make: Make, catalog: morrow.Catalog) -> None:
+    make()
+    table: Any = catalog.format_table("db.t")
+    for name in ("upsert", "delete", "compact", "snapshots", "tags", "alter", "rollback", "changes"):
+        with pytest.raises(Unsupported, match=rf"{name} of a format-table.*it is a folder of files"):
+            getattr(table, name)
+    with pytest.raises(AttributeError):
+        _ = table.nothing
+    with pytest.raises(ColumnNotFound, match="did you mean 'day'"):
+        table.scan(columns=["dya"])
+    with pytest.raises(Unsupported, match=r"Catalog\.format_table and object_table open some"):
+        catalog.table("db.t")
+    with pytest.raises(InvalidArgument, match="of the type format-table, not object-table"):
+        catalog.object_table("db.t")
+    for name in ('"t$snapshots"', "t VERSION AS OF 1", '"t$branch_b"'):
+        with pytest.raises(MorrowError, match=r"without snapshots|branch"):
+            catalog.sql(f"SELECT * FROM db.{name}")
+    with pytest.raises(Unsupported):
+        catalog.sql("INSERT INTO db.t VALUES (1, 'a', DATE '2024-01-01', 'x')")
+    with pytest.raises(TableNotFound):
+        catalog.format_table("db.nope")
+    catalog.create_table("db.own", schema="id INT")
+    with pytest.raises(InvalidArgument, match=r"'db\.own' is a table of Paimon's own"):
+        catalog.format_table("db.own")
+
+
+def test_catalogs_that_have_none(tmp_path: Path) -> None:
+    folders = morrow.Catalog(tmp_path / "lake")
+    folders.create_table("db.t", schema="id INT")
+    with pytest.raises(Unsupported, match="catalogs with metastore=hive or rest have them"):
+        folders.format_table("db.t")
+
+
+def test_an_object_table_is_its_files(make: Make, catalog: morrow.Catalog) -> None:
+    folder = make("object-table", columns="x INT", keys=())
+    (folder / "a ü").mkdir()
+    (folder / "a ü" / "b%20.bin").write_bytes(b"12345")
+    (folder / "_c").write_bytes(b"")
+    table = catalog.object_table("db.t")
+    found = table.scan(columns=["path", "name", "length", "atime", "owner"]).to_polars().rows()
+    assert found == [("_c", "_c", 0, 0, None), ("a ü/b%20.bin", "b%20.bin", 5, 0, None)]
+    assert table.scan(filter="length > 0").to_arrow()["mtime"][0].as_py() > 1_700_000_000_000
+    assert catalog.sql("SELECT sum(length) FROM db.t").fetchall() == [(5,)]
+    with pytest.raises(Unsupported, match="append of an object-table"):
+        _ = table.append  # type: ignore[attr-defined]

@@ -9,9 +9,10 @@ colStats                                 by name: colId, and what is known of di
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from morrow.engine.format.json_file import printed
+from morrow.engine.later import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.later import dataclass
 from morrow.engine.options.declaring import Declared
 from morrow.engine.options.kinds import BadValue, UnknownWord
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from morrow.engine.later import dataclass
 from morrow.statements.statement import Name, Statement, Values, shown_name
 
 

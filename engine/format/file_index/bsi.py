@@ -19,8 +19,6 @@ indexes").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from morrow.engine.errors import Unsupported
@@ -29,6 +27,7 @@ from morrow.engine.format.file_index import rowsets
 from morrow.engine.format.file_index.cursor import Cursor
 from morrow.engine.format.file_index.keys import Key
 from morrow.engine.format.file_index.result import Packed
+from morrow.engine.later import dataclass
 
 NAME = "bsi"
 SUPPORTED = (

@@ -8,9 +8,7 @@ the condition stays SQL.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -34,6 +32,7 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
+from morrow.engine.later import dataclass, pattern
 from morrow.engine.plan.filter.literals import snapped
 from morrow.engine.plan.filter.sql_values import double_for, float_for, from_text, number_for
 from morrow.engine.plan.predicate import Value
@@ -55,7 +54,7 @@ class Constant:
 
 NULL = Constant(None, "null")
 
-_NUMBER = re.compile(r"(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+-]?\d+)?")
+_NUMBER = pattern(r"(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+-]?\d+)?")
 
 
 def constant(node: Node) -> Constant | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from morrow.engine.format.types import DataType
+from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import AggregateCall
 
 START, APPEND, PREPEND, RETRACT, UNDO = "start", "append", "prepend", "retract", "undo"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import Rule
 from morrow.engine.options.words import ChangelogProducer
 from morrow.writers.target import WriteTarget

@@ -3,8 +3,8 @@
 `make test-long` tries all of them. `make test` tries all with one kind of fault, a full disk, and with the others the
 first and the last operation of a kind on a kind of file: what was done, and so what has to be undone, differs between a
 manifest and a snapshot, and hardly between the second manifest and the third. Of the operation that writes by far the
-most files of a kind the first alone is tried. A disk that fails for good before anything was changed is one that fails
-once: there is nothing to undo.
+most files of a kind the first alone is tried. A disk that fails for good does so from the first operation of a kind on:
+before anything was changed it is one that fails once, and there is nothing to undo.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def moments(
     first = next(number for number, each in enumerate(asked) if changes_something(each)) if lasting else 0
     if IS_LONG or (every and name != MANY_ALIKE):
         return [*range(len(asked)), len(asked)]
-    tried = distinct(asked, first_alone=name == MANY_ALIKE)
+    tried = distinct(asked, first_alone=lasting or name == MANY_ALIKE)
     return [*(number for number in tried if number >= first), len(asked)]
 
 

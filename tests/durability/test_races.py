@@ -1,6 +1,6 @@
 """Processes commit to one table at the same time: nothing acknowledged is lost, nothing is there twice.
 
-They meet from the first commit to the last. `make test` has four of them make some, `make test-long` eight 200 each.
+They meet from the first commit to the last. `make test` has three of them make some, `make test-long` eight 200 each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bench.races import PROCESSES, Outcome, race
 from tests.support.s3_server import BUCKET, s3_server
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-RACERS = PROCESSES if LONG else 4
+RACERS = PROCESSES if LONG else 3
 EACH = 200 if LONG else 10
 """Commits of each process."""
 

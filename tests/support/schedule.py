@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
@@ -63,6 +63,17 @@ class _DearestFirst(OrderedDict[str, dict[str, bool]]):
         return scope, self.pop(scope)
 
 
+class _Places(list[str]):
+    """Tests in their order."""
+
+    @cached_property
+    def _at(self) -> dict[str, int]:
+        return {test: place for place, test in enumerate(self)}
+
+    def index(self, test: str, *_: Any) -> int:  # type: ignore[override]  # nobody asks for a part of it
+        return self._at[test]
+
+
 def _cost(tests: Iterable[str]) -> float:
     """Returns the seconds of CPU of the files that these tests are in."""
     return sum(recorded().get(file, SMALL) for file in {test.partition("::")[0] for test in tests})
@@ -74,6 +85,12 @@ class ByCost(LoadScopeScheduling):
     def __init__(self, config: Any, log: Any = None) -> None:
         super().__init__(config, log)
         self.workqueue = _DearestFirst()
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """Takes in what a worker collected, as a list that knows the place of each test: xdist asks for all of them."""
+        super().add_node_collection(node, collection)
+        if node in self.registered_collections:  # not that of a worker which collected something else
+            self.registered_collections[node] = _Places(collection)
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid.partition("::")[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,50 +122,63 @@ def same(left: pa.Array, right: pa.Array) -> bool:
     return bool(left.type == right.type) and repr(left.to_pylist()) == repr(right.to_pylist())
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_column_is_cast_as_java_casts_it(case: Case) -> None:
-    pairs = [
-        (None, None),
-        *((value, java) for value, java in case.pairs if java != ERROR and not departs(case, java)),
-    ]
-    values, expected = (list(side) for side in zip(*pairs, strict=True))
-    column = array(values, case.source)
-
-    result = arrow_cast(column, case.source, case.target, zone=case.zone)
-
-    result.validate(full=True)
-    assert same(result, array(expected, case.target))
-    assert same(arrow_cast(column[1:], case.source, case.target, zone=case.zone), array(expected, case.target)[1:])
+BY_SOURCE: dict[str, list[Case]] = {}
+for each in CASES:
+    BY_SOURCE.setdefault(str(each.source), []).append(each)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_lazy_frame_is_cast_as_java_casts_it(case: Case) -> None:
-    values, expected = comparable(case)
-    frame = pl.LazyFrame([to_series("a", array(values, case.source), case.source)])
-
-    cast = frame.select(cast_expression(pl.col("a"), case.source, case.target, zone=case.zone))
-
-    assert cast.collect_schema() == {"a": polars_dtype(case.target)}
-    result = to_arrow_array(cast.collect()["a"], case.target)
-    assert same(result, array(expected, case.target))
+@contextmanager
+def about(case: Case) -> Iterator[None]:
+    """Names the case where an assertion fails."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(str(case))
+        raise
 
 
-@pytest.mark.parametrize(
-    "case",
-    [case for case in CASES if any(java == ERROR for _, java in case.pairs)],
-    ids=str,
-)
-def test_what_java_cannot_cast_is_an_error(case: Case) -> None:
-    for value in (value for value, java in case.pairs if java == ERROR):
-        with pytest.raises(Unsupported, match=r"t\.c: the value"):
-            arrow_cast(array([value], case.source), case.source, case.target, zone=case.zone, where="t.c")
+@pytest.mark.parametrize("source", BY_SOURCE)
+def test_a_column_is_cast_as_java_casts_it(source: str) -> None:
+    for case in BY_SOURCE[source]:
+        values, expected = comparable(case)
+        column = array(values, case.source)
+        with about(case):
+            result = arrow_cast(column, case.source, case.target, zone=case.zone)
+
+            result.validate(full=True)
+            assert same(result, array(expected, case.target))
+            part = arrow_cast(column[1:], case.source, case.target, zone=case.zone)
+            assert same(part, array(expected, case.target)[1:])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.zone == "UTC"], ids=str)
-def test_empty_and_all_null_columns(case: Case) -> None:
-    for column in (pa.nulls(0, case.source.arrow()), pa.nulls(3, case.source.arrow())):
-        result = arrow_cast(column, case.source, case.target)
-        assert (len(result), result.null_count, result.type) == (len(column), len(column), case.target.arrow())
+@pytest.mark.parametrize("source", BY_SOURCE)
+def test_a_lazy_frame_is_cast_as_java_casts_it(source: str) -> None:
+    for case in BY_SOURCE[source]:
+        values, expected = comparable(case)
+        frame = pl.LazyFrame([to_series("a", array(values, case.source), case.source)])
+        with about(case):
+            cast = frame.select(cast_expression(pl.col("a"), case.source, case.target, zone=case.zone))
+
+            assert cast.collect_schema() == {"a": polars_dtype(case.target)}
+            result = to_arrow_array(cast.collect()["a"], case.target)
+            assert same(result, array(expected, case.target))
+
+
+@pytest.mark.parametrize("source", BY_SOURCE)
+def test_what_java_cannot_cast_is_an_error(source: str) -> None:
+    for case in BY_SOURCE[source]:
+        for value in (value for value, java in case.pairs if java == ERROR):
+            with about(case), pytest.raises(Unsupported, match=r"t\.c: the value"):
+                arrow_cast(array([value], case.source), case.source, case.target, zone=case.zone, where="t.c")
+
+
+@pytest.mark.parametrize("source", BY_SOURCE)
+def test_empty_and_all_null_columns(source: str) -> None:
+    for case in (case for case in BY_SOURCE[source] if case.zone == "UTC"):
+        for column in (pa.nulls(0, case.source.arrow()), pa.nulls(3, case.source.arrow())):
+            result = arrow_cast(column, case.source, case.target)
+            found = (len(result), result.null_count, result.type)
+            assert found == (len(column), len(column), case.target.arrow()), case
 
 
 @pytest.mark.parametrize("source", REFUSED, ids=str)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from queue import Full, Queue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -18,6 +21,10 @@ DEPTH = 2
 
 PATIENCE_SECONDS = 0.02
 """How long a decoder with chunks left waits for room before it checks whether anybody still wants them."""
+
+
+EXIT_SECONDS = 10.0
+"""How long the end of the interpreter waits for a decoder to finish its chunk."""
 
 
 class _Lane(Generic[T]):
@@ -57,6 +64,39 @@ class _Lane(Generic[T]):
         chunk.result()
 
 
+class _Worker(threading.Thread):
+    """Fills one lane after the other.
+
+    A daemon: a program that ends while somebody holds a stream that is not read to its end would wait for it forever.
+    """
+
+    def __init__(self, lanes: deque[_Lane[Any]], stopped: threading.Event) -> None:
+        super().__init__(name="morrow-read-ahead", daemon=True)
+        self._lanes = lanes
+        self.stopped = stopped
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            try:
+                lane = self._lanes.popleft()
+            except IndexError:
+                return
+            lane.fill()
+
+
+_workers: WeakSet[_Worker] = WeakSet()
+
+
+@atexit.register
+def _stop() -> None:
+    """Ends all workers before the interpreter is taken down under them."""
+    running = list(_workers)
+    for worker in running:
+        worker.stopped.set()
+    for worker in running:
+        worker.join(EXIT_SECONDS)
+
+
 def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
     """Yields the chunks of all decoders, one decoder after the other; the next ones work ahead meanwhile.
 
@@ -64,13 +104,14 @@ def read_ahead(decoders: Sequence[Callable[[], Iterator[T]]]) -> Iterator[T]:
     """
     stopped = threading.Event()
     lanes = [_Lane(decode, stopped) for decode in decoders]
-    pool = ThreadPoolExecutor(WORKERS)
+    waiting = deque(lanes)
     try:
-        for lane in lanes:
-            pool.submit(lane.fill)
+        for _ in range(min(WORKERS, len(lanes))):
+            worker = _Worker(waiting, stopped)
+            _workers.add(worker)
+            worker.start()
         for lane in lanes:
             yield from lane.drain()
     finally:
+        # The workers are not waited for: an abandoned generator may be collected in one of them.
         stopped.set()
-        # Not waited for: an abandoned generator may be collected in one of the pool's own threads.
-        pool.shutdown(wait=False, cancel_futures=True)

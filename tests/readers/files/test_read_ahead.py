@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -56,3 +58,13 @@ def test_a_decoder_does_not_run_away() -> None:
 def test_nobody_waits_for_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("morrow.readers.files.read_ahead.PATIENCE_SECONDS", 3600)
     assert list(read_ahead([partial(numbers, 0, 9), partial(numbers, 9, 0), partial(numbers, 9, 9)])) == list(range(18))
+
+
+def test_a_program_ends_though_a_stream_is_not_read_to_its_end() -> None:
+    program = (
+        "from morrow.readers.files.read_ahead import read_ahead\n"
+        "frames = read_ahead([lambda: iter(range(1000))] * 3)\n"
+        "print(next(frames))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")

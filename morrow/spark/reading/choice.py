@@ -1,8 +1,9 @@
-"""Decides which sections of a plan Spark's own Parquet scan reads and which are left to tasks of Morrow, and why.
+"""Decides which sections of a plan Spark's own scan of files reads and which are left to tasks of Morrow, and why.
 
-The rule: a section is Spark's when its rows are in Parquet files that every executor can open, in columns that Spark
-reads as Morrow does (no cast, no type that the two interpret differently), and Spark can evaluate the filter. Keys
-whose versions are combined are merged by tasks even then; all other rows of such a section are Spark's.
+The rule: a section is Spark's when its rows are in Parquet files (or ORC files without masks) that every executor can
+open, in columns that Spark reads as Morrow does (no cast, no type that the two interpret differently), and Spark can
+evaluate the filter. Keys whose versions are combined are merged by tasks even then; all other rows of such a section
+are Spark's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ PLAIN = (
     *(t.CharType, t.VarCharType, t.BinaryType, t.VarBinaryType, t.DateType),
 )
 """Types whose Parquet form Spark reads as Morrow does."""
+
+PARQUET, ORC = "parquet", "orc"
+
+NOT_OF_ORC = (t.CharType, t.DateType, t.TimestampType, t.LocalZonedTimestampType)
+"""Types that Spark reads in another way in ORC: blanks, calendars before 1582, zones of those who wrote."""
+
+SPELLED_IN_ORC = re.compile(r"[A-Za-z0-9_]+")
+"""Names that ORC's text of a schema has as they are."""
+
+NUMBERED = "_col"
+"""Where all columns of an ORC file are named so, Spark takes them by their places."""
 
 MOST_SCANS = 32
 """Partitions that are scanned one by one where Spark cannot find their values itself."""
@@ -123,12 +135,17 @@ def explain(plan: ScanPlan, far: str | None = None, join: str | None = None) -> 
 def _lines(plan: ScanPlan, far: str | None, *, listed: bool) -> Iterator[str]:
     counts: Counter[str] = Counter()
     for choice in choices(plan, far=far, listed=listed):
-        how = f"by tasks: {choice.obstacle}" if choice.obstacle else "by its own Parquet scan"
+        how = f"by tasks: {choice.obstacle}" if choice.obstacle else f"by its own {_scan_of(choice.section)} scan"
         merged = ", keys of several versions by tasks" if choice.is_native and is_folded(plan, choice.section) else ""
         counts[f"{choice.section.kind.value} sections {how}{merged}"] += 1
     yield from (f"{count:,} {text}" for text, count in counts.items())
     if not counts:
         yield "nothing: there are no files"
+
+
+def _scan_of(section: Section) -> str:
+    formats = {file.format for file in section.files}
+    return "ORC" if formats == {ORC} else "Parquet and ORC" if ORC in formats else "Parquet"
 
 
 def _of_plan(plan: ScanPlan) -> str | None:
@@ -148,7 +165,7 @@ def _of_skipping(plan: ScanPlan) -> str | None:
     above all numbers, and its dictionaries tell -0.0 from 0.0, which SQL has as equal.
     """
     for name in plan.read_columns:
-        if _has_floats(kind := plan.schema.by_name[name].type):
+        if _holds(kind := plan.schema.by_name[name].type, (t.FloatType, t.DoubleType)):
             return f"what Spark skips by values of the type {kind} of {name}"
     return None
 
@@ -159,8 +176,10 @@ def _of_section(plan: ScanPlan, section: Section, listed: bool) -> str | None:
     shapes = {(file.schema_id, file.write_columns): file for file in section.files}
     read = read_fields(plan)
     for file in section.files:
-        if file.format != "parquet":
+        if file.format != PARQUET and (file.format != ORC or not listed):
             return f"the files are {file.format}"
+        if file.format == ORC and _is_masked(section):
+            return "Spark does not number the rows of ORC files, which a mask takes"
         if file.size <= 0:
             return "metadata does not tell the sizes of files"
         name = file.path.rpartition("/")[2]
@@ -184,10 +203,41 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
             return f"a column has the name of Spark's {name}"
     if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
         return "but for the case of its letters, a column has a name of Morrow's own"
+    if file.format == ORC and (found := _of_orc(fields, stored)):
+        return found
     for field in fields:
         if field.id in by_id and not same_values(by_id[field.id].type, field.type):
             return f"{field.name} was written as {by_id[field.id].type.text()}"
     return None
+
+
+def _of_orc(fields: Sequence[DataField], stored: Sequence[str]) -> str | None:
+    """Returns the obstacle to reading columns of an ORC file, whose columns are `stored`."""
+    if all(name.startswith(NUMBERED) for name in stored):
+        return f"all columns of an ORC file have names that begin with {NUMBERED}"
+    for field in fields:
+        if not all(SPELLED_IN_ORC.fullmatch(name) for name in (field.name, *_members(field.type))):
+            return f"the name of {field.name} in an ORC file"
+        if _holds(field.type, NOT_OF_ORC):
+            return f"the type {field.type} of {field.name} in an ORC file"
+    return None
+
+
+def _members(kind: DataType) -> Iterator[str]:
+    """Yields the names of all members of rows in a type."""
+    if isinstance(kind, t.RowType):
+        yield from (field.name for field in kind.fields)
+    for part in _parts(kind):
+        yield from _members(part)
+
+
+def _parts(kind: DataType) -> tuple[DataType, ...]:
+    """Returns the types that a nested type is made of."""
+    if isinstance(kind, (t.ArrayType, t.MultisetType)):
+        return (kind.element,)
+    if isinstance(kind, t.MapType):
+        return kind.key, kind.value
+    return tuple(field.type for field in kind.fields) if isinstance(kind, t.RowType) else ()
 
 
 def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
@@ -196,14 +246,9 @@ def read_fields(plan: ScanPlan) -> tuple[DataField, ...]:
 
 
 @lru_cache(maxsize=512)
-def _has_floats(kind: DataType) -> bool:
-    if isinstance(kind, (t.ArrayType, t.MultisetType)):
-        return _has_floats(kind.element)
-    if isinstance(kind, t.MapType):
-        return _has_floats(kind.key) or _has_floats(kind.value)
-    if isinstance(kind, t.RowType):
-        return any(_has_floats(field.type) for field in kind.fields)
-    return isinstance(kind, (t.FloatType, t.DoubleType))
+def _holds(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
+    """Returns whether a type, or one that it is made of, is one of `wanted`."""
+    return isinstance(kind, wanted) or any(_holds(part, wanted) for part in _parts(kind))
 
 
 @lru_cache(maxsize=512)
@@ -211,10 +256,6 @@ def _is_plain(kind: DataType) -> bool:
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
         # Finer ones are stored in a form whose meaning depends on settings of the session.
         return kind.precision <= MICROSECONDS
-    if isinstance(kind, (t.ArrayType, t.MultisetType)):
-        return _is_plain(kind.element)
-    if isinstance(kind, t.MapType):
-        return _is_plain(kind.key) and _is_plain(kind.value)
-    if isinstance(kind, t.RowType):
-        return all(_is_plain(field.type) for field in kind.fields)
+    if isinstance(kind, (t.ArrayType, t.MultisetType, t.MapType, t.RowType)):
+        return all(map(_is_plain, _parts(kind)))
     return isinstance(kind, PLAIN)

@@ -59,7 +59,7 @@ def listed_frames(
     checks_pages: bool,
 ) -> Iterator[DataFrame]:
     """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
-    for (names, drops), some in alike(plan, files).items():
+    for (names, drops, _), some in alike(plan, files).items():
         scan = FileScan(plan, tuple(some), names, drops, listed=True)
         yield finished(plan, scan, _frame(scan, place, scanning, spark, checks_pages))
 
@@ -87,6 +87,7 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
         "first": FIRST_BIT,
         "unmasked": NO_MASK in firsts,
         "columns": scan.columns,
+        "format": scan.format,
         "options": READ_OPTIONS | {CHECKS_PAGES: str(checks_pages).lower()},
     }
     if scan.plan.snapshot is not None and scan.plan.root:

@@ -61,6 +61,8 @@ READ_OPTIONS = {
     "int96RebaseMode": "CORRECTED",
     # Paths are file names, not patterns.
     "__globPaths__": "false",
+    # Columns of ORC are found by their names.
+    "orc.force.positional.evolution": "false",
 }
 
 CHECKS_PAGES = "parquet.page.verify-checksum.enabled"
@@ -89,6 +91,10 @@ class FileScan:
     drops: bool
     folders: Folders | None = None
     listed: bool = False
+
+    @property
+    def format(self) -> str:
+        return self.files[0].file.format
 
     @property
     def paths(self) -> list[str]:
@@ -126,17 +132,17 @@ class FileScan:
         return dict(zip(keys, self.files[0].section.partition))
 
 
-def alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool], list[MaskedFile]]:
-    """Groups files by the names of their columns and whether retractions are dropped; leaves out those of dead rows."""
+def alike(plan: ScanPlan, files: Sequence[MaskedFile]) -> Mapping[tuple[Names, bool, str], list[MaskedFile]]:
+    """Groups files by names of columns, whether retractions are dropped, and format; leaves out those of dead rows."""
     read = read_fields(plan)
     shapes: dict[tuple[object, ...], Names] = {}
-    groups: dict[tuple[Names, bool], list[MaskedFile]] = {}
+    groups: dict[tuple[Names, bool, str], list[MaskedFile]] = {}
     for each in files:
         if each.mask is None or each.mask.any():
             shape = each.file.schema_id, each.file.write_columns
             if shape not in shapes:
                 shapes[shape] = _names(plan, each.file, read)
-            groups.setdefault((shapes[shape], _drops(plan, each)), []).append(each)
+            groups.setdefault((shapes[shape], _drops(plan, each), each.file.format), []).append(each)
     return groups
 
 
@@ -145,7 +151,7 @@ def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
     partitioned = any(name in plan.schema.partition_keys for name in plan.read_columns)
     return [
         FileScan(plan, tuple(group), names, drops, folders)
-        for (names, drops), some in alike(plan, files).items()
+        for (names, drops, _), some in alike(plan, files).items()
         for apart in _by_mask(some)
         for alone in _identified(apart)
         for group, folders in (_by_partition(plan, alone) if partitioned else [(alone, None)])

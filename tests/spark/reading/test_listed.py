@@ -163,3 +163,22 @@ def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monke
         with monkeypatch.context() as patch:
             patch.setattr(scanning, name, value)
             assert scanning._found_out(spark).obstacle is not None
+
+
+def test_orc_is_scanned_where_spark_reads_what_morrow_does(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's reader is asked to skip nothing by floats: statistics of ORC leave NaN out, too."""
+    table = new_table(tmp_path, "id INT, v DOUBLE, n ROW<a INT, b STRING>, d DATE", options={"file.format": "orc"})
+    values = [float("nan") if i % 3 == 0 else -0.0 if i % 5 == 0 else float(i) for i in range(60)]
+    nested = [None if i % 7 == 0 else {"a": i, "b": f"{i} "} for i in range(60)]
+    table.append({"id": list(range(60)), "v": values, "n": nested, "d": [datetime(1500, 1, 1).date()] * 60})
+    frame = read(spark, table.path, ["id", "v", "n"])
+    assert "FileScan orc" in frame._jdf.queryExecution().executedPlan().toString()
+    for condition, count in (("v > 1e9", 20), ("v = 0.0", 8), ("n.a > 50 AND n.b LIKE '%5 '", 1), ("n IS NULL", 9)):
+        assert frame.where(condition).count() == count, condition
+    assert repr(rows(frame)) == repr(rows(read(spark, table.path).select("id", "v", "n")))  # by tasks
+    assert "by its own ORC scan" in explain(table.scan(["n", "id"]))
+    assert "by tasks: the type DATE of d in an ORC file" in explain(table.scan(["d"]))
+    odd = new_table(tmp_path / "odd", "`a.b` INT, `_col0` INT", options={"file.format": "orc"})
+    odd.append({"a.b": [1], "_col0": [2]})
+    assert "by tasks: the name of a.b in an ORC file" in explain(odd.scan())
+    assert rows(read(spark, odd.path)) == [(1, 2)]

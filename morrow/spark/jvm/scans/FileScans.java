@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.types.DataType;
@@ -54,7 +55,7 @@ public final class FileScans {
             (String) scan.get("folder"), paths, numbers, partitions, constants, (String) scan.get("anchor"), (String) scan.get("expired"),
             spark);
         HadoopFsRelation relation = new HadoopFsRelation(
-            files, constants, stored, scala.Option.empty(), new Parquet(), options((Map) scan.get("options")), spark);
+            files, constants, stored, scala.Option.empty(), format((String) scan.get("format")), options((Map) scan.get("options")), spark);
         LogicalPlan plan = LogicalRelation$.MODULE$.apply(relation, false);
         Map columns = byName(plan);
         if (masks.length > 0) {
@@ -69,6 +70,10 @@ public final class FileScans {
             kept.$plus$eq(columns.get(name));
         }
         return Dataset.ofRows(spark, new Project((Seq) kept.toSeq(), plan));
+    }
+
+    private static FileFormat format(String name) {
+        return "orc".equals(name) ? (FileFormat) new Orc() : new Parquet();
     }
 
     private static Map byName(LogicalPlan plan) {

@@ -1,0 +1,23 @@
+package morrow.spark.jvm.scans;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.collection.immutable.Seq;
+
+/** Spark's reader of ORC, which skips nothing for what FLOAT and DOUBLE columns hold. */
+public final class Orc extends OrcFileFormat {
+    public Function1 buildReaderWithPartitionValues(
+        org.apache.spark.sql.SparkSession spark,
+        StructType stored,
+        StructType constants,
+        StructType read,
+        Seq filters,
+        scala.collection.immutable.Map options,
+        Configuration hadoop) {
+        // What this makes goes to executors, which know nothing of this class.
+        return new OrcFileFormat().buildReaderWithPartitionValues(
+            spark, stored, constants, read, Floats.without(filters, stored), options, hadoop);
+    }
+}

@@ -203,7 +203,7 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
             return f"a column has the name of Spark's {name}"
     if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
         return "but for the case of its letters, a column has a name of Morrow's own"
-    if file.format == ORC and (found := _of_orc(fields, stored)):
+    if file.format == ORC and (found := _of_orc(fields, written)):
         return found
     for field in fields:
         if field.id in by_id and not same_values(by_id[field.id].type, field.type):
@@ -211,13 +211,17 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
     return None
 
 
-def _of_orc(fields: Sequence[DataField], stored: Sequence[str]) -> str | None:
-    """Returns the obstacle to reading columns of an ORC file, whose columns are `stored`."""
-    if all(name.startswith(NUMBERED) for name in stored):
+def _of_orc(fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
+    """Returns the obstacle to reading columns of an ORC file that holds `written`, whose types Spark parses as text."""
+    if all(field.name.startswith(NUMBERED) for field in written):
         return f"all columns of an ORC file have names that begin with {NUMBERED}"
-    for field in fields:
+    for field in (*fields, *written):
         if not all(SPELLED_IN_ORC.fullmatch(name) for name in (field.name, *_members(field.type))):
             return f"the name of {field.name} in an ORC file"
+    for field in written:
+        if _holds(field.type, (t.LocalZonedTimestampType,)):
+            return f"the type {field.type} of {field.name} in an ORC file"
+    for field in fields:
         if _holds(field.type, NOT_OF_ORC):
             return f"the type {field.type} of {field.name} in an ORC file"
     return None

@@ -89,6 +89,30 @@ class FormatTable(_Folder):
         _ = self.format
         return FormatScan(Asked.of(self._table.where, self.fields, columns, filter, limit), self._table)
 
+    def append(self, data: object) -> int:
+        """Writes rows to new files, which become visible when all are written; returns the number of rows.
+
+        Args:
+            data: as for `Table.append`.
+
+        Raises:
+            ColumnNotFound, InvalidArgument: the data do not fit the columns, or the format cannot hold a value.
+            Unsupported: a type or option that is not written. StorageError: nothing was made visible.
+        """
+        from morrow.writers.operations.format_table import write_rows
+
+        return write_rows(self._table, data, replaces=False)
+
+    def overwrite(self, data: object) -> int:
+        """Writes rows as `append`, and then removes the files that were there: of the partitions that the rows have
+        (with ``dynamic-partition-overwrite=false`` of all). Readers may see both for a moment.
+
+        Raises: as `append`.
+        """
+        from morrow.writers.operations.format_table import write_rows
+
+        return write_rows(self._table, data, replaces=True)
+
 
 class ObjectTable(_Folder):
     """The files below a folder as rows: ``path``, ``name``, ``length``, ``mtime`` (epoch milliseconds), ``atime`` (0),

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow.orc
+import pyarrow.parquet
 import pytest
 
 import morrow
@@ -142,6 +143,19 @@ def test_other_formats_without_partitions(make: Make, catalog: morrow.Catalog, s
             catalog.format_table("db.t").scan()
 
 
+def test_timestamps_in_nanoseconds_as_hive_writes_them(make: Make, catalog: morrow.Catalog) -> None:
+    folder = make(columns="id INT, t TIMESTAMP(6)", keys=())
+    times = ["2024-01-02T03:04:05.000006", None, "1969-12-31T23:59:59.999999"]
+    column = pl.Series("t", times).str.to_datetime(time_unit="us")
+    frame = pl.DataFrame({"id": pl.Series([1, 2, 3], dtype=pl.Int32), "t": column})
+    pyarrow.parquet.write_table(frame.to_arrow(), folder / "a", use_deprecated_int96_timestamps=True)
+    table = catalog.format_table("db.t")
+    assert table.scan().to_polars().equals(frame)
+    frame.write_parquet(folder / "b")
+    assert table.scan().count() == 6
+    assert table.scan(filter="t < TIMESTAMP '1970-01-01'").to_polars()["id"].to_list() == [3, 3]
+
+
 def test_folders_that_are_no_partitions(make: Make, catalog: morrow.Catalog) -> None:
     folder = make()
     frame = pl.DataFrame({"id": [1], "v": ["a"]})
@@ -208,3 +222,64 @@ def test_an_object_table_is_its_files(make: Make, catalog: morrow.Catalog) -> No
     assert catalog.sql("SELECT sum(length) FROM db.t").fetchall() == [(5,)]
     with pytest.raises(Unsupported, match="append of an object-table"):
         _ = table.append  # type: ignore[attr-defined]
+
+
+ROWS = pl.DataFrame(
+    {
+        "id": [1, 2, 3],
+        "v": ['a, "b"\\ü', None, "c"],
+        "day": [date(2024, 2, 29), None, date(1969, 12, 31)],
+        "k v": ["x/y %", "x/y %", None],
+    }
+)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "csv", "json"])
+def test_rows_written_are_read(make: Make, catalog: morrow.Catalog, format_: str) -> None:
+    folder = make(format_=format_)
+    table = catalog.format_table("db.t")
+    assert table.append(ROWS) == 3
+    assert table.append({"id": [4], "day": [None], "k v": ["x/y %"]}) == 1
+    assert table.append(ROWS.clear()) == 0
+    expected = [*ROWS.rows(), (4, None, None, "x/y %")]
+    assert sorted(table.scan().to_polars().rows()) == expected
+    assert {str(each.parent.relative_to(folder)) for each in folder.rglob("data-*")} == {
+        "day=2024-02-29/k v=x%2Fy %25",
+        "day=__DEFAULT_PARTITION__/k v=x%2Fy %25",
+        "day=1969-12-31/k v=__DEFAULT_PARTITION__",
+    }
+    assert table.overwrite({"id": [5], "v": ["new"], "day": [None], "k v": ["x/y %"]}) == 1
+    assert sorted(table.scan().to_polars().rows()) == [ROWS.rows()[0], ROWS.rows()[2], (5, "new", None, "x/y %")]
+    assert not [each for each in folder.rglob("*") if each.name.startswith(".")]
+    with pytest.raises(ColumnNotFound):
+        table.append({"id": [1], "nope": [2]})
+    with pytest.raises(InvalidArgument, match="column 'id'"):
+        table.append({"id": ["x"], "day": [None], "k v": ["x"]})
+    assert table.scan().count() == 3
+
+
+def test_what_a_format_cannot_hold(make: Make, catalog: morrow.Catalog, server: RestServer) -> None:
+    folder = make(format_="csv", columns="v STRING, f DOUBLE, b BYTES, t TIMESTAMP(6)", keys=())
+    table, options = catalog.format_table("db.t"), server.databases["db"]["t"].options
+    for bad in ({"v": [""]}, {"v": ["a\nb"]}):
+        with pytest.raises(InvalidArgument, match=r"column 'v': (the text '' would be read as null|CSV holds no line)"):
+            table.append(bad)
+    assert list(folder.iterdir()) == []
+    frame = pl.DataFrame({"v": ["a", "b\\"], "f": [float("nan"), -0.0], "b": [b"\x00\xff", None]})
+    at = frame.with_columns(t=pl.Series(["2024-01-02T03:04:05.000006", None]).str.to_datetime(time_unit="us"))
+    table.append(at)
+    found = table.scan().to_polars()
+    assert found.equals(at, null_equal=True)
+    options["csv.null-literal"] = "\\N"
+    with pytest.raises(Unsupported, match="the null literal"):
+        catalog.format_table("db.t").append(at)
+    options["csv.null-literal"] = "NULL"
+    again = catalog.format_table("db.t")
+    again.overwrite({"v": ["", None]})
+    assert again.scan(columns=["v"]).to_polars()["v"].to_list() == ["", None]
+    options["file.format"] = "text"
+    with pytest.raises(Unsupported, match="one STRING"):
+        catalog.format_table("db.t").append({"v": ["a"]})
+    options |= {"file.format": "json", "format-table.file.compression": "gzip"}
+    with pytest.raises(Unsupported, match="the codec 'gzip'"):
+        catalog.format_table("db.t").append({"v": ["a"]})

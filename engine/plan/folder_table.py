@@ -52,6 +52,8 @@ class FolderTable:
     kind: str
     schema: TableSchema
     where: str
+    is_hives: bool = False
+    """Hive reads and writes the files, too."""
 
     @property
     def fields(self) -> tuple[DataField, ...]:
@@ -95,9 +97,8 @@ class FolderTable:
 
     def _partitioned(self) -> Iterator[FolderFile]:
         keys = self.schema.partition_keys
-        default, only_values = (
-            self.given.get(option) for option in (PARTITION_DEFAULT_NAME, FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
-        )
+        default = self.given.get(PARTITION_DEFAULT_NAME)
+        only_values = self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
         for file in self._below():
             *folders, name = file.relative.split("/")
             outer, inner = folders[: len(keys)], folders[len(keys) :]

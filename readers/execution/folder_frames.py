@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from morrow.engine.errors import CorruptFile
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, TimestampType
 from morrow.engine.names import col, cols, own
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.folder_table import OBJECT_FIELDS, OBJECT_TABLE, FolderFile, FolderTable
@@ -22,6 +25,8 @@ from morrow.readers.files.registry import file_reader, stored_names
 from morrow.readers.files.source import FileSource, reading
 
 NUMBER = own("number")
+NANOS = TimestampType(precision=9)
+COUNT_NANOS = ("parquet",)
 THREADS = 16
 TOGETHER = 64
 """The most files of one frame: reads in batches hold the rows of so many at a time."""
@@ -35,12 +40,18 @@ class Part:
     fields: tuple[DataField, ...]
     constants: pl.DataFrame
     """One row of the partition's values."""
+    nanos: frozenset[str] = frozenset()
+    """Columns of timestamps that these files hold in nanoseconds (INT96), as Hive and old Spark write them."""
 
     def frame(self, wanted: Sequence[DataField]) -> pl.LazyFrame:
         """Returns the rows with these columns; those that the files do not hold are null."""
         read = [each for each in self.fields if each.name in {field.name for field in wanted}]
         # A read of no columns still has to count rows.
-        rows = scan(self.sources, read or self.fields[:1])
+        stored = [replace(each, type=NANOS) if each.name in self.nanos else each for each in read or self.fields[:1]]
+        rows = scan(self.sources, stored)
+        rows = rows.with_columns(
+            col(each.name).cast(polars_dtype(each.type)) for each in read if each.name in self.nanos
+        )
         made = [
             pl.lit(self.constants[each.name]).first().alias(each.name)
             if each.name in self.constants.columns
@@ -107,16 +118,31 @@ def _same_columns(table: FolderTable, files: Sequence[FolderFile], constants: pl
         return
     with ThreadPoolExecutor(THREADS) as pool:
         held = list(pool.map(stored_names, sources))
-    by_names: dict[tuple[DataField, ...], list[FileSource]] = {}
-    for source, names in zip(sources, held, strict=True):
+        nanos = (
+            list(pool.map(partial(_nanos, fields), sources))
+            if table.format in COUNT_NANOS
+            else [frozenset()] * len(held)
+        )
+    by_names: dict[tuple[tuple[DataField, ...], frozenset[str]], list[FileSource]] = {}
+    for source, names, counted in zip(sources, held, nanos, strict=True):
         own = tuple(each for each in fields if each.name in names)
         if not own:
             raise CorruptFile(
                 source.path, f"holds none of the table's columns {', '.join(each.name for each in fields)}"
             )
-        by_names.setdefault(own, []).append(source)
-    for own, found in by_names.items():
-        yield Part(tuple(found), own, constants)
+        by_names.setdefault((own, counted), []).append(source)
+    for (own, counted), found in by_names.items():
+        yield Part(tuple(found), own, constants, counted)
+
+
+def _nanos(fields: Sequence[DataField], source: FileSource) -> frozenset[str]:
+    """Returns the columns of timestamps without zones that a Parquet file counts in nanoseconds."""
+    times = {each.name for each in fields if isinstance(each.type, TimestampType)}
+    if not times:
+        return frozenset()
+    with reading(source.path), source.store.open(source.path) as stream:
+        held = pq.read_schema(stream)
+    return frozenset(each.name for each in held if each.name in times and each.type == pa.timestamp("ns"))
 
 
 def _source(table: FolderTable, file: FolderFile) -> FileSource:

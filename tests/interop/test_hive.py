@@ -275,7 +275,22 @@ def test_all_faces(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_guide_to_hive_runs(options: dict[str, str], metastore: str) -> None:
     (block,) = (each for each in blocks(PLACES["catalogs"]) if "thrift://" in each.text)
     place = {"thrift://metastore.example.com:9083": metastore, "s3://lake/warehouse": options["warehouse"]}
-    run(block, {"morrow": morrow}, place)
+    namespace: dict[str, Any] = {"morrow": morrow}
+    run(block, namespace, place)
+    hive = namespace["hive"]
+    logs = kept(hive, "web.days")
+    logs.tableName, logs.parameters, logs.sd.location = "logs", {}, f"{logs.sd.location}/../logs of hive"
+    logs.sd.cols = [column for column in logs.sd.cols if column.name != "hits"]
+    logs.sd.serdeInfo.serializationLib = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+    logs.sd.inputFormat = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+    hive._catalog.metastore.call("create_table", logs)
+    (block,) = (each for each in blocks(PLACES["catalogs"]) if "format_table(" in each.text)
+    run(block, namespace, {})
+    types = thrift_types()
+    logs.tableName, logs.sd.cols = "times", [*logs.sd.cols, types.FieldSchema("at", "timestamp")]
+    hive._catalog.metastore.call("create_table", logs)
+    with pytest.raises(Unsupported, match=r"'at' of type TIMESTAMP.* for Hive"):
+        hive.format_table("web.times").append({"day": ["x"], "page": ["/"]})
 
 
 def test_what_the_guide_says_was_run(options: dict[str, str], tmp_path: Path) -> None:
@@ -331,3 +346,6 @@ def test_format_tables_of_java(java: JavaPaimon, options: dict[str, str], format
     expected = normal_rows(java.ask("read_folder", catalog=options, table="db.f"), table.fields)
     assert_same_rows(rows_of(table.scan().to_arrow(), table.fields), expected, table.fields)
     assert ours.sql("SELECT id FROM db.f WHERE q = 2 AND p = '=%'").fetchall() == [(2,)]
+    assert table.append(table.scan().to_arrow()) == 3
+    twice = normal_rows(java.ask("read_folder", catalog=options, table="db.f"), table.fields)
+    assert_same_rows(twice, [*expected, *expected], table.fields)

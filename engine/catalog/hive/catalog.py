@@ -123,7 +123,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
             raise Unsupported(f"the format table {name}", where=self.title, hint=hint)
         where = f"{self.title}, {name}"
         schema = schema_of(found, where)
-        return FolderTable(*self.resolved(self._location(name, found)), FORMAT_TABLE, schema, where)
+        return FolderTable(*self.resolved(self._location(name, found)), FORMAT_TABLE, schema, where, is_hives=True)
 
     def where_of(self, name: str) -> str:
         database, table = table_name(name)

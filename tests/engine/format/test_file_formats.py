@@ -32,6 +32,9 @@ ELSEWHERE = {
     "readers/execution/plain_sql.py": "plain DuckDB reads Parquet with the numbers of rows",
     "writers/keyed/postpone.py": "postponed rows are Avro",
     "engine/plan/folder_table.py": "which formats the files of a format table may have",
+    "readers/execution/folder_frames.py": "Hive's Parquet files count nanoseconds",
+    "writers/operations/format_table.py": "codecs of Java's by format, and what Hive reads in Parquet",
+    "writers/files/text_files.py": "text files of format tables are written here",
     "engine/catalog/hive/folders.py": "Hive tells the format of files by classes",
     "morrow/cli/": "formats of input and output",
 }

@@ -99,10 +99,13 @@ def _found(path: Path) -> Iterator[str]:
             and node.func.attr in NAMING
             and node.args
         ):
-            called, given = ast.unparse(node.func), node.args[0]
-            if called in ("pl.col", "pl.exclude", "pl.nth") and not _is_safe(given):
+            given = node.args[0]
+            if _is_safe(given):
+                continue
+            called = ast.unparse(node.func)
+            if called in ("pl.col", "pl.exclude", "pl.nth"):
                 yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `col` of engine/names.py"
-            if called.endswith(".struct.field") and not _is_safe(given):
+            if called.endswith(".struct.field"):
                 yield f"{place}: {called}({ast.unparse(given)}) may be a pattern; use `member` of engine/names.py"
 
 
@@ -111,12 +114,13 @@ def _plain(path: Path) -> Iterator[str]:
     for function in ast.walk(_tree(path)):
         if not isinstance(function, ast.FunctionDef):
             continue
-        taken = {a.arg for a in (*function.args.args, *function.args.kwonlyargs) if _is_text(a.annotation)}
+        taken = {a.arg: a.annotation for a in (*function.args.args, *function.args.kwonlyargs)}
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKE_PATTERNS:
                 for given in (each.value if isinstance(each, ast.Starred) else each for each in node.args):
                     listed = isinstance(given, ast.Attribute) and given.attr in ("columns", "names", "name")
-                    if (listed or (isinstance(given, ast.Name) and given.id in taken)) and not _is_ours(path, given):
+                    named = isinstance(given, ast.Name) and _is_text(taken.get(given.id))
+                    if (listed or named) and not _is_ours(path, given):
                         called = f"{node.func.attr}({ast.unparse(given)})"
                         place = f"{path.relative_to(ROOT)}:{node.lineno}"
                         yield f"{place}: {called} may have patterns; use `cols` of engine/names.py"

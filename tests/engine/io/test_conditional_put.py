@@ -19,7 +19,7 @@ from tests.support.s3_server import s3_server
 
 KEY = "t/snapshot/snapshot-1"
 PROCESSES = 8
-FILES = 30
+FILES = 12
 
 
 class Bucket:

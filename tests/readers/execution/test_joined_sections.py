@@ -46,7 +46,8 @@ def many(path: Path, kind: str) -> morrow.Table:
 def test_as_one_by_one(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined_reads, "LEAST_SECTIONS", 10**9)  # which reads full scans otherwise
     table = many(tmp_path, kind)
-    for columns, filter in [*((None, filter) for filter in FILTERS), (["q", "p"], None), (["v"], "p > 'p2'")]:
+    asked = [*((None, filter) for filter in FILTERS), (["q", "p"], None), (["v"], "p > 'p2'")]
+    for columns, filter in asked if kind == "keyed" else asked[::2]:
         found = []
         for least in (1, 10**9):
             monkeypatch.setattr(joined_sections, "LEAST_SECTIONS", least)

@@ -30,7 +30,7 @@ FEW_WAITS = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"}
 def test_threads_that_commit(tmp_path: Path, keyed: bool, turns: bool, request: pytest.FixtureRequest) -> None:
     if not turns:
         request.getfixturevalue("_without_turns")
-    writers, commits = 4, 15
+    writers, commits = 4, 8
     buckets = {"bucket": str(writers)} if keyed else {}  # in a bucket of its own nobody has to renumber
     metadata = table(tmp_path, keyed=keyed, options=FEW_WAITS | {"commit.max-retries": "1000"} | buckets)
 

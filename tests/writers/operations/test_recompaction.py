@@ -11,7 +11,7 @@ import pytest
 import morrow
 from tests.support.processes import PROCESSES as FORKED
 
-PROCESSES, COMMITS = 2, 4
+PROCESSES, COMMITS = 2, 3
 SCHEMA = {"k": pl.Int32, "v": pl.String}
 
 

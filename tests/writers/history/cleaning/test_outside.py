@@ -97,15 +97,21 @@ def expire(table: morrow.Table) -> int:
     return table.expire_snapshots(retain_max=1, retain_min=1, older_than=int(time.time() * 1000) + 1000)
 
 
-@pytest.mark.parametrize("name", LINKED)
-@pytest.mark.parametrize("maintain", MAINTENANCE)
-def test_nothing_is_removed_behind_links(tmp_path: Path, name: str, maintain: str) -> None:
-    table = new_table(tmp_path, "a INT", keys=["a"], options={"bucket": 1})
+@pytest.fixture(scope="module")
+def with_a_past(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    table = new_table(tmp_path_factory.mktemp("past"), "a INT", keys=["a"], options={"bucket": 1})
     for number in (1, 2, 3):
         table.upsert(pl.DataFrame({"a": [number]}, schema={"a": pl.Int32}))
     table.tags.create("v1", 1)
     table.tags.create("v3", 3)
     table.branches.create("b", tag="v1")
+    return Path(table.path)
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("maintain", MAINTENANCE)
+def test_nothing_is_removed_behind_links(with_a_past: Path, tmp_path: Path, name: str, maintain: str) -> None:
+    table = morrow.open(shutil.copytree(with_a_past, tmp_path / "db.db" / "t"))
     Path(table.path, name).mkdir(exist_ok=True)
     outside = moved_out(table, name)
     (outside / "mine.parquet").write_bytes(b"1")

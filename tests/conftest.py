@@ -22,9 +22,11 @@ from tests.support.costs import Costs, recorded
 
 PROJECT = Path(__file__).parents[1]
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
-    # Polars reads it when it is first used. There are more workers than cores, and tables of tests are small: to wake
-    # other threads costs more than they do. The first worker has them all, as users do.
+    # Polars reads the one when it is first used, DuckDB the other for each database. There are more workers than cores,
+    # and tables of tests are small: to wake other threads costs more than they do. The first worker has them all, as
+    # users do.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    os.environ.setdefault("SLURM_CPUS_ON_NODE", "1")
 MARK_THEIR_OWN = ("tests/test_golden.py",)
 """Files that say themselves which of their tests are slow."""
 SPARK_WITHOUT_FIXTURE = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "pipeline"))

@@ -13,17 +13,21 @@ import pytest
 import morrow
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from tests.support.written import new_table, rows
+from tests.writers.operations.conftest import made
 
 
-@pytest.mark.parametrize(
-    "condition",
-    ["n > 15 AND v <> 'd'", pl.col("n") > 15, pc.field("n") > 15, "length(v || 'x') = 2 AND n >= 20"],
-    ids=str,
-)
-def test_by_a_condition(any_table: morrow.Table, condition: Any) -> None:
-    snapshot = any_table.delete(condition)
+def test_by_a_condition(any_table: morrow.Table) -> None:
+    snapshot = any_table.delete("length(v || 'x') = 2 AND n >= 20")
     assert snapshot is not None
     assert rows(any_table, columns=["id"]) == [(1,), (4,)]
+
+
+@pytest.mark.parametrize("kind", ["append-vectors", "keyed"])
+@pytest.mark.parametrize("condition", ["n > 15 AND v <> 'd'", pl.col("n") > 15, pc.field("n") > 15], ids=str)
+def test_by_a_condition_of_any_form(tmp_path: Path, kind: str, condition: Any) -> None:
+    table = made(kind, tmp_path)
+    assert table.delete(condition) is not None
+    assert rows(table, columns=["id"]) == [(1,), (4,)]
 
 
 def test_unknown_is_not_deleted(any_table: morrow.Table) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from morrow.engine.errors import FileMissing, MorrowError, SnapshotExpired
+from morrow.engine.forks import check_process
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.changelogs import living_changelog_ids
@@ -27,7 +28,9 @@ def in_flight(plan: ScanPlan, store: FileStore) -> Iterator[None]:
 
     Raises:
         SnapshotExpired: a file is missing, and no snapshot or tag keeps the plan's files any more.
+        Unsupported: the process was forked from one that has run queries.
     """
+    check_process()
     try:
         yield
     except FileMissing as error:
@@ -42,6 +45,7 @@ def in_flight(plan: ScanPlan, store: FileStore) -> Iterator[None]:
 @contextmanager
 def planning(metadata: TableMetadata, snapshot: Snapshot | None, *, of_changes: bool = False) -> Iterator[None]:
     """Guards code that reads the manifests of `snapshot`. Raises as `in_flight`."""
+    check_process()
     try:
         yield
     except FileMissing as error:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing
+from morrow.engine.forks import check_process
 from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
 from morrow.engine.format.manifest_columns import ADD, DELETE
 from morrow.engine.format.snapshot import Snapshot
@@ -114,6 +115,7 @@ def decoded_files(
 
     With `missing_ok` the result lacks files that are gone; otherwise they raise `FileMissing`.
     """
+    check_process()
     keys = {file: (metadata.store.url(file[0]), file[1]) for file in files}
     frames = {file: METADATA_CACHE.get(key) for file, key in keys.items()}
     for file in [file for file, frame in frames.items() if frame is None]:

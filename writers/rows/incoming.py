@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.forks import check_process
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import unnamed
@@ -59,6 +60,7 @@ def incoming(
             a null in a NOT NULL column, or a row kind that the table does not accept. Errors of names are raised by
             this call, errors of types and values when their frame is made.
     """
+    check_process()
     source = source_of(data, target.schema.fields)
     fields = target.schema.fields if columns is None else tuple(target.schema.column(name) for name in columns)
     row_kinds = KindColumn(kinds, source.names)

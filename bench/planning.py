@@ -40,6 +40,12 @@ def made(folder: Path, files: int, partitions: int) -> str:
     """Makes a table whose newest snapshot names so many files, which are not there; returns its path."""
     shutil.rmtree(folder, ignore_errors=True)
     table = morrow.Catalog(folder).create_table("db.t", schema=SCHEMA, partition_keys=["p"])
+    fill(table, files, partitions)
+    return table.path
+
+
+def fill(table: morrow.Table, files: int, partitions: int) -> None:
+    """Gives a new table a snapshot that names so many files, which are not there."""
     table.append(pl.DataFrame({"id": [1], "p": [1], "a": [0.5], "s": ["x"]}, schema_overrides={"p": pl.Int32}))
     log, writer = SnapshotLog(table._metadata), ManifestWriter(table._target())
     first = log.latest()
@@ -63,7 +69,6 @@ def made(folder: Path, files: int, partitions: int) -> str:
     writer.settle()
     assert log.add(snapshot)
     log.hint(snapshot)
-    return table.path
 
 
 def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, partitions: int) -> pl.DataFrame:

@@ -71,3 +71,22 @@ def test_requests_are_few_and_do_not_wait_for_each_other(
         if operation != "open":
             assert opened.to_polars().height == rows
     check(server, requests, rounds)
+
+
+def test_orphans_cost_pages_of_a_listing_not_requests_a_file(server: S3Server) -> None:
+    """`python -m bench.listing` measures it with 100,000 files, beside expiry and tags."""
+    table = made(server, "orphans", commits=2)
+    bucket, pages = server.objects._buckets[BUCKET], 3
+    folder = "orphans/db.db/t/bucket-0"
+    for number in range(1000 * (pages - 1)):
+        bucket.put(f"{folder}/data-stray-{number}.parquet", b"", {})
+    server.asked.clear()
+    assert table.remove_orphan_files(older_than="0 s", dry_run=False).count == 1000 * (pages - 1)
+    told = "\n".join(name for name, _, _ in server.asked)
+    # The files are listed twice, names first; before each thousand is deleted, new snapshots are looked for.
+    assert len(server.asked) <= 2 * pages + 11 * pages + 10, told
+    server.asked.clear()
+    table.tags.create("old", snapshot=1)
+    assert table.expire_snapshots(retain_max=1, retain_min=1, older_than="0 s") == 1
+    assert len(server.asked) <= 45
+    assert (table.scan(tag="old").count(), table.scan().count()) == (1, 2)

@@ -101,11 +101,24 @@ class _Tries:
         self.found = False
 
     def ahead(self) -> None:
-        """Does the slow work that depends little on which snapshot is the newest."""
-        if isinstance(self._request.changes, Numbered):
+        """Does the slow work that depends little on which snapshot is the newest, while others may commit.
+
+        On a local disk that is also to write the manifests of changes that are the same on top of any snapshot.
+        """
+        log, changes, preparer = self._committer.log, self._request.changes, self._committer.preparer
+        if isinstance(changes, Numbered):
             with suppress(FileMissing, SnapshotExpired):  # a try meets them again, and can handle them
-                log = self._committer.log
-                self._request.changes.ahead(log.latest() if self._looks_back else log.known())
+                changes.ahead(log.latest() if self._looks_back else log.known())
+        elif isinstance(changes, Changes) and self._delta is None and self._is_settled:
+            self.discard()
+            self._delta = preparer.delta(changes, None, self._lasting)
+            self._committer.manifests.sync_files()
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether nothing about the newest snapshot changes or stops the delta, and the store is near."""
+        committer = self._committer
+        return committer.preparer.lasting and not self._request.check and committer.target.store.is_local
 
     def once(self) -> Snapshot | None:
         """Makes one try on top of the newest snapshot; returns None when another committer took the next id.

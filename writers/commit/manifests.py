@@ -26,6 +26,7 @@ from morrow.engine.format.manifest_columns import ADD, MANIFEST_LIST_COLUMNS, MA
 from morrow.engine.format.manifest_encode import encode_index_manifest, encode_manifest, encode_manifest_list
 from morrow.engine.format.types import DataType
 from morrow.engine.io.ahead import ahead
+from morrow.engine.io.durability import sync_file
 from morrow.engine.io.system_errors import system_errors
 from morrow.engine.plan.manifests import remember
 from morrow.writers.target import WriteTarget
@@ -68,6 +69,12 @@ class ManifestWriter:
         unsynced, self._unsynced = self._unsynced, []
         if unsynced:
             self._target.store.sync(unsynced)
+
+    def sync_files(self) -> None:
+        """Makes the bytes of files on a local disk durable, so that `settle` waits for the names of their folder."""
+        for path in self._unsynced:
+            with system_errors(path):
+                sync_file(Path(path))
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
         """Writes entries (columns of `decode_manifest`) into manifests of the target size.

@@ -61,3 +61,24 @@ def test_without_a_folder_nobody_queues(tmp_path: Path, store: LocalStore) -> No
     metadata = table(tmp_path, store=store)
     with commit_locked(metadata), commit_locked(metadata):
         pass
+
+
+def test_manifests_are_written_before_the_turn_comes(tmp_path: Path) -> None:
+    """Of several committers one after the other has the turn: what needs no turn is done by then."""
+    metadata = table(tmp_path)
+    committer(metadata).commit([message(data_file("a"))])
+    folder = Path(metadata.paths.manifest("m")).parent
+    before = set(folder.iterdir())
+    thread = threading.Thread(target=lambda: committer(metadata).commit([message(data_file("b"))]))
+    with commit_locked(metadata):
+        thread.start()
+        deadline = time.monotonic() + 20
+        while len(set(folder.iterdir()) - before) < 2 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert sorted(path.name.rsplit("-", 6)[0] for path in set(folder.iterdir()) - before) == [
+            "manifest",
+            "manifest-list",
+        ]
+    thread.join()
+    assert len(set(folder.iterdir()) - before) == 3
+    assert committer(metadata).latest_snapshot().id == 2  # type: ignore[union-attr]  # two have committed

@@ -32,6 +32,7 @@ from morrow.engine.catalog.settings import Settings
 from morrow.engine.errors import (
     AlreadyExists,
     InvalidArgument,
+    MorrowError,
     StorageError,
     TableNotFound,
     UnclearOutcome,
@@ -148,7 +149,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
             try:
                 self._add(made, location)
             except BaseException:
-                with suppress(Exception):  # of the two errors the first tells more
+                with suppress(MorrowError):  # of the two errors the first tells more
                     self._remove_files(place)
                 raise
         return place

@@ -27,7 +27,14 @@ from morrow.engine.catalog.settings import (
     WAREHOUSE,
     Settings,
 )
-from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
+from morrow.engine.errors import (
+    AlreadyExists,
+    DatabaseNotFound,
+    InvalidArgument,
+    MorrowError,
+    TableNotFound,
+    Unsupported,
+)
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.locked import locked
@@ -160,7 +167,7 @@ class JdbcCatalog(JdbcViews):
             try:
                 self.rows.add_table(database, table)
             except BaseException:
-                with suppress(Exception):  # of the two errors the first tells more
+                with suppress(MorrowError):  # of the two errors the first tells more
                     self.files.remove_table(place)
                 raise
             self.rows.set_properties(database, table, properties)

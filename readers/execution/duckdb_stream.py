@@ -87,7 +87,8 @@ def view_table(frame: pl.DataFrame, fields: Sequence[DataField], schema: pa.Sche
     Columns that Polars holds in that layout already, as most are, are neither copied nor inspected.
     """
     # Of a slice of nested text Polars may hand over views without their buffer, which Arrow refuses.
-    flat = [name for name in schema.names if not frame.schema[name].is_nested()]
+    dtypes = frame.schema
+    flat = [name for name in schema.names if not dtypes[name].is_nested()]
     own = frame.select(cols(flat)).to_arrow(compat_level=pl.CompatLevel.newest())
     kept = {name for name in flat if own.schema.field(name).type == schema.field(name).type}
     others = [field for field in fields if field.name not in kept]

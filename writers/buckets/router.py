@@ -68,7 +68,8 @@ def split(rows: pl.DataFrame, partition_fields: Sequence[DataField], buckets: Bu
 def _parts(rows: pl.DataFrame, partition_fields: Sequence[DataField], bucket: str | None) -> list[pl.DataFrame]:
     """Splits rows by the bytes of their partition, and by a column of buckets."""
     names = [*(f.name for f in partition_fields), *([] if bucket is None else [bucket])]
-    if not any(rows.schema[name].is_float() for name in names):
+    dtypes = rows.schema
+    if not any(dtypes[name].is_float() for name in names):
         return rows.partition_by(names, maintain_order=True)
     # Polars groups 0.0 with -0.0, and NaNs of any bits, but these are separate partitions.
     keys = pl.DataFrame([_bits(series(rows, name)).alias(str(i)) for i, name in enumerate(names)])

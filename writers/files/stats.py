@@ -65,7 +65,8 @@ def collect(
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
     minima = frame.select(column.min() for column in cols(names)) if names else pl.DataFrame()
     maxima = frame.select(column.max() for column in cols(names)) if names else pl.DataFrame()
-    floats = [name for name in names if frame.schema[name].is_float() and format_.orders_nan]
+    dtypes = frame.schema  # made anew each time it is asked for: of thousands of columns, that takes seconds
+    floats = [name for name in names if dtypes[name].is_float() and format_.orders_nan]
     exact = [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
     return Collected(
         minima.with_columns(low for low, _ in exact),
@@ -83,7 +84,8 @@ def collect_each(
 ) -> Groups:
     """Returns `collect` of each of the consecutive groups in `frame`: groups of these heights, none empty."""
     named = {f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)}
-    floats = {name for name in named if frame.schema[name].is_float() and format_.orders_nan}
+    dtypes = frame.schema
+    floats = {name for name in named if dtypes[name].is_float() and format_.orders_nan}
     columns = [unnamed(frame[f.name]).alias(str(i)) for i, f in enumerate(fields)]
     values = [_ordered(column) if f.name in floats else column for f, column in zip(fields, columns, strict=True)]
     group = pl.Series(GROUP, np.repeat(np.arange(len(heights), dtype=np.uint32), heights)).set_sorted()

@@ -209,7 +209,9 @@ def test_a_changed_byte_decodes_to_valid_positions_or_is_corrupt(dead: list[int]
         changed = decode(bytes(payload), where="t", row_count=rows)
     except CorruptFile:
         return
-    assert changed.dead(rows).sum() == changed.cardinality == changed.positions().size
+    assert changed.cardinality == changed.positions().size
+    if rows <= 1_000_000:  # a mask of two billion rows takes seconds
+        assert changed.dead(rows).sum() == changed.cardinality
 
 
 def test_positions_that_need_64_bits() -> None:

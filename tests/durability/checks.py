@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 import morrow
@@ -14,9 +16,9 @@ _found: dict[str, State] = {}
 """What was found in tables that were checked, by their bytes: most interruptions leave the very table they met."""
 
 
-def read(path: str, snapshot: int | None = None) -> State:
-    """Reads all rows, and checks that each is there once."""
-    rows = morrow.open(path).scan(snapshot=snapshot).to_polars().rows()
+def read(path: str, snapshot: int | None = None, options: Mapping[str, str] | None = None) -> State:
+    """Reads all rows, and checks that each is there once. `options` are those of an object store."""
+    rows = morrow.open(path, storage_options=options).scan(snapshot=snapshot).to_polars().rows()
     assert len(set(rows)) == len(rows), "rows are there twice"
     return frozenset(rows)
 
@@ -31,23 +33,24 @@ def check_table(operation: Operation, path: str, *, past: int) -> State:
     """
     bytes_of_it = fingerprint(path)
     if bytes_of_it not in _found:
-        _found[bytes_of_it] = _check(operation, path, past)
+        _found[bytes_of_it] = check_rows(operation, path, past)
     return _found[bytes_of_it]
 
 
-def _check(operation: Operation, path: str, past: int) -> State:
-    found = read(path)
+def check_rows(operation: Operation, path: str, past: int, options: Mapping[str, str] | None = None) -> State:
+    """Checks as `check_table`, in any store, each time."""
+    found = read(path, options=options)
     assert found in (operation.before, operation.after), f"half of it: {len(found)} rows"
-    ids = [snapshot.id for snapshot in morrow.open(path).snapshots()]
-    assert ids[-1] == morrow.open(path).scan().snapshot_id
+    ids = [snapshot.id for snapshot in morrow.open(path, storage_options=options).snapshots()]
+    assert ids[-1] == morrow.open(path, storage_options=options).scan().snapshot_id
     assert ids == list(range(1, len(ids) + 1))
     assert len(ids) >= past
     for snapshot in ids[:-1]:
-        read(path, snapshot)
+        read(path, snapshot, options)
 
-    table = morrow.open(path)
+    table = morrow.open(path, storage_options=options)
     table.append(LATER_ROWS.with_columns(pl.lit(None).alias(name) for name in table.schema.names[LATER_ROWS.width :]))
-    later = read(path)
+    later = read(path, options=options)
     assert {row[:3] for row in later} in (
         {row[:3] for row in found | LATER},
         {row[:3] for row in operation.after | LATER},  # committed rows of level 0 that a compaction made visible

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 import morrow
+from bench.races import race
 from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome
 from morrow.engine.io.hdfs import HdfsStore
 from morrow.engine.io.store import FileStore
 from morrow.testing import StoreTests
 from morrow.testing.stores import NAMES
+from tests.durability.operations import OPERATIONS as INTERRUPTED
+from tests.durability.stores import killed
 from tests.interop.jvm import JavaPaimon
 from tests.test_catalog_guides import HDFS, LONG, OPERATIONS, QUICK, table_of_what_was_run
 
@@ -72,6 +75,22 @@ def test_what_the_guide_says_was_run(warehouse: str) -> None:
         if LONG or operation in QUICK:
             assert (name, cell) == (name, "yes")
             operation(morrow.Catalog(f"{warehouse}{name}"))
+
+
+@pytest.mark.parametrize("name", [*INTERRUPTED] if LONG else ["schema change"])
+def test_killed_at_what_it_asks(warehouse: str, tmp_path: Path, name: str) -> None:
+    template = tmp_path / "lake" / "db.db" / name
+    INTERRUPTED[name].make(str(template))
+    killed(name, template, warehouse, None)
+
+
+class TestRaces:
+    __test__ = LONG  # threads race each time, below
+
+    def test_commits_of_several_processes(self, warehouse: str) -> None:
+        outcome = race("morrow", warehouse, processes=4, commits=25)
+        assert (outcome.refused, outcome.lost, outcome.twice) == ({}, frozenset(), frozenset())
+        assert outcome.acknowledged == len(outcome.snapshots) == 100
 
 
 def test_who_creates_a_file_is_always_known(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from morrow.engine.errors import StorageError, UnclearOutcome
-from morrow.engine.io.store import FileStatus, FileStore, Walk
+from morrow.engine.io.store import FileStatus, FileStore, Walk, has_urls
 
 T = TypeVar("T")
 
@@ -87,6 +87,10 @@ class FaultyStore:
     @property
     def is_local(self) -> bool:
         return self.inner.is_local
+
+    @property
+    def has_urls(self) -> bool:
+        return has_urls(self.inner)
 
     @property
     def checks_pages(self) -> bool:

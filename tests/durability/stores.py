@@ -1,0 +1,65 @@
+"""Tables of object stores and HDFS, interrupted: those on a local disk are in `test_crashes.py`."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import morrow
+from morrow.engine.io.resolve import resolve
+from tests.durability.checks import check_rows
+from tests.durability.moments import IS_LONG, changes_something, distinct
+from tests.durability.operations import OPERATIONS, at
+from tests.support.faulty_store import Fault, FaultKind, FaultyStore, counts
+from tests.support.processes import PROCESSES
+
+KIND = FaultKind.KILLED_BEFORE
+"""Half an object is never there, and half a file of HDFS has no name yet."""
+
+
+def _run(name: str, url: str, options: Mapping[str, str] | None, number: int) -> None:
+    """Runs in the process that is killed."""
+    store, root = resolve(url, options)
+    OPERATIONS[name].run(at(root, FaultyStore(store, Fault(number, KIND))))
+
+
+def uploaded(template: Path, warehouse: str, options: Mapping[str, str] | None) -> str:
+    """Puts the files of a table below a warehouse; returns the table's URL."""
+    url = f"{warehouse}/{uuid.uuid4().hex}/{template.name}"
+    store, root = resolve(url, options)
+    for file in sorted(template.rglob("*")):
+        if file.is_file():
+            place = f"{root}/{file.relative_to(template)}"
+            store.make_folder(place.rpartition("/")[0])
+            store.write(place, file.read_bytes())
+    return url
+
+
+def killed(name: str, template: Path, warehouse: str, options: Mapping[str, str] | None) -> None:
+    """Kills a process at operations of its store: the table is as before, or as after, and goes on.
+
+    `make test` tries the first operation of each kind that changes something, `make test-long` all of them.
+    """
+    operation = OPERATIONS[name]
+    url = uploaded(template, warehouse, options)
+    inner, root = resolve(url, options)
+    store = FaultyStore(inner)
+    operation.run(at(root, store))
+    asked = [each for act, each in zip(store.acts, store.asked, strict=True) if counts(KIND, act)]
+    firsts = [number for number in distinct(asked, first_alone=True) if changes_something(asked[number])]
+    found, codes = [], set()
+    for number in range(len(asked)) if IS_LONG else firsts:
+        url = uploaded(template, warehouse, options)
+        past = len(morrow.open(url, storage_options=options).snapshots())
+        process = PROCESSES.Process(target=_run, args=(name, url, options, number))
+        process.start()
+        process.join(120)
+        # Requests that are under way together come in another order each time: the last ones may not be asked.
+        codes.add(process.exitcode)
+        found.append(check_rows(operation, url, past, options))
+    assert -signal.SIGKILL in codes
+    assert codes <= {-signal.SIGKILL, 0}
+    assert found[0] == operation.before
+    assert {operation.before, operation.after} >= set(found)

@@ -125,7 +125,8 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     limit = min(limits, default=None)
     chosen = scan.adapted(lambda each: replace(each, columns=columns, limit=limit))
     if set(columns) <= set(scan.request.read_schema.by_name):
-        return to_dataframe(chosen, place.spark)
+        # Spark's own LIMIT stays above what is computed in the task that reads, such as input_file_name().
+        return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
     return hidden.to_dataframe(chosen, columns, place.spark)
 
 

@@ -104,12 +104,14 @@ def _drop(place: Place, question: Question, _rows: DataFrame | None) -> bool:
     return True
 
 
-def _rename(place: Place, question: Question, _rows: DataFrame | None) -> None:
+def _rename(place: Place, question: Question, _rows: DataFrame | None) -> str:
+    """Renames a table; returns the database where it then is."""
     *catalog, database = question["to namespace"] or question["namespace"]
     if catalog not in ([], [place.name]):
         raise Unsupported(f"renaming a table into another catalog, {'.'.join(catalog)},")
     namespace = [database]
     place.catalog.rename_table(full_name(question["namespace"], question["name"]), full_name(namespace, question["to"]))
+    return str(database)
 
 
 # Tables made together with their rows

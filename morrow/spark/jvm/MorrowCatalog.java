@@ -131,6 +131,10 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
     }
 
     public Table loadTable(Identifier table) throws NoSuchTableException {
+        if (table.equals(renamed)) {
+            renamed = null;
+            return load(renamedTo, null, null);
+        }
         return load(table, null, null);
     }
 
@@ -205,12 +209,18 @@ public class MorrowCatalog implements StagingTableCatalog, SupportsNamespaces, P
         return ((Boolean) ask(named("drop table", table))).booleanValue();
     }
 
+    /** The name that a statement has given a table, as it was written, by which Spark then loads a table that it holds in its cache. */
+    private Identifier renamed;
+    private Identifier renamedTo;
+
     public void renameTable(Identifier table, Identifier to) throws NoSuchTableException, TableAlreadyExistsException {
         Map question = named("rename table", table);
         question.put("to", to.name());
         question.put("to namespace", Arrays.asList((Object[]) to.namespace()));
         try {
-            ask(question);
+            String database = (String) ask(question);
+            renamed = to.namespace().length == 1 ? null : to;
+            renamedTo = Identifier.of(new String[] {database}, to.name());
         } catch (RuntimeException error) {
             if (Refused.is(error, "TableNotFound")) {
                 throw new NoSuchTableException(table);

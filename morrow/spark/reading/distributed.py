@@ -41,7 +41,13 @@ LEAST_BRANCHED_ROWS = 1 << 20
 
 
 def to_dataframe(
-    plan: ScanPlan, store: FileStore, spark: SparkSession, *, tasks_only: bool = False, joins: bool = False
+    plan: ScanPlan,
+    store: FileStore,
+    spark: SparkSession,
+    *,
+    tasks_only: bool = False,
+    joins: bool = False,
+    limits: bool = True,
 ) -> DataFrame:
     """Returns the rows of a plan. Every column is nullable, as Spark has those of files.
 
@@ -51,6 +57,7 @@ def to_dataframe(
         spark: a session whose executors reach the files.
         tasks_only: leave all sections to tasks, even those that Spark could scan itself.
         joins: have masks joined, even where they could be a filter.
+        limits: keep to the plan's limit; else it only says how many rows are enough, and Spark cuts them off.
 
     Raises:
         Unsupported: a column whose type this version of Spark does not have.
@@ -63,7 +70,7 @@ def to_dataframe(
     if not frames:
         frames = [no_rows(spark, spark_schema(without_not_null(plan.fields)))]
     frame = reduce(lambda left, right: left.unionAll(right), frames)
-    return not_writable(frame if plan.limit is None else frame.limit(plan.limit))
+    return not_writable(frame if plan.limit is None or not limits else frame.limit(plan.limit))
 
 
 def not_writable(frame: DataFrame) -> DataFrame:

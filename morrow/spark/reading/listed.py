@@ -48,6 +48,9 @@ LEAST_SPREAD = 1 << 20
 
 NO_MASK = -1
 
+CACHED = "where Spark caches the table, REFRESH TABLE plans it anew"
+"""What to do where it is no DataFrame of the user's that is old."""
+
 
 def listed_frames(
     plan: ScanPlan,
@@ -102,7 +105,7 @@ def _held(plan: ScanPlan, snapshot: Snapshot, place: Place) -> Mapping[str, str]
     """Returns the file that is there as long as the snapshot is, and the error of queries that miss data afterwards."""
     gone = f"{SnapshotExpired.__name__}: {plan.table}: snapshot {snapshot.id} was removed since this DataFrame was made"
     anchor = place.url + TablePaths(plan.root, plan.branch).snapshot(snapshot.id)
-    return {"anchor": anchor, "expired": f"{gone}; {KEEP_ROWS}"}
+    return {"anchor": anchor, "expired": f"{gone}; {KEEP_ROWS}; {CACHED}"}
 
 
 def _masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:

@@ -110,15 +110,15 @@ def _with_hidden(
     return hidden.to_dataframe(scan, checked_columns(columns), spark)
 
 
-def to_dataframe(scan: AnyScan, spark: SparkSession) -> DataFrame:
-    """Returns the rows of a scan as a DataFrame, as `read` does."""
+def to_dataframe(scan: AnyScan, spark: SparkSession, *, limits: bool = True) -> DataFrame:
+    """Returns the rows of a scan as a DataFrame, as `read` does; `limits` as for `distributed.to_dataframe`."""
     rows = _rows_of(scan)
     if rows is None:
         assert isinstance(scan, SystemScan)  # others are scans of rows themselves
         return handoff.to_spark(
             scan.to_batches(), without_not_null(scan.fields), spark, where=scan.title, advice=handoff.CHOOSE_LESS
         )
-    frame = _distributed(rows, spark)
+    frame = _distributed(rows, spark, limits)
     return _packed(frame, scan) if isinstance(scan, PackedScan) else frame
 
 
@@ -151,12 +151,12 @@ def _rows_of(scan: AnyScan) -> Scan | None:
     return scan if isinstance(scan, Scan) else None
 
 
-def _distributed(scan: Scan, spark: SparkSession) -> DataFrame:
+def _distributed(scan: Scan, spark: SparkSession, limits: bool) -> DataFrame:
     if scan.plan.columns:
-        return distributed.to_dataframe(scan.plan, scan.store, spark)
+        return distributed.to_dataframe(scan.plan, scan.store, spark, limits=limits)
     # A DataFrame without columns still has rows: those of any column.
     some = next(iter(scan.plan.schema.by_name))
-    return distributed.to_dataframe(scan.plan.with_columns((some,)), scan.store, spark).select()
+    return distributed.to_dataframe(scan.plan.with_columns((some,)), scan.store, spark, limits=limits).select()
 
 
 def _packed(frame: DataFrame, scan: PackedScan) -> DataFrame:

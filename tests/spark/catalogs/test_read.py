@@ -51,6 +51,12 @@ def test_a_cached_table_is_refreshed(sql: Sql, tmp_path: Path) -> None:
     sql("INSERT INTO pm.db.t VALUES (3, 34)")
     assert sql("SELECT sum(v) FROM pm.db.t") == [(64,)]
     sql("UNCACHE TABLE pm.db.t")
+    for before, now, name in (("t", "pm.db.u", "u"), ("u", "w", "w")):
+        sql(f"CACHE TABLE pm.db.{before}")
+        count = sql(f"SELECT count(*) FROM pm.db.{before}")
+        sql(f"ALTER TABLE pm.db.{before} RENAME TO {now}")
+        assert sql(f"SELECT count(*) FROM pm.db.{name}") == count
+        sql(f"UNCACHE TABLE IF EXISTS pm.db.{name}")
 
 
 def test_states_branches_and_system_tables(sql: Sql, tmp_path: Path) -> None:
@@ -83,6 +89,7 @@ def test_columns_and_filters_reach_the_files(sql: Sql, tmp_path: Path) -> None:
     plan = sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 15")[0][0]
     assert "ReadSchema: struct<v:bigint>" in plan and "GreaterThan(v,15)" in plan
     assert "FileScan" not in sql("EXPLAIN SELECT v FROM pm.db.a WHERE v > 100")[0][0]  # by Morrow's statistics
+    assert sql("SELECT input_file_name() <> '' FROM pm.db.a LIMIT 1") == [(True,)]
 
 
 def test_parts_of_nested_columns(sql: Sql) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 import morrow
 import morrow.spark
 from morrow.engine.errors import InvalidArgument
+from tests.support.hive_metastore import hive_metastore
 from tests.support.rest_server import rest_server
 
 
@@ -96,3 +98,26 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
         assert spark.table("byrest.db.t").where("id = 5").count() == 1
         with pytest.raises(PySparkException, match="a stream of a table whose catalog commits is not supported"):
             spark.readStream.table("byrest.db.t").writeStream.format("noop").start().processAllAvailable()
+
+
+class TestHive:
+    __test__ = os.environ.get("HYPOTHESIS_PROFILE") == "long"  # tests/interop/test_hive.py has what is Hive's own
+
+    def test_a_catalog_of_hives_metastore(self, spark: SparkSession, tmp_path: Path) -> None:
+        with hive_metastore() as uri:
+            options = {"metastore": "hive", "uri": uri, "warehouse": f"{tmp_path}/wh"}
+            morrow.spark.catalog(spark, "byhive", **options)
+            spark.sql("CREATE DATABASE byhive.db")
+            spark.sql(
+                "CREATE TABLE byhive.db.t (id INT NOT NULL, v STRING, p STRING NOT NULL) PARTITIONED BY (p) "
+                "TBLPROPERTIES ('primary-key' = 'id,p', 'metastore.partitioned-table' = 'true')"
+            )
+            spark.sql("INSERT INTO byhive.db.t VALUES (1, 'a', 'x'), (2, 'b', 'y')")
+            spark.sql("UPDATE byhive.db.t SET v = 'B' WHERE id = 2")
+            spark.sql("ALTER TABLE byhive.db.t RENAME TO db.u")
+            rows = [tuple(row) for row in spark.sql("SELECT * FROM byhive.db.u ORDER BY id").collect()]
+            assert rows == [(1, "a", "x"), (2, "B", "y")]
+            catalog = morrow.open_catalog(options)
+            assert catalog.tables("db") == ["u"]
+            spark.sql("DROP DATABASE byhive.db CASCADE")
+            assert catalog.databases() == ["default"]

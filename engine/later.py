@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from collections.abc import Callable
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
 
-OF_VERSION = ("__replace__",) if sys.version_info >= (3, 13) else ()  # which `copy.replace` calls
-ALWAYS = ("__init__", "__match_args__", "__dataclass_fields__", "__dataclass_params__", *OF_VERSION)
+ALWAYS = ("__init__", "__match_args__", "__dataclass_fields__", "__dataclass_params__")
 OF_OPTIONS = {"repr": ("__repr__",), "eq": ("__eq__", "__hash__")}
 """Members of a frozen dataclass, the latter by the option without which it has them not."""
 

@@ -16,8 +16,6 @@ from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
-from morrow.engine.later import pattern
-
 E = TypeVar("E", bound=BaseException)
 
 HIDDEN = "***"
@@ -28,24 +26,26 @@ LEAST_LIKENESS = 0.6
 """Of two names, one of which may be meant by the other; difflib's measure."""
 
 # Removed: C0 except tab and newline, DEL and C1, directional marks and overrides, line separators, surrogates.
-UNPRINTABLE = pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-NEXT_LINE = pattern("\n(?! )")
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+NEXT_LINE = re.compile("\n(?! )")
 """A line break that may come from a name: the line is indented, so that it is not taken for one of Morrow's."""
 
 SECRET_WORDS = (
     r"secret|passw(?:or)?d|passphrase|token|credential|signature|private[-_.]?key|account[-_.]?key|access[-_.]?key|"
     r"api[-_.]?key|sas[-_.]?key|encryption[-_.]?key|customer[-_.]?key|master[-_.]?key|service[-_.]?account"
 )
-SECRET_NAME = pattern(rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization")
-_USERINFO = pattern(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@")
-_PARAMETER = pattern(rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+")
-_NAMED = pattern(
+SECRET_NAME = re.compile(rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization")
+_USERINFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@")
+_PARAMETER = re.compile(
+    rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
+)
+_NAMED = re.compile(
     rf"(?i)((?<![\w.-])[\w.-]{{0,64}}(?:{SECRET_WORDS})[\w.-]{{0,64}}[\"']?"
     r"(?:\s{0,4}=>?\s{0,4}|\s{0,4}:\s{1,4}|:(?=[\"']))(?:Some\()?)"
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
 )
-_BEARER = pattern(r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}")
-_ENVIRONMENT = pattern("(?i)^(?:AWS|AZURE|GOOGLE|GCS|GCP|S3|OSS|MINIO|ARM|MORROW)_")
+_BEARER = re.compile(r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}")
+_ENVIRONMENT = re.compile("(?i)^(?:AWS|AZURE|GOOGLE|GCS|GCP|S3|OSS|MINIO|ARM|MORROW)_")
 
 _secrets: OrderedDict[str, None] = OrderedDict()
 _lock = Lock()

@@ -10,15 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.later import pattern
 from morrow.engine.options.reading import TRAVEL_KEYS
 from morrow.engine.options.registry import present_key
 from morrow.engine.plan.time_travel import Travel, travel_of_options
 
-_HINT = pattern(r"\+\s*OPTIONS\b(.*)", re.IGNORECASE | re.DOTALL)
+_HINT = re.compile(r"\+\s*OPTIONS\b(.*)", re.IGNORECASE | re.DOTALL)
 _TEXT = r"'(?:[^']|'')*'"
 _PAIR = rf"\s*({_TEXT})\s*=\s*({_TEXT})\s*"
-_PAIRS = pattern(rf"\s*\(({_PAIR}(?:,{_PAIR})*)\)\s*")
+_PAIRS = re.compile(rf"\s*\(({_PAIR}(?:,{_PAIR})*)\)\s*")
 
 
 def hints_in(comments: Iterable[str] | None) -> list[str]:

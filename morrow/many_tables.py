@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.errors import InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.resolve import location_of, resolve
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared.table import BUCKET, PATH
 from morrow.engine.plan.filter import FilterLike
 from morrow.table import Table

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.settings import METASTORE, URI, WAREHOUSE, Settings
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots
-from morrow.engine.later import dataclass
 from morrow.session import Verify
 
 PREFIX = "MORROW_CATALOG_"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
@@ -23,7 +24,6 @@ from sqlglot.dialects.duckdb import DuckDB
 
 from morrow.dialect import comments, parsed, travel_of
 from morrow.engine.errors import InvalidArgument, TableNotFound
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.time_travel import Travel
 from morrow.hints import hints_in, options_of_hints
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.views import View
     from morrow.readers.execution.dataset import PaimonDataset
 
-FILE = pattern(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
+FILE = re.compile(r"/|\.(parquet|csv|tsv|json|jsonl|ndjson|xlsx|arrow)(\.\w+)?$", re.IGNORECASE)
 """Names of one part that are files, which DuckDB reads."""
 
 RUN = compile("morrow_run(morrow_query, **morrow_arguments)", "<query>", "eval")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.telling import did_you_mean, shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from morrow.engine.format.binary_row import Value, decode_row, decode_rows
@@ -14,7 +14,6 @@ from morrow.engine.format.schema import TableSchema, refuse_system_names
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions, WriteOptions, parse_write_options

@@ -6,7 +6,7 @@ A table exists from the creation of its first schema file until its schemas are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from morrow.engine.arguments import text
 from morrow.engine.catalog.names import checked_name, table_name
@@ -17,7 +17,6 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.confined import check_inside, confined, is_inside, is_link
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean
 

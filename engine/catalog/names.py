@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from morrow.engine.arguments import text
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import dataclass
 
 MARK = "$"
 SYSTEM_DATABASE = "sys"

@@ -6,14 +6,13 @@ Each kind of catalog declares what it knows; options of the store go to the stor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from morrow.engine.arguments import text
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.spellings import is_store_option, store_options
-from morrow.engine.later import dataclass
 from morrow.engine.options.declaring import AnyOption, honoured, idle
 from morrow.engine.options.given import Options
 from morrow.engine.options.kinds import BOOL, DURATION, INT, MEMORY, TEXT

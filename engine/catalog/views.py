@@ -7,14 +7,13 @@ runs it chooses. Members of the JSON are those of Paimon's ``ViewSchema``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import StorageError, Unsupported
 from morrow.engine.format.type_json import field_from_json, field_to_json
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 
 
 @dataclass(frozen=True)

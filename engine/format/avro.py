@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import polars as pl
@@ -28,7 +28,6 @@ import polars as pl
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.avro_codecs import CODECS, DAMAGE, MAX_BLOCK_BYTES, Buffer
 from morrow.engine.format.avro_schema import LoweredSchema, lower
-from morrow.engine.later import dataclass
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16

@@ -20,12 +20,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import MAX_DECIMAL_PRECISION
-from morrow.engine.later import dataclass
 
 PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 LOGICAL_TYPES = frozenset(

@@ -6,7 +6,7 @@ The layout is in `morrow.engine.format.binary_row`. The target of a slot is chec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ from morrow.engine.format.types import (
     VarCharType,
     arrow_time_unit,
 )
-from morrow.engine.later import dataclass
 from morrow.engine.units import MILLIS_PER_DAY, NANOS_PER_MILLI
 
 ARITY_WIDTH = 4

@@ -5,11 +5,11 @@ They parse as the parts of Java's ``DateTimeFormatter`` do in strict mode; `date
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
-
-from morrow.engine.later import dataclass, pattern
 
 MOST_DIGITS = 19
 REDUCED_BASE = 2000
@@ -125,7 +125,7 @@ def _put(fields: Fields, field: str, value: int, end: int) -> int | None:
     return end if fields.setdefault(field, value) == value else None
 
 
-_RUN = pattern("[0-9]*")
+_RUN = re.compile("[0-9]*")
 
 
 def _digits(text: str, start: int, most: int) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -34,7 +34,6 @@ from morrow.engine.format.date_parts import (
     Words,
     read_all,
 )
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 
 MOST_YEAR = 999_999_999
@@ -45,7 +44,7 @@ DAYS_PER_ERA = 146_097
 DAYS_TO_EPOCH = 719_468
 """Days from 0000-03-01 to 1970-01-01."""
 
-_TOKEN = pattern(r"(?P<quoted>'(?:[^']|'')*')|(?P<letters>([A-Za-z])\3*)|(?P<other>.)", re.DOTALL)
+_TOKEN = re.compile(r"(?P<quoted>'(?:[^']|'')*')|(?P<letters>([A-Za-z])\3*)|(?P<other>.)", re.DOTALL)
 _BY_WIDTH = {"d": "d", "H": "H", "h": "h", "k": "k", "K": "K", "m": "m", "s": "s", "M": "M", "L": "M"}
 RESERVED = "{}#'"
 

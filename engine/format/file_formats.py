@@ -7,6 +7,7 @@ How files of a format are read and written is registered under its name in `morr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import (
@@ -19,7 +20,6 @@ from morrow.engine.format.types import (
     VariantType,
     VectorType,
 )
-from morrow.engine.later import dataclass
 from morrow.engine.plugins import FILE_FORMATS, plugin_of
 
 TIMESTAMPS = (TimestampType, LocalZonedTimestampType)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-
-from morrow.engine.later import dataclass
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 VERSION_FIELD_ID = -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.orc_layout import SECONDARY, OrcLayout, OrcType, Stripe
 from morrow.engine.format.orc_rle import Bits, Signed, decode_bits, decode_bytes, decode_whole
 from morrow.engine.format.orc_zones import offsets, orc_epoch_seconds
-from morrow.engine.later import dataclass
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
 
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)

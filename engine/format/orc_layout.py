@@ -18,13 +18,13 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import BinaryIO
 
 import cramjam
 
 from morrow.engine.errors import CorruptFile, Unsupported
-from morrow.engine.later import dataclass
 
 CHUNK_HEADER_BYTES = 3
 MAX_CHUNK_BYTES = 1 << 23

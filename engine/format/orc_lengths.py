@@ -12,6 +12,7 @@ A list in a list is checked after the outer list has passed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,6 @@ from morrow.engine.format.orc_stripes import (
     orc_file,
 )
 from morrow.engine.format.orc_walk import count_bytes, count_values, count_varints
-from morrow.engine.later import dataclass
 
 Numbers = npt.NDArray[np.int64]
 LISTS = frozenset((LIST, MAP))

@@ -10,12 +10,11 @@ sizes of dictionaries, digits of decimals) are checked first: `orc_lengths`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.orc_layout import DECIMAL, SECONDARY, TIMESTAMP, OrcLayout, OrcType, Stripe
 from morrow.engine.format.protobuf import message, numbered
-from morrow.engine.later import dataclass
 
 MAGIC, VERSION = b"ORC", b"\x00\x0c"
 PRESENT, DATA, LENGTH, DICTIONARY_DATA = range(4)

@@ -9,6 +9,7 @@ legacy names  with partition.legacy-name=true values are written as the internal
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -36,13 +37,12 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.later import pattern
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
-_ESCAPED = pattern(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
-_ESCAPE = pattern("%([0-9A-Fa-f]{2})")
-_BLANK = pattern("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
+_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_BLANK = re.compile("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
 """White space as Java defines it, without the non-breaking spaces."""
 
 PLAIN_NOTATION_FROM = 1e-3

@@ -7,13 +7,14 @@ manifest/...         index/...   statistics/...                 [<data dir>/][k=
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from morrow.engine.errors import UnsafePath
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass, pattern
 
 DATABASE_SUFFIX = ".db"
 """The end of the names of databases' folders in a warehouse."""
@@ -26,7 +27,7 @@ CHANGELOG_PREFIX = "changelog-"
 INDEX_SUFFIX = ".index"
 MOST_ID = 2**63 - 1
 MOST_DIGITS = len(str(MOST_ID))
-SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):")
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
 from morrow.engine.format.slips import refuse_slips
-from morrow.engine.later import dataclass
 from morrow.engine.units import NANOS_PER_MICRO
 
 NEWEST_SNAPSHOT_VERSION = 3

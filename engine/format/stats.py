@@ -16,13 +16,13 @@ have its last character incremented, and it is null where that overflows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.types import DataType
-from morrow.engine.later import dataclass
 
 UNKNOWN = DataType()
 """The type of a column that is in the statistics but not in the schema: it keeps its slot and is never decoded."""

@@ -9,10 +9,9 @@ colStats                                 by name: colId, and what is known of di
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from morrow.engine.format.json_file import printed
-from morrow.engine.later import dataclass
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from morrow.engine.format.types import (
     VariantType,
     _SizedType,
 )
-from morrow.engine.later import pattern
 
 SIZED_TYPES: dict[str, type[_SizedType]] = {t.keyword: t for t in (CharType, VarCharType, BinaryType, VarBinaryType)}
 
@@ -46,7 +45,7 @@ PLAIN_TYPES: dict[str, type[DataType]] = {
 }
 
 
-_ATOMIC = pattern(
+_ATOMIC = re.compile(
     r"""\s* (?P<name>[A-Za-z_]+ (?:\s+PRECISION)?) \s*
         (?: \( \s* (?P<first>\d+) \s* (?: , \s* (?P<second>\d+) \s* )? \) )? \s*
         (?P<zone> WITH \s+ LOCAL \s+ TIME \s+ ZONE | WITHOUT \s+ TIME \s+ ZONE | WITH \s+ TIME \s+ ZONE )? \s*

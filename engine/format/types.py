@@ -6,13 +6,11 @@ A type is a frozen value: it prints as Paimon writes it (``DECIMAL(10, 2) NOT NU
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-
-from morrow.engine.later import dataclass
 
 MAX_LENGTH = 2**31 - 1
 """The length of STRING and BYTES: Java's Integer.MAX_VALUE."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.telling import did_you_mean
 
 SCHEMES = ("hdfs", "viewfs")
@@ -35,13 +34,13 @@ KNOWN = (
     ),
     *("hadoop.security.authentication", "hadoop.security.key.provider.path", "hadoop-load-default-config"),
 )
-UNDERSTOOD = pattern(
+UNDERSTOOD = re.compile(
     r"(dfs\.ha\.namenodes|dfs\.namenode\.rpc-address|fs\.viewfs\.mounttable|dfs\.client\.failover"
     r"|dfs\.client\.block\.write\.replace-datanode-on-failure)\..+"
 )
-TUNING = pattern(r"(dfs\.client|ipc\.client|io)\..+|fs\.hdfs\.impl.*|(dfs\.)?hadoop\.security\.token\..+")
+TUNING = re.compile(r"(dfs\.client|ipc\.client|io)\..+|fs\.hdfs\.impl.*|(dfs\.)?hadoop\.security\.token\..+")
 PREFIXES = ("dfs.", PREFIX, "ipc.client.", "fs.viewfs.", "fs.hdfs.", "security.kerberos.login.")
-SIZE = pattern(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.extras import needing
 from morrow.engine.io.hadoop_options import ATTEMPTS, DEFAULT, USER, HadoopOptions
-from morrow.engine.later import pattern
 from morrow.engine.telling import harmless, redacted
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ DEFAULT_PORT = 8020
 FEW_ATTEMPTS = "4"
 """Attempts at a namenode that is no pair: some ten seconds. hdfs-native's own number takes three minutes."""
 NO_HOSTS = "No NameNode hosts found"
-REMOTE = pattern(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*?)(?:\\n|"\))', re.DOTALL)
+REMOTE = re.compile(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "(.*?)(?:\\n|"\))', re.DOTALL)
 """An error of the namenode as hdfs-native prints it: its class, and the first line of its text."""
 
 _clients: dict[tuple[object, ...], Client] = {}

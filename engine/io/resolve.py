@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,11 +15,10 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.hadoop_options import SCHEMES as HADOOP_SCHEMES
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import pattern
 
-SCHEME = pattern(r"^([A-Za-z][A-Za-z0-9+.-]*):")
+SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):")
 Roots: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
-WINDOWS_DRIVE = pattern(r"^[A-Za-z]:[\\/]")
+WINDOWS_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
 
 
 VERIFY_PAGES = "pages"

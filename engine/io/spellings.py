@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io import hadoop_options
-from morrow.engine.later import pattern
 from morrow.engine.telling import did_you_mean, remember
 
 OWN_PREFIXES = ("aws_", "google_", "azure_")
@@ -70,8 +69,10 @@ OSS_NAMES = {
     "region": "aws_region",
 }
 """In small letters: capitals make no difference."""
-OSS_TUNING = pattern(r"(impl|connection\..+|attempts\..+|multipart\..+|upload\..+|download\..+|buffer\.dir|core\..+)")
-OSS_HOST = pattern(r"(?:[^.]+\.)?oss-([a-z0-9-]+?)(-internal)?\.aliyuncs\.com")
+OSS_TUNING = re.compile(
+    r"(impl|connection\..+|attempts\..+|multipart\..+|upload\..+|download\..+|buffer\.dir|core\..+)"
+)
+OSS_HOST = re.compile(r"(?:[^.]+\.)?oss-([a-z0-9-]+?)(-internal)?\.aliyuncs\.com")
 GOOGLE_NAMES = {
     "auth.service.account.json.keyfile": "google_service_account",
     "auth.type": "",

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias
-
-from morrow.engine.later import dataclass
 
 WALKED_AT_ONCE = 1000
 """Number of files that `FileStore.walk` yields together."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from morrow.engine.errors import FileMissing, MorrowError, StorageError
-from morrow.engine.later import pattern
 
 PERMISSION = "give this user the permission, or run as one who has it"
 MEMORY = "give the process more memory, or read fewer columns or rows at once"
@@ -38,7 +38,7 @@ WHAT_TO_DO: Mapping[int | None, str] = {
 }
 """Error number -> the second half of the message."""
 
-NUMBER = pattern(r"\(os error (\d+)\)|\[[Ee]rrno:? (\d+)\]|Os \{ code: (\d+)")
+NUMBER = re.compile(r"\(os error (\d+)\)|\[[Ee]rrno:? (\d+)\]|Os \{ code: (\d+)")
 """The forms in which Rust, Python and Arrow print the number."""
 _WORDS = {os.strerror(number).lower(): number for number in (*filter(None, WHAT_TO_DO), errno.ENOENT)}
 _KINDS: Mapping[type[OSError], int] = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.options import Declared, Options
 from morrow.engine.options.declared.merging import FIELDS_DEFAULT_AGGREGATE_FUNCTION
 from morrow.engine.options.declaring import FIELDS, ColumnOption

@@ -7,7 +7,7 @@ The computation of a function is in the readers. Another package adds one by the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -33,7 +33,6 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.later import dataclass
 from morrow.engine.merge.field_options import FieldOptions
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.declared import columns

@@ -7,11 +7,10 @@ package; there the function `MergeEngine.describe` alone suffices.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.later import dataclass
 from morrow.engine.merge.aggregation import aggregation
 from morrow.engine.merge.deduplicate import deduplicate
 from morrow.engine.merge.field_options import check_field_names

@@ -8,9 +8,8 @@ options into a `MergeSpec`; `morrow.engine.merge.registry.merge_spec` finds it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-
-from morrow.engine.later import dataclass
 
 UNLIMITED = 2**31 - 1
 """The default of ``count-limit``: Java's Integer.MAX_VALUE."""

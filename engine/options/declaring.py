@@ -11,10 +11,10 @@ an option is refused, not taken for an unknown one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from morrow.engine.later import dataclass
 from morrow.engine.options.kinds import Kind
 
 T = TypeVar("T")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared import compaction, history
 from morrow.engine.options.given import Options
 from morrow.engine.options.views import option, values

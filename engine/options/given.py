@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.later import dataclass
 from morrow.engine.options.declaring import Declared
 from morrow.engine.options.kinds import BadValue, UnknownWord
 

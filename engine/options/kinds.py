@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.units import NANOS_PER_MICRO
 
 T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=StrEnum)
 
 MOST_LONG = 2**63 - 1
-MEMORY_TEXT = pattern(r"([0-9]+)\s*([a-z]*)")
+MEMORY_TEXT = re.compile(r"([0-9]+)\s*([a-z]*)")
 MEMORY_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
@@ -29,7 +29,7 @@ MEMORY_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
-DURATION_TEXT = pattern(r"([0-9]+)\s*([a-zµ]*)")
+DURATION_TEXT = re.compile(r"([0-9]+)\s*([a-zµ]*)")
 DURATION_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1),
     **dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000),
@@ -40,7 +40,7 @@ DURATION_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 """Unit -> nanoseconds. Without a unit a number is milliseconds."""
-REAL_TEXT = pattern(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+REAL_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
 QUOTES = ("'", '"')
 """Paimon allows parts of pairs to be quoted; no option that has pairs needs it."""
 MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")

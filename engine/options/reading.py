@@ -7,11 +7,10 @@ Options that only affect writing, streaming or a particular engine are kept as t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMAT, FILE_INDEX_READ_ENABLED
 from morrow.engine.options.declared.merging import (
     CHANGELOG_PRODUCER,

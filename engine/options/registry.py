@@ -6,6 +6,7 @@ are kept as they are, by Paimon and by Morrow; a key that looks misspelt is refu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -13,7 +14,6 @@ from types import ModuleType
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.slips import slip_of
-from morrow.engine.later import pattern
 from morrow.engine.options.declared import (
     catalogs,
     columns,
@@ -64,7 +64,7 @@ ANY = "#"
 
 CLOSE = 0.8
 """The similarity above which one key may be a misspelling of the other."""
-SEPARATORS = pattern(r"[._]")
+SEPARATORS = re.compile(r"[._]")
 
 
 def _by_any_key() -> dict[str, tuple[AnyOption, ...]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declaring import Declared, Stage
 from morrow.engine.options.given import Options

@@ -12,10 +12,11 @@ day. So the time of day is the delay after midnight, the interval the period, an
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.options.declared import history
 from morrow.engine.options.declaring import Declared
 from morrow.engine.options.given import Options
@@ -25,7 +26,7 @@ from morrow.engine.options.zones import zone
 
 TAG_KEYS = ("tag.", "sink.process-time-zone", "sink.watermark-time-zone", "snapshot.watermark-idle-timeout")
 """Prefixes of the options that `parse_tag_options` reads."""
-TIME_OF_DAY = pattern(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
+TIME_OF_DAY = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
 DAY = dt.timedelta(days=1)
 SHORTEST_PERIOD = dt.timedelta(milliseconds=1)
 """The shortest period: Java counts periods in milliseconds."""

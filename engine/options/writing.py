@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared import commits, compaction, files, merging, scans, table
 from morrow.engine.options.declaring import Declared, Stage
 from morrow.engine.options.given import Options

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import pattern
 
-OFFSET = pattern(
+OFFSET = re.compile(
     r"(?:UTC|GMT|UT)?(?P<sign>[+-])"
     r"(?:(?P<hour>[0-9])|(?P<hours>[0-9]{2})(?:(?P<colon>:?)(?P<minutes>[0-5][0-9])(?:(?P=colon)(?P<seconds>[0-5][0-9]))?)?)"
 )

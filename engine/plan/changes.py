@@ -9,7 +9,7 @@ Three sources (option ``incremental-between-scan-mode``):
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -21,7 +21,6 @@ from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import ROWKIND, TableSchema
 from morrow.engine.format.snapshot import APPEND, OVERWRITE, Snapshot
 from morrow.engine.format.types import DataField, VarCharType
-from morrow.engine.later import dataclass
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from morrow.engine.options.words import ChangelogProducer

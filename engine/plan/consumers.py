@@ -6,9 +6,10 @@ resumes finds what it has not read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument
 from morrow.engine.format.json_file import built, parse_object, printed
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line
 

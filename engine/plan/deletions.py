@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 
@@ -10,7 +13,6 @@ from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.names import ENTRY, INDEX_FILE, VECTOR
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
@@ -23,7 +25,7 @@ ALIKE = 0.75
 """The similarity above which two file names cannot be alike by accident: half of a name is random."""
 MOST_COMPARED = 1000
 
-WRITTEN = pattern(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+")
+WRITTEN = re.compile(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+")
 """The pattern of the names that writers give to data files."""
 
 

@@ -6,6 +6,8 @@ expressions over whole manifests.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
@@ -15,7 +17,6 @@ from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
-from morrow.engine.later import dataclass
 from morrow.engine.names import EXTRA, INDEX, ROW
 from morrow.engine.plan.manifests import WORTH_THREADS, manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata

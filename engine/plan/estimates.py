@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from morrow.engine.later import dataclass
+from dataclasses import dataclass
+
 from morrow.engine.plan.entries import live_entries
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata

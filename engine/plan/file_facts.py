@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -11,7 +11,6 @@ from morrow.engine.format.binary_row import Value, arities, decode_columns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import column_stats
 from morrow.engine.format.types import DataType
-from morrow.engine.later import dataclass
 from morrow.engine.names import ROW
 from morrow.engine.plan.data_files import data_files, partition_values
 from morrow.engine.plan.deletions import deletion_refs, with_vectors

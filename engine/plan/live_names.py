@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.later import dataclass
 from morrow.engine.plan.entries import partitions_overlap, resolved
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, Leaf, Op, Or, Predicate, conjunction

@@ -10,7 +10,7 @@ import errno
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -42,7 +42,6 @@ from morrow.engine.format.types import BlobType
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.confined import confined
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.options import TableOptions, parse_options
 from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
 from morrow.engine.plan.newest import newest_schema_of, newest_snapshot_of

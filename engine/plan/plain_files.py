@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
-from morrow.engine.later import dataclass
 from morrow.engine.names import VECTOR
 from morrow.engine.plan.deletions import DeletionVectors
 from morrow.engine.plan.metadata import TableMetadata

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import SnapshotExpired
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.roots import Line, Root, RootKind
 
 FIRST, LAST = 0, 1 << 63

@@ -19,13 +19,13 @@ snapshots only those of the first, plus the files that the others added.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
 from morrow.engine.format.manifest_columns import ADD, ENTRY_COLUMNS, FILE_COLUMNS, INDEX_COLUMNS
 from morrow.engine.format.paths import check_segments
-from morrow.engine.later import dataclass
 from morrow.engine.plan.manifests import Stored, decoded_files
 from morrow.engine.plan.roots import Root, RootKind
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.filter import Filter

@@ -6,11 +6,11 @@ A root is a snapshot, a tag or a changelog, of main or of a branch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.later import dataclass
 from morrow.engine.plan.changelogs import each_changelog, living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.binary_row import Value, decode_columns, python_rows
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, SECTION
 from morrow.engine.plan.entry_checks import check_key_order

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -24,7 +24,6 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.format.stats import ColumnStats
-from morrow.engine.later import dataclass
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 
 __all__ = ["ColumnStats", "StatsFrame", "keep_mask"]

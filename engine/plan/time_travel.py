@@ -7,13 +7,13 @@ back to the newest tag at or before it.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.options.declared.scans import (
     SCAN_SNAPSHOT_ID,
     SCAN_TAG_NAME,
@@ -28,7 +28,7 @@ from morrow.engine.plan.snapshot_search import first_reaching, last_until
 MOST_DIGITS = 19
 SNAPSHOT_VERSION_PREFIX = "snapshot."
 WATERMARK_VERSION_PREFIX = "watermark-"
-ISO_DATE = pattern(r"\d{4}-\d{2}-\d{2}")
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 AsOf: TypeAlias = int | str | dt.datetime | dt.date
 Time: TypeAlias = int | str | dt.datetime | dt.date

@@ -6,11 +6,11 @@ of an array are ``element``, the values of a map ``value``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from morrow.engine.format.types import DataType
-from morrow.engine.later import dataclass
 
 Path: TypeAlias = "tuple[str, ...]"
 

@@ -5,6 +5,7 @@ The text is cast to the column's type as Paimon casts strings, after removing a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
@@ -33,18 +34,17 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.later import pattern
 from morrow.engine.units import NANOS_PER_SECOND
 
 TRUE = frozenset({"t", "true", "y", "yes", "1"})
 FALSE = frozenset({"f", "false", "n", "no", "0"})
 
-WHOLE = pattern(r"[+-]?\d+(\.\d*)?")
-REAL = pattern(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|NaN|Infinity)")
-COUNT = pattern(r"-?[0-9]+")
-DATE = pattern(r"(\d{4,})-(\d{1,2})-(\d{1,2})(?: .*)?")
-TIME = pattern(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?")
-TIMESTAMP = pattern(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?")
+WHOLE = re.compile(r"[+-]?\d+(\.\d*)?")
+REAL = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|NaN|Infinity)")
+COUNT = re.compile(r"-?[0-9]+")
+DATE = re.compile(r"(\d{4,})-(\d{1,2})-(\d{1,2})(?: .*)?")
+TIME = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?")
+TIMESTAMP = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?")
 
 NANO_DIGITS = 9
 MILLIS_DIGITS = 3

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
-from morrow.engine.later import dataclass, pattern
 
-TOKEN = pattern(
+TOKEN = re.compile(
     r"""\s*(?: (?P<text>'(?:[^']|'')*') | (?P<quoted>`(?:[^`]|``)*`|"(?:[^"]|"")*")
              | (?P<number>[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?) | (?P<word>[^\W\d][\w$]*) | (?P<mark>[<>(),:]) )""",
     re.VERBOSE,

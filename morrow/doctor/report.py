@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
-from morrow.engine.later import dataclass
 from morrow.engine.telling import one_line, shown
 from morrow.engine.wording import plural
 

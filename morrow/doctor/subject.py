@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from morrow.doctor.report import Finding
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Line, Root, RootKind
 from morrow.writers.buckets.restored import BucketState

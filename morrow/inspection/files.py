@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,6 @@ import polars as pl
 from morrow.engine.format.binary_row import arities
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.names import VECTOR
 from morrow.engine.plan.data_files import partition_values
 from morrow.engine.plan.deletions import with_vectors

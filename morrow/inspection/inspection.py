@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from morrow.doctor.report import Report, verdict
 from morrow.doctor.subject import Subject
 from morrow.engine.errors import InvalidArgument, MorrowError, StorageError
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import one_line, shown, without_secrets

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.wording import plural
 from morrow.html.elements import WHOLE, Safe, box, drawing, element, joined, legend, percent, word

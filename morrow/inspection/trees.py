@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import polars as pl
 
-from morrow.engine.later import dataclass
 from morrow.engine.wording import plural, size_text
 from morrow.html.elements import WHOLE, Safe, box, drawing, element, joined, legend
 from morrow.inspection.files import LiveFiles, Placed, placed, total

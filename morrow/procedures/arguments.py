@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import pattern
 from morrow.procedures.procedure import pairs
 
-BUCKETS = pattern(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
+BUCKETS = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?")
 
 
 def partitions_of(text: str | None) -> list[dict[str, object]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.later import dataclass
 from morrow.engine.options.tagging import time_span
 from morrow.procedures.arguments import buckets_of, partitions_of
 from morrow.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, pairs

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.later import dataclass
 from morrow.engine.options import Options
 from morrow.engine.options.declaring import AnyOption
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import dataclass
 from morrow.procedures.procedure import Kind, Parameter, Procedure, Rows
 from morrow.procedures.registry import TABLE, procedure_named
 from morrow.statements.context import Context, Warehouse

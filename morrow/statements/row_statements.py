@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from morrow.engine.later import dataclass
 from morrow.statements.statement import Name, Statement, Values, shown_name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +12,6 @@ import pyarrow.compute as pc
 from morrow.engine.catalog.names import SYSTEM_DATABASE, object_name
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, MorrowError, TableNotFound, Unsupported
 from morrow.engine.format.schema import ROWKIND
-from morrow.engine.later import dataclass
 from morrow.incremental import CHANGES_BY, changes
 from morrow.statements.words import split
 from morrow.writers.operations.partitions import greatest

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
-
-from morrow.engine.later import dataclass
 
 Name: TypeAlias = "tuple[str, ...]"
 """``db.orders`` as its parts, without quotes."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from morrow.engine.later import dataclass
 from morrow.engine.schema.sql import Columns
 from morrow.statements.statement import Name, Statement, Values, shown_name
 

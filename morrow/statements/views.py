@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.later import dataclass
 from morrow.statements.statement import Name, Statement, shown_name
 from morrow.statements.words import Words
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.types import same_values
-from morrow.engine.later import dataclass
 from morrow.readers.casts.dtypes import conform
 
 Ints = npt.NDArray[np.int64]

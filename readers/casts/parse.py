@@ -5,6 +5,7 @@ Leading or trailing blanks are errors unless stated otherwise, so CHAR columns s
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
-from morrow.engine.later import pattern
 from morrow.engine.units import MILLIS_PER_DAY
 from morrow.readers.casts.base import Cast, Ints, like, numbers, over_distinct
 from morrow.readers.casts.numeric import MAX_DECIMAL128, fit
@@ -24,13 +24,13 @@ FALSE_WORDS = ("f", "false", "n", "no", "0")
 INTEGER = r"^[+-]?[0-9]*(\.[0-9]*)?$"
 NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 HEX_NUMBER = r"0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+"
-FLOAT = pattern(rf"[\x00-\x20]*([+-]?)(?:({NUMBER})[fFdD]?|({HEX_NUMBER})[fFdD]?|(NaN|Infinity))[\x00-\x20]*")
-DECIMAL = pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,9})?")
+FLOAT = re.compile(rf"[\x00-\x20]*([+-]?)(?:({NUMBER})[fFdD]?|({HEX_NUMBER})[fFdD]?|(NaN|Infinity))[\x00-\x20]*")
+DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,9})?")
 NUMERIC = r"^-?[0-9]+$"
-EPOCH = pattern(r"-?\d+")
+EPOCH = re.compile(r"-?\d+")
 BLANK = r"[\x00-\x20]*"
-DATE = pattern(rf"{BLANK}([0-9]+){BLANK}(?:-{BLANK}([0-9]+){BLANK}(?:-{BLANK}([0-9]+){BLANK})?)?")
-CLOCK = pattern(
+DATE = re.compile(rf"{BLANK}([0-9]+){BLANK}(?:-{BLANK}([0-9]+){BLANK}(?:-{BLANK}([0-9]+){BLANK})?)?")
+CLOCK = re.compile(
     rf"{BLANK}([0-9]+){BLANK}(?::{BLANK}([0-9]+){BLANK}(?::{BLANK}([0-9]+){BLANK}(?:\.([^+-]*))?)?)?"
     rf"(?:([+-]){BLANK}([0-9]+){BLANK}(?::{BLANK}([0-9]+){BLANK})?)?"
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.later import pattern
 from morrow.readers.casts.base import Cast, numbers, over_distinct, sized_text
 from morrow.readers.casts.floats import double_text, float_text
 from morrow.readers.casts.numeric import unscaled_integers
@@ -16,7 +16,7 @@ from morrow.readers.casts.temporal import clock_times
 
 FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 FOUR_DIGIT_YEARS = 10_000
-SURROGATE = pattern(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 """A UTF-16 surrogate in three UTF-8 bytes: one replacement character in Java, three in Python."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow as pa
@@ -17,7 +17,6 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField, arrow_schema, same_values
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.progress import advance
 from morrow.readers.casts.dtypes import conform, to_arrow_array

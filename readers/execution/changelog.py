@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,6 @@ import polars as pl
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField, DoubleType, FloatType, MapType, MultisetType
-from morrow.engine.later import dataclass
 from morrow.engine.names import series
 
 Rows = npt.NDArray[np.int64]

@@ -16,6 +16,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,7 +25,6 @@ import pyarrow.dataset as pads
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.cache import ByteCache
-from morrow.engine.later import dataclass
 from morrow.engine.plan.time_travel import TravelArguments
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_own import own_scan, reads_files

@@ -8,6 +8,7 @@ runs of all others. What is found of the keys becomes masks of each section, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
@@ -19,7 +20,6 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.names import cols, own, unnamed
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.readers.casts.dtypes import polars_dtype

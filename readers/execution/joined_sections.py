@@ -7,6 +7,7 @@ partition; the position of a row identifies its file, and so the values of its p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -17,7 +18,6 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected

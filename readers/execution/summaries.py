@@ -8,6 +8,7 @@ that is read. (Bounds of text may be cut, those of floats leave out NaN, some fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import polars as pl
@@ -18,7 +19,6 @@ from morrow.engine.format.polars_types import polars_dtype
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import ColumnStats, column_stats
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.names import ROW
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.in_flight import planning

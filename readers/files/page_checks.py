@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import UnsupportedOperation
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,6 @@ import polars as pl
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.io.cache import ByteCache
-from morrow.engine.later import dataclass
 from morrow.readers.files.formats.parquet_pages import ColumnChunk, Pages, ReadRange, check_chunk, column_chunks
 from morrow.readers.files.source import FileSource, reading
 

@@ -8,6 +8,7 @@ To add a format: declare it in `morrow.engine.format.file_formats`, put a module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
@@ -17,7 +18,6 @@ import pyarrow as pa
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.plugins import FILE_READERS, plugin_of
 from morrow.readers.files.source import Decoder, FileSource, reading
 

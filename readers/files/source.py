@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain
 
@@ -20,7 +20,6 @@ from morrow.engine.errors import CorruptFile, FileMissing, MorrowError, StorageE
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 from morrow.engine.io.store import FileStore
 from morrow.engine.io.system_errors import as_system_error
-from morrow.engine.later import dataclass
 from morrow.engine.names import col, cols
 from morrow.engine.options import Options
 from morrow.engine.telling import harmless

@@ -7,6 +7,7 @@ a fingerprint beside: equal for equal keys, and, for single integers, the key it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +17,6 @@ import polars as pl
 from morrow.engine.format.types import DataField
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.names import cols, unnamed
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files

@@ -7,6 +7,7 @@ file system does; the merge, the schema. Reads that check pages take nothing fro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,6 @@ import polars as pl
 from morrow.engine.format import frame_bytes
 from morrow.engine.io.cache_folder import CacheFolder, cache_folder, digest, keep
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.masks.bits import packed, unpacked
 

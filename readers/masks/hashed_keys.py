@@ -8,13 +8,13 @@ most rows of a section are, are looked up and never entered: the table grows wit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.later import dataclass
 from morrow.engine.names import col, unnamed
 from morrow.readers.masks.sorted_runs import LONG, Numbers
 

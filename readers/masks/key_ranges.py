@@ -7,6 +7,7 @@ of only one file cover a range, its keys are not read at all: no row there can b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,6 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.names import col
 from morrow.engine.plan.scan_plan import DataFile
 from morrow.readers.files import FileSource, reading

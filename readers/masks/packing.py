@@ -8,6 +8,7 @@ Where the bits do not suffice, nothing is packed and the caller sorts the column
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +30,6 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.later import dataclass
 from morrow.engine.names import col, series
 from morrow.readers.masks.repeated import run_starts
 

@@ -8,6 +8,7 @@ section are found by fingerprint (`file_keys`). Two keys of one fingerprint are 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -17,7 +18,6 @@ import polars as pl
 from morrow.engine.errors import MorrowError
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.masks.file_keys import (
     KEY_CACHE,

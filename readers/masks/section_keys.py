@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -23,7 +24,6 @@ from morrow.engine.format.types import (
     VarCharType,
 )
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols, series
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section

@@ -7,11 +7,10 @@ work grows with the updates and not with the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-from morrow.engine.later import dataclass
 
 LONG = 2
 """The long run must have at least so many times the rows of all others."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,6 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.row_kinds import DELETE, INSERT, RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec
 from morrow.engine.names import col, own
 from morrow.readers.casts.dtypes import polars_dtype

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from morrow.engine.io.cache import ByteCache
-from morrow.engine.later import dataclass
 from morrow.engine.names import FINGERPRINT
 from morrow.readers.masks.file_keys import FileKeys, Fingerprints, Positions, positions
 

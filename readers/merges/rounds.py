@@ -7,12 +7,11 @@ head of the state, and the rest of the state is finished. There are at most as m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-
-from morrow.engine.later import dataclass
 
 Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 """The state after one more version: from the state and the versions of as many keys, row beside row."""

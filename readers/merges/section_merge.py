@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -10,7 +11,6 @@ from morrow.engine.format.row_kinds import INSERT, kind_name
 from morrow.engine.format.schema import ROWKIND, VALUE_KIND
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.predicate import ALWAYS, Predicate

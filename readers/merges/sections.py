@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.later import dataclass
 from morrow.readers.masks.hashed_keys import SharedKeys, shared_keys
 from morrow.readers.masks.ordering import DENSE, comparable, is_number, key_order, order_of_shared
 from morrow.readers.masks.sorted_runs import LongRun, long_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -14,7 +14,6 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.format.types import DataField, DataType
-from morrow.engine.later import dataclass
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import Travel, resolve, travel_of_options

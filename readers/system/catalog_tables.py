@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -20,7 +21,6 @@ from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import TableNotFound, Unsupported
 from morrow.engine.format.binary_row import decode_columns, python_rows
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
-from morrow.engine.later import dataclass
 from morrow.engine.options import Options
 from morrow.engine.options.declared.table import CREATED_AT, CREATED_BY, OWNER, PATH, TYPE, UPDATED_AT, UPDATED_BY
 from morrow.engine.options.declaring import AnyOption

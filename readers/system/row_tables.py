@@ -7,13 +7,12 @@ so columns, filters, limits and time travel reach the files as in any other scan
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import ROW_ID_FIELD, ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD, TableSchema
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import TABLE_READ_SEQUENCE_NUMBER_ENABLED
 from morrow.engine.options.declared.table import ROW_TRACKING_ENABLED

@@ -9,6 +9,7 @@ column without statistics shows null. A file without any statistics shows ``{}``
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -17,7 +18,6 @@ from morrow.engine.format.binary_row import arities, decode_columns
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.stats import UNKNOWN
 from morrow.engine.format.types import DataField, same_values
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import to_arrow_array, to_series

@@ -12,9 +12,9 @@ Files are small below 70 % of the target size. With deletion vectors a requested
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
-from morrow.engine.later import dataclass
 from morrow.engine.options import WriteOptions
 from morrow.writers.append.stored import rewrite
 from morrow.writers.files import Placement, delete_files

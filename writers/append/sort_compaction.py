@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,6 @@ from morrow.engine.format.deletion_index import INDEX_TYPE
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField
 from morrow.engine.io.system_errors import system_errors
-from morrow.engine.later import dataclass
 from morrow.engine.names import CURVE, col, cols, unnamed
 from morrow.engine.options.declared.compaction import SORT_COMPACTION_RANGE_STRATEGY, ZORDER_VAR_LENGTH_CONTRIBUTION
 from morrow.writers.append.curves import CURVES, check_sortable

@@ -9,6 +9,7 @@ when writing begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.row_kinds import DELETE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import Rule
 from morrow.engine.names import KEY_NUMBER, ORDER, cols
 from morrow.writers.buckets.key_places import KeyPlaces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
@@ -11,7 +12,6 @@ from morrow.engine.format.data_file_meta import DataFileMeta, IndexFileMeta
 from morrow.engine.format.entry_frames import data_files_of, index_entries_of, without_value_stats
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.manifests import index_entries
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.files.placement import Placement

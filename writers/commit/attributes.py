@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from morrow.engine.format.snapshot import COMPACT, Snapshot
-from morrow.engine.later import dataclass
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.preparing import AnyChanges, SnapshotRequest
 

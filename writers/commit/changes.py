@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
@@ -10,7 +11,6 @@ import polars as pl
 from morrow.engine.format.data_file_meta import DataFileMeta, EntryKind, IndexEntry, IndexFileMeta, ManifestEntry
 from morrow.engine.format.entry_frames import entries_frame
 from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
-from morrow.engine.later import dataclass
 from morrow.writers.commit.messages import CommitMessage
 
 

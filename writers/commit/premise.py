@@ -7,7 +7,7 @@ checked against every snapshot between the two, on each try of the commit.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 from msgspec import structs
@@ -16,7 +16,6 @@ from morrow.engine.errors import CommitConflict, NotFound
 from morrow.engine.format.manifest_columns import ADD, DELETE, DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import ANALYZE, COMPACT, FIRST_SNAPSHOT_ID, Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.entries import partition_matches
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.manifests import delta_manifests_of, index_entries, manifest_entries

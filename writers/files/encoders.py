@@ -11,7 +11,7 @@ To add a format: declare it in `morrow.engine.format.file_formats`, put a module
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from itertools import accumulate
@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import polars as pl
 
 from morrow.engine.errors import Unsupported
-from morrow.engine.later import dataclass
 from morrow.engine.options import Declared, WriteOptions
 from morrow.engine.plugins import FILE_WRITERS, plugin_of
 from morrow.writers.files.layout import FileLayout

@@ -7,9 +7,7 @@ column, up or (keys) down from a base.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from morrow.engine.later import dataclass
+from dataclasses import dataclass, replace
 
 NESTED_ID_BASE = (2**31 - 1) // 4
 DEPTHS = 1 << 10

@@ -9,13 +9,13 @@ Keys are the trimmed primary key. Partition columns are stored like any other.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, key_field
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.names import col, cols
 from morrow.writers.target import WriteTarget
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from morrow.engine.errors import StorageError
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.paths import segment
-from morrow.engine.later import dataclass
 from morrow.writers.target import WriteTarget
 
 

@@ -10,6 +10,7 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,6 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
 from morrow.engine.format.file_formats import FileFormat
-from morrow.engine.later import dataclass
 from morrow.engine.names import cols, unnamed
 from morrow.engine.plan.stats_pruning import SURROGATES
 from morrow.writers.files.stats_modes import StatsMode

@@ -7,17 +7,18 @@ columns of the key, whose statistics are those of the key); none behind the firs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.names import KEY_PREFIX
 from morrow.engine.options import WriteOptions
 from morrow.engine.options.declared.columns import STATS_MODE
 from morrow.writers.files.layout import FileLayout
 
-TRUNCATE = pattern(r"truncate\((\d+)\)")
+TRUNCATE = re.compile(r"truncate\((\d+)\)")
 KEY_LENGTH = 128
 """Characters kept of the bounds of keys."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +13,6 @@ from morrow.engine.errors import CorruptFile
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.names import RUN_LEVEL
 from morrow.engine.plan.data_files import external, file_formats, readable_roots
 from morrow.engine.plan.filter import NO_FILTER

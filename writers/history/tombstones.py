@@ -16,22 +16,23 @@ an unfinished branch, ``branch/creating-<32 hex>``, is removed after a day: it k
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.paths import TablePaths, numbered
 from morrow.engine.format.snapshot import parse_snapshot
 from morrow.engine.io.store import FileStatus
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Root
 from morrow.engine.units import NANOS_PER_MILLI
 from morrow.writers.history.unreferenced import remove_unreferenced
 
-RETIRED = pattern(r"retired-(?P<kind>snapshot|tag|changelog|schema|branch)-[0-9a-f]{32}")
+RETIRED = re.compile(r"retired-(?P<kind>snapshot|tag|changelog|schema|branch)-[0-9a-f]{32}")
 BRANCH = "branch"
 CREATING = "creating-"
 """Prefix of the folder in which a branch is built before it gets its name."""

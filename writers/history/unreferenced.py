@@ -9,13 +9,12 @@ files named there were removed before them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from morrow.engine.errors import FileMissing, SnapshotExpired
 from morrow.engine.format.manifest_columns import DELETE
-from morrow.engine.later import dataclass
 from morrow.engine.options import Options
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER
 from morrow.engine.options.expiring import parse_expire_options

@@ -9,13 +9,13 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from morrow.engine.errors import CorruptFile, InvalidArgument
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.later import dataclass
 
 SortedRun: TypeAlias = tuple[DataFileMeta, ...]
 Section: TypeAlias = tuple[SortedRun, ...]

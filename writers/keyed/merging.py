@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,6 @@ import polars as pl
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import MergeSpec, Rule
 from morrow.engine.names import cols
 from morrow.readers.merges.engines import fold

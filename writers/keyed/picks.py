@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from morrow.engine.later import dataclass
 from morrow.engine.options.writing import WriteOptions
 from morrow.writers.keyed.levels import Levels
 from morrow.writers.keyed.strategy import CompactUnit, Strategy

@@ -7,9 +7,9 @@ that arrive at a higher level (changelogs, deletion vectors).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
-from morrow.engine.later import dataclass
 from morrow.writers.files import Placement, write_files
 from morrow.writers.files.deletion_vectors import DeletionMaintainer
 from morrow.writers.keyed.levels import Levels, Section, files_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,6 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from morrow.engine.io.system_errors import system_errors
-from morrow.engine.later import dataclass
 
 CODEC = "lz4"
 

@@ -7,12 +7,12 @@ compacted runs are newer than all others, and their output goes to a level in be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Protocol
 
 from morrow.engine.format.data_file_meta import DataFileMeta
-from morrow.engine.later import dataclass
 from morrow.engine.options.words import LookupCompact
 from morrow.engine.options.writing import WriteOptions
 from morrow.writers.keyed.levels import LevelRun

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.filter import FilterLike
 from morrow.writers.buckets.restored import restored_partitions
 from morrow.writers.operations.compact import chosen_partitions

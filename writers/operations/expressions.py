@@ -8,6 +8,7 @@ without loss, as written rows must.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +20,6 @@ from sqlglot.errors import SqlglotError
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
-from morrow.engine.later import dataclass
 from morrow.engine.plan.filter.deep import check_calls, with_room
 from morrow.engine.plan.filter.sql import FORBIDDEN, STATEMENTS
 from morrow.engine.plan.filter.sql_errors import problem_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
@@ -22,7 +22,6 @@ from morrow.engine.format.file_index.wanted import WantedIndex, build_container,
 from morrow.engine.format.paths import INDEX_SUFFIX, POSTPONE_BUCKET, segment
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.types import DataField, MapType
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOLD
 from morrow.engine.plan.data_files import external
 from morrow.engine.plan.filter import FilterLike

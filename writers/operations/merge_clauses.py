@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
-from morrow.engine.later import dataclass
 from morrow.engine.names import col
 from morrow.writers.operations.expressions import Expression, Value, checked
 from morrow.writers.operations.new_versions import check_deletable, check_updatable

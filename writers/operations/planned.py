@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
-from morrow.engine.later import dataclass
 from morrow.writers.append.bucket_compaction import pick_full, pick_window
 from morrow.writers.append.small_files import compactable, packs, vectors_of
 from morrow.writers.append.writer import UNAWARE

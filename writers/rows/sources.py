@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
-from morrow.engine.later import dataclass
 from morrow.readers.files.streaming import batches
 
 Piece: TypeAlias = pa.Table | pl.DataFrame

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from morrow.engine.catalog.filesystem import FilesystemCatalog
@@ -39,7 +39,6 @@ from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.locked import locked
 from morrow.engine.io.resolve import resolve
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared.table import BUCKET_KEY, PARTITION, PRIMARY_KEY
 from morrow.engine.options.declaring import honoured
 from morrow.engine.options.given import Options

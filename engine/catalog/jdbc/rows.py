@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from morrow.engine.catalog.jdbc.databases import Database, Duplicate
 from morrow.engine.errors import AlreadyExists, InvalidArgument, StorageError
-from morrow.engine.later import dataclass
 
 TABLES = "paimon_tables"
 DATABASE_PROPERTIES = "paimon_database_properties"

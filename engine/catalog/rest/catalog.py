@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,6 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.type_json import field_from_json
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared.table import TYPE
 from morrow.engine.options.declaring import honoured, idle
 from morrow.engine.options.given import Options

@@ -11,10 +11,11 @@ import datetime as dt
 import hashlib
 import hmac
 import json
+import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,7 +23,6 @@ from urllib.parse import quote_plus, unquote_plus, urlsplit
 
 from morrow.engine.catalog.settings import URI, Settings
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.options.declaring import honoured
 from morrow.engine.options.kinds import TEXT, words
 from morrow.engine.telling import remember
@@ -41,7 +41,7 @@ OPTIONS = (TOKEN_PROVIDER, TOKEN, REGION, KEY_ID, KEY_SECRET, SECURITY_TOKEN, TO
 JSON = "application/json"
 RENEWED_BEFORE = dt.timedelta(hours=1)
 NEXT_HOST = "dlfnext"
-REGION_IN_HOST = pattern(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
+REGION_IN_HOST = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 UNSIGNED = "UNSIGNED-PAYLOAD"
 SIGNED_HEADERS = {
     *("content-md5", "content-type", "x-dlf-content-sha256", "x-dlf-date", "x-dlf-version", "x-dlf-security-token"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from morrow.engine.catalog.rest.client import Client, Refusal
@@ -32,7 +32,6 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot, parse_tag, snapshot_members
 from morrow.engine.format.type_json import field_to_json
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
 from morrow.engine.schema.changes import SchemaChange

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from morrow.engine.errors import Unsupported
@@ -33,7 +34,6 @@ from morrow.engine.format.file_index import rowsets
 from morrow.engine.format.file_index.cursor import Cursor
 from morrow.engine.format.file_index.keys import KINDS, Key, KeyKind
 from morrow.engine.format.file_index.result import Packed
-from morrow.engine.later import dataclass
 
 NAME = "bitmap"
 UNSUPPORTED = (t.DecimalType, t.BinaryType, t.VarBinaryType)

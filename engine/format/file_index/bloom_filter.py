@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.format import types as t
 from morrow.engine.format.file_index.cursor import Cursor
 from morrow.engine.format.file_index.keys import Key, Keys, total_order
 from morrow.engine.format.file_index.result import ALL, NONE, IndexResult
-from morrow.engine.later import dataclass
 
 NAME = "bloom-filter"
 UNSUPPORTED = (t.BooleanType, t.DecimalType)

@@ -19,6 +19,8 @@ indexes").
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from morrow.engine.errors import Unsupported
@@ -27,7 +29,6 @@ from morrow.engine.format.file_index import rowsets
 from morrow.engine.format.file_index.cursor import Cursor
 from morrow.engine.format.file_index.keys import Key
 from morrow.engine.format.file_index.result import Packed
-from morrow.engine.later import dataclass
 
 NAME = "bsi"
 SUPPORTED = (

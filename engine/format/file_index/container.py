@@ -18,6 +18,7 @@ that ends in ``.index``. Integers big-endian, names as ``u16 length`` and modifi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import CorruptFile, InvalidArgument, Unsupported
 from morrow.engine.format.file_index import bitmap, bloom_filter, bsi, range_bitmap, rowsets
@@ -25,7 +26,6 @@ from morrow.engine.format.file_index.cursor import Cursor
 from morrow.engine.format.file_index.keys import KINDS, Keys, is_lossy, keys_of
 from morrow.engine.format.file_index.result import ALL, NONE, IndexResult
 from morrow.engine.format.types import DataType
-from morrow.engine.later import dataclass
 
 MAGIC = 1493475289347502
 VERSION = 1

@@ -12,12 +12,12 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
 from morrow.engine.format import types as t
 from morrow.engine.format.file_index.cursor import Cursor
-from morrow.engine.later import dataclass
 
 Key: TypeAlias = "int | bytes"
 Keys = tuple[Key, ...]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from morrow.engine.errors import InvalidArgument
-from morrow.engine.later import pattern
 
-_SIZE = pattern(r"(\d+)\s*([a-z]*)")
+_SIZE = re.compile(r"(\d+)\s*([a-z]*)")
 _UNITS: Mapping[str, int] = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),

@@ -27,6 +27,8 @@ The codes of a chunk follow on each other, so a key's code is the number of smal
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.file_index import rowsets
@@ -34,7 +36,6 @@ from morrow.engine.format.file_index.bsi import BitSlices
 from morrow.engine.format.file_index.cursor import Cursor
 from morrow.engine.format.file_index.keys import KINDS, MAX_LONG_DECIMAL, MICROS_PRECISION, Key, KeyKind
 from morrow.engine.format.file_index.result import Packed
-from morrow.engine.later import dataclass
 
 NAME = "range-bitmap"
 VERSION = 1

@@ -13,6 +13,7 @@ For a MAP column with text keys, an index covers the values of one key; rows wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -20,7 +21,6 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.file_index.container_encode import build_index, check_kind, write_container
 from morrow.engine.format.file_index.java_order import in_map_order
 from morrow.engine.format.types import CharType, DataField, MapType, VarCharType
-from morrow.engine.later import dataclass
 from morrow.engine.names import series
 
 PREFIX = "file-index."

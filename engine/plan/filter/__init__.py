@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
@@ -11,7 +12,6 @@ import polars as pl
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.plan import predicate as tree
 from morrow.engine.plan.filter.terms import Columns, Part, Residual, folded, shortened
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Or, Predicate

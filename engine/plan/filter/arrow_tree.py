@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from morrow.engine.later import dataclass, pattern
-
 C_SCHEMA_SIZE = 72
 C_SCHEMA_METADATA_OFFSET = 16
-QUOTED = pattern(r'"(\\.|[^"\\])*"')
+QUOTED = re.compile(r'"(\\.|[^"\\])*"')
 
 
 @dataclass(frozen=True)

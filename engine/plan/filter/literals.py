@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -37,7 +38,6 @@ from morrow.engine.format.types import (
     VarCharType,
     arrow_time_unit,
 )
-from morrow.engine.later import dataclass
 from morrow.engine.plan.predicate import NEVER, Leaf, Op, Predicate, Value
 
 INTEGER_BITS: dict[type[DataType], int] = {TinyIntType: 8, SmallIntType: 16, IntType: 32, BigIntType: 64}

@@ -14,14 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from morrow.engine.later import pattern
 from morrow.engine.plan.filter.terms import in_pairs
 
 AND, OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
 PYTHON, SELECTOR = "AnonymousFunction", '"Selector"'
 """The names of a Python function in the JSON form, and of a selection of columns by other means than names."""
 
-_TOKEN = pattern(r'[\s,:]*([{}\[\]]|"(?:[^"\\]|\\.)*+"|[^\s,:{}\[\]"]++)', re.DOTALL)
+_TOKEN = re.compile(r'[\s,:]*([{}\[\]]|"(?:[^"\\]|\\.)*+"|[^\s,:{}\[\]"]++)', re.DOTALL)
 
 
 def parsed(text: str) -> Any:

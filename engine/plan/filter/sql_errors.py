@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot.errors import ParseError, SqlglotError
 
-from morrow.engine.later import pattern
-
-CLASS = pattern(r"<class '[\w.]*\.(\w+)'>|<(\w+)[^>]*>")
+CLASS = re.compile(r"<class '[\w.]*\.(\w+)'>|<(\w+)[^>]*>")
 """Classes and tokens of the parser in its messages."""
 MISSING = "Required keyword"
 

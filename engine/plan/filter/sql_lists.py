@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.names import OWN_PREFIX, own
 from morrow.engine.plan.filter.sql_literals import Constant
 
@@ -28,7 +27,7 @@ _LIST = "|".join(
     rf"(?P<{kind}>{literal}(?:\s*+,\s*+{literal}){{{LONG_LIST - 1},}}+)"
     for kind, literal in (("numbers", _NUMBER), ("texts", _TEXT))
 )
-_TOKEN = pattern(rf"""{_TEXT}|"(?:[^"]|"")*+"|\b[iI][nN]\s*+\(\s*+(?:{_LIST})\s*+\)""")
+_TOKEN = re.compile(rf"""{_TEXT}|"(?:[^"]|"")*+"|\b[iI][nN]\s*+\(\s*+(?:{_LIST})\s*+\)""")
 
 
 @dataclass(frozen=True)

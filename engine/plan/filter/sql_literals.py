@@ -8,7 +8,9 @@ the condition stays SQL.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -32,7 +34,6 @@ from morrow.engine.format.types import (
     VarBinaryType,
     VarCharType,
 )
-from morrow.engine.later import dataclass, pattern
 from morrow.engine.plan.filter.literals import snapped
 from morrow.engine.plan.filter.sql_values import double_for, float_for, from_text, number_for
 from morrow.engine.plan.predicate import Value
@@ -54,7 +55,7 @@ class Constant:
 
 NULL = Constant(None, "null")
 
-_NUMBER = pattern(r"(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(?P<whole>\d*)(?:\.(?P<fraction>\d*))?(?P<exponent>[eE][+-]?\d+)?")
 
 
 def constant(node: Node) -> Constant | None:

@@ -23,7 +23,6 @@ from morrow.engine.format.types import (
     TimestampType,
     TimeType,
 )
-from morrow.engine.later import pattern
 from morrow.engine.plan.filter.literals import BINARY_TYPES, INTEGER_BITS, STRING_TYPES, snapped
 from morrow.engine.plan.predicate import Value
 
@@ -32,19 +31,19 @@ DOUBLE_DIGITS, FLOAT_DIGITS = 2**53, 2**24
 DOUBLE_TENS, FLOAT_TENS = 22, 10
 """The powers of ten up to which all are exact in DOUBLE and FLOAT, so one division rounds correctly."""
 
-_INTEGER = pattern(r"[+-]?\d+")
-_DECIMAL = pattern(r"[+-]?(\d+(\.\d*)?|\.\d+)")
-_REAL = pattern(r"[+-]?((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf|infinity|nan)", re.IGNORECASE)
-_DATE = pattern(r"(\d{4})-(\d{2})-(\d{2})")
-_TIME = pattern(r"(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
-_STAMP = pattern(
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
+_REAL = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf|infinity|nan)", re.IGNORECASE)
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_TIME = re.compile(r"(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
+_STAMP = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})(?:[ T](?P<time>\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)(?P<zone>Z|[+-]\d{2}(?::\d{2})?)?)?"
 )
-_BYTE = pattern(r"\\x([0-9A-Fa-f]{2})")
-_MAYBE_TEMPORAL = pattern(
+_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
+_MAYBE_TEMPORAL = re.compile(
     r"\s*([+-]?\d[\d\s:./\\+\-TtZz]*([A-Za-z/_]+|\([bB][cC]\))?|epoch|-?infinity|inf|-inf)\s*", re.IGNORECASE
 )
-_MAYBE_NUMBER = pattern(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECASE)
+_MAYBE_NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)[\w.+-]*\s*", re.IGNORECASE)
 
 
 def from_text(text: str, column: DataField) -> Value | None:

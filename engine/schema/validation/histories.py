@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared import scans
 from morrow.engine.options.declared.history import PARTITION_EXPIRATION_TIME
 from morrow.engine.options.declared.merging import CHANGELOG_PRODUCER

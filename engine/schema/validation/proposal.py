@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.later import dataclass
 from morrow.engine.options import Options, TableOptions, parse_options
 
 

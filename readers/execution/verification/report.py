@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from morrow.engine.errors import CorruptFile, FileMissing, MorrowError
-from morrow.engine.later import dataclass
 
 MOST_NAMED = 5
 """Further files that an error names."""

@@ -18,11 +18,11 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.thrift import I32, Struct, ThriftError, decode, decode_from
-from morrow.engine.later import dataclass
 from morrow.readers.files.source import FileSource
 
 MAGIC = b"PAR1"

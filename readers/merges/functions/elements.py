@@ -13,11 +13,11 @@ The frame has one line per element: those of the accumulators first, then those 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import polars as pl
 
-from morrow.engine.later import dataclass
 from morrow.engine.names import col
 
 ROW = pl.col("row")

@@ -22,11 +22,10 @@ A coupon is a slot (26 bits) and, above, the value there (6 bits, not 0). 15 as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
-from morrow.engine.later import dataclass
 
 VERSION, FAMILY = 1, 7
 LG_K = range(4, 22)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import ColumnMerge, MergeSpec, OnDelete
 from morrow.readers.expressions.sql import quote_identifier, quote_text
 from morrow.readers.merges.sql import functions

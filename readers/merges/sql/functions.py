@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from morrow.engine.later import dataclass
 from morrow.engine.merge.functions import function_spec
 from morrow.engine.merge.spec import AggregateCall
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS

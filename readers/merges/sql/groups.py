@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from morrow.engine.later import dataclass
+from dataclasses import dataclass
+
 from morrow.engine.merge.spec import OnDelete, SequenceGroup
 from morrow.readers.expressions.sql import quote_identifier
 from morrow.readers.merges.sql.rows import APPEND, PREPEND, RETRACT, START, UNDO

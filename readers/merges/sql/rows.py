@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from morrow.engine.format.types import DataType
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import AggregateCall
 
 START, APPEND, PREPEND, RETRACT, UNDO = "start", "append", "prepend", "retract", "undo"

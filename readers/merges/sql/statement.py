@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-
-from morrow.engine.later import dataclass, pattern
+from dataclasses import dataclass
 
 INDENT = "  "
 
-_NO_NAME = pattern(r"[^a-z0-9]+")
-_LINE = pattern(r"""(?:"[^"]*"|'[^']*'|[^"'\n])+""")
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+_LINE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^"'\n])+""")
 
 
 class Names:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import ColumnNotFound, Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.format.types import DataField
-from morrow.engine.later import dataclass
 from morrow.engine.merge.spec import MergeSpec
 from morrow.readers.expressions.sql import quote_identifier
 

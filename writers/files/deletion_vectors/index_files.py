@@ -6,14 +6,13 @@ import itertools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from morrow.engine.errors import CorruptFile, StorageError
 from morrow.engine.format.data_file_meta import DeletionRange, IndexFileMeta
 from morrow.engine.format.deletion_index import INDEX_TYPE, read_entry, write_index_file
 from morrow.engine.format.deletion_vector import DeletionVector
 from morrow.engine.format.paths import external_path, segment
-from morrow.engine.later import dataclass
 from morrow.writers.target import WriteTarget
 
 INDEX_PREFIX = "index-"

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from morrow.engine.format.orc_layout import CHUNK_HEADER_BYTES, OrcLayout
 from morrow.engine.format.protobuf import Field, fields, message, numbered
-from morrow.engine.later import dataclass
 
 MAGIC = b"ORC"
 HEADER_LENGTH, CONTENT_LENGTH, STRIPES, TYPES, ROWS, STATISTICS = 1, 2, 3, 4, 6, 7

@@ -8,14 +8,13 @@ differences (DELTA_BINARY_PACKED) if the differences are small, else plainly.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from morrow.engine.later import dataclass
 from morrow.engine.names import col, series, unnamed
 from morrow.writers.files.formats.parquet_types import is_int96
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
 
 from morrow.engine.io.store import FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.progress import advance
 from morrow.writers.history.cleaning.places import MODIFIED, NAME, PATH, SIZE, Place
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from posixpath import dirname
 from typing import TypeAlias
 
@@ -26,7 +26,6 @@ from morrow.engine.errors import CommitConflict, FileMissing, InvalidArgument
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.io.confined import is_link
 from morrow.engine.io.store import FileStatus, FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger, one_line
 from morrow.engine.wording import plural

@@ -12,6 +12,7 @@ folders count only with the partition keys of the table in their order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -20,7 +21,6 @@ from morrow.engine.format.partition_path import escape_path_name
 from morrow.engine.format.paths import MAIN_BRANCH, in_store
 from morrow.engine.io.confined import is_inside
 from morrow.engine.io.store import FileStatus, FileStore
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger
 

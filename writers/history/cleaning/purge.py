@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH
-from morrow.engine.later import dataclass
 from morrow.engine.options.expiring import parse_expire_options
 from morrow.engine.plan.changelogs import changelog_folder, changelog_ids, changelog_path
 from morrow.engine.plan.consumers import Consumers

@@ -7,9 +7,10 @@ file. Hints of an empty folder are removed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from morrow.engine.errors import FileMissing, InvalidArgument, SnapshotNotFound
 from morrow.engine.format.paths import EARLIEST, LATEST, MAIN_BRANCH, file_id, numbered
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.writers.history.rollback.rewinding import write_hint
 

@@ -8,12 +8,11 @@ files are needed, and nothing may be removed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.format.paths import EARLIEST, MAIN_BRANCH, numbered
 from morrow.engine.format.snapshot import Snapshot, parse_snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.plan.manifests import Stored
 from morrow.engine.plan.metadata import TableMetadata, read_hint
 from morrow.engine.plan.references import changelog_lists, data_lists

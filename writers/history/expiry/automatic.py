@@ -7,13 +7,13 @@ returns. The commit is durable by then, so failures are logged, and maintenance 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.ahead import ahead
-from morrow.engine.later import dataclass
 from morrow.engine.options.expiring import Retention, parse_expire_options
 from morrow.engine.plan.changelogs import changelog_or_none, living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata

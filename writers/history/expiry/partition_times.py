@@ -15,17 +15,16 @@ from morrow.engine.format.binary_row import Value
 from morrow.engine.format.date_patterns import MOST_YEAR, epoch_day
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.types import DataField
-from morrow.engine.later import pattern
 from morrow.engine.options.declared import history
 from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry
 from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from morrow.writers.target import WriteTarget
 
-DEFAULT_FORMAT = pattern(
+DEFAULT_FORMAT = re.compile(
     r"(-?[0-9]{1,10})-(-?[0-9]{1,2})-(-?[0-9]{1,2})"
     r"(?: (-?[0-9]{1,2}):(-?[0-9]{1,2}):(-?[0-9]{1,2})(?:\.([0-9]{1,9}))?)?"
 )
-MINUS_ZERO = pattern("-0+(?![0-9])")
+MINUS_ZERO = re.compile("-0+(?![0-9])")
 
 
 def partition_time(options: PartitionExpiryOptions, fields: Sequence[DataField], values: Sequence[Value]) -> int | None:

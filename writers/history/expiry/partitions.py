@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -19,7 +20,6 @@ from morrow.engine.format.binary_row import EPOCH, Value, decode_rows
 from morrow.engine.format.manifest_columns import ADD
 from morrow.engine.format.partition_path import partition_path, unescape_path_name
 from morrow.engine.format.snapshot import OVERWRITE, Snapshot
-from morrow.engine.later import dataclass
 from morrow.engine.options.declared import history
 from morrow.engine.options.declaring import AnyOption
 from morrow.engine.options.partition_expiry import PartitionExpiryOptions, parse_partition_expiry

@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime as dt
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from morrow.engine.errors import MorrowError
 from morrow.engine.format.snapshot import Snapshot, Tag
-from morrow.engine.later import dataclass
 from morrow.engine.options.tagging import BY_PERIOD, TagOptions, parse_tag_options
 from morrow.engine.options.words import TagCreation
 from morrow.engine.plan.metadata import TableMetadata

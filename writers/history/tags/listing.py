@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from morrow.engine.errors import FileMissing
 from morrow.engine.format.snapshot import Tag, parse_tag
 from morrow.engine.io.store import FileStatus
-from morrow.engine.later import dataclass
 from morrow.engine.plan.metadata import METADATA_CACHE, TAG_PREFIX, TableMetadata
 
 READERS = 16

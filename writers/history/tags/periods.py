@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from morrow.engine.later import dataclass
 from morrow.engine.options.tagging import TagOptions
 from morrow.engine.options.words import Period, PeriodFormatter
 

@@ -8,6 +8,7 @@ found by binary search, others by a join. Values are read for the rows found, an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -20,7 +21,6 @@ from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.data_file_meta import DataFileMeta
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import BooleanType, DataField, DoubleType, FloatType
-from morrow.engine.later import dataclass
 from morrow.engine.names import FILE, KEY_ROW, POSITION, col, cols, series
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.file_errors import reading_files

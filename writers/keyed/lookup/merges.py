@@ -8,6 +8,7 @@ rows further down do not count.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ import polars as pl
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import SEQUENCE_NUMBER
-from morrow.engine.later import dataclass
 from morrow.engine.names import KEY_NUMBER, KEY_ROW, RUN_LEVEL, cols
 from morrow.readers.execution.changelog import NO_ROW, Comparison, Rows, changelog, rows_at
 from morrow.readers.merges.engines import fold

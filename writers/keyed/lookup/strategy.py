@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from morrow.engine.later import dataclass
+from dataclasses import dataclass
+
 from morrow.engine.merge.spec import Rule
 from morrow.engine.options.words import ChangelogProducer
 from morrow.writers.target import WriteTarget

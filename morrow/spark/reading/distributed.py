@@ -21,9 +21,10 @@ from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.job.registry import Work
 from morrow.spark.jvm.scanning import Scanning, scanning
 from morrow.spark.reading.choice import choices
+from morrow.spark.reading.file_scans import MaskedFile, file_scans
 from morrow.spark.reading.listed import listed_frames
 from morrow.spark.reading.masks import section_masks
-from morrow.spark.reading.native import MaskedFile, file_scans, scan_frame
+from morrow.spark.reading.native import scan_frame
 from morrow.spark.reading.places import place_of
 from morrow.spark.reading.task_rows import task_frame
 from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null

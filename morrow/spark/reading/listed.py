@@ -25,17 +25,8 @@ from morrow.engine.plan.in_flight import KEEP_ROWS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.spark.jvm.scanning import Scanning
 from morrow.spark.reading import expressions
-from morrow.spark.reading.native import (
-    CHECKS_PAGES,
-    READ_OPTIONS,
-    WORD_BITS,
-    FileScan,
-    MaskedFile,
-    Words,
-    alike,
-    finished,
-    mask_words,
-)
+from morrow.spark.reading.file_scans import FileScan, MaskedFile, Words, alike
+from morrow.spark.reading.native import CHECKS_PAGES, READ_OPTIONS, WORD_BITS, finished, mask_words
 from morrow.spark.reading.places import Place
 from morrow.spark.types.to_spark import spark_schema, without_not_null
 

@@ -113,7 +113,7 @@ def measure(files: int, partitions: int) -> None:
     timed("expiry beside the tag", lambda: table.expire_snapshots(**expire))
     timed("delete the tag", lambda: table.tags.delete("old"))
     timed("orphans, dry run", lambda: len(table.remove_orphan_files(older_than="0 s", dry_run=True).paths))
-    timed("orphans", lambda: len(table.remove_orphan_files(older_than="0 s").paths))
+    timed("orphans", lambda: len(table.remove_orphan_files(older_than="0 s", dry_run=False).paths))
     replace_some(table)
     timed("expiry", lambda: table.expire_snapshots(**expire))
     ours.send(None)

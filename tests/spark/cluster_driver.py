@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import cloudpickle
+
 import morrow
 import morrow.spark
 from tests.spark import failures
@@ -53,6 +55,7 @@ SETTINGS = {
 
 
 def main(master: str, folder: Path, golden: Path) -> None:
+    cloudpickle.register_pickle_by_value(failures)  # workers have no tests
     spark = morrow.spark.session("cluster test", master, **SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     cluster, table = Cluster(master, folder), folder / "table"

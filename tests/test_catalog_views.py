@@ -146,7 +146,7 @@ def test_no_past_no_views_and_damage(local: morrow.Catalog, tmp_path: Path) -> N
         local.view("db.v")
     folder = morrow.Catalog(tmp_path / "w")
     folder.create_database("db", ignore_if_exists=True)
-    with pytest.raises(Unsupported, match="metastore=rest or jdbc"):
+    with pytest.raises(Unsupported, match="metastore=rest, jdbc or hive"):
         folder.views("db")
     with pytest.raises(TableNotFound):
         folder.sql("SELECT * FROM db.v")

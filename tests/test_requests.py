@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -80,6 +81,7 @@ def test_orphans_cost_pages_of_a_listing_not_requests_a_file(server: S3Server) -
     folder = "orphans/db.db/t/bucket-0"
     for number in range(1000 * (pages - 1)):
         bucket.put(f"{folder}/data-stray-{number}.parquet", b"", {})
+    time.sleep(0.01)  # they are older than now, in milliseconds
     server.asked.clear()
     assert table.remove_orphan_files(older_than="0 s", dry_run=False).count == 1000 * (pages - 1)
     told = "\n".join(name for name, _, _ in server.asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -242,8 +242,16 @@ class Catalog(CatalogChanges, CatalogViews):
         """Opens the table ``database.table``: ``cat["db.orders"]``. Raises as `table`."""
         return self.table(name)
 
+    def __contains__(self, name: object) -> bool:
+        """Tells whether there is a table ``database.table``: ``"db.orders" in cat``."""
+        return isinstance(name, str) and self._catalog.has_table(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the names ``database.table`` of all tables, database by database."""
+        return (f"{database}.{name}" for database in self.databases() for name in self.tables(database))
+
     def _ipython_key_completions_(self) -> list[str]:
-        return [f"{database}.{name}" for database in self.databases() for name in self.tables(database)]
+        return list(self)
 
     def __dir__(self) -> list[str]:
         return public_names(self)

@@ -29,8 +29,8 @@ class CatalogChanges:
     def create_table(
         self,
         name: str,
-        *,
         schema: SchemaLike,
+        *,
         primary_keys: str | Sequence[str] = (),
         partition_keys: str | Sequence[str] = (),
         options: Mapping[str, object] | None = None,

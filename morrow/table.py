@@ -22,6 +22,7 @@ from morrow.tags import Tags
 from morrow.travelling import travels
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
     import pyarrow as pa
 
@@ -183,6 +184,17 @@ class Table(RowOperations, Maintenance, Following):
     ) -> pa.Table:
         """Returns rows as an Arrow table. Arguments and errors as of `scan`."""
         return self.scan(columns, filter, limit, **at).to_arrow()
+
+    @travels
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        **at: Unpack[TravelArguments],
+    ) -> pd.DataFrame:
+        """Returns rows as a pandas DataFrame; needs pandas installed. Arguments and errors as of `scan`."""
+        return self.scan(columns, filter, limit, **at).to_pandas()
 
     @travels
     def count(self, filter: FilterLike | None = None, **at: Unpack[TravelArguments]) -> int:

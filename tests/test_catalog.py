@@ -45,6 +45,12 @@ def test_a_table(catalog: morrow.Catalog) -> None:
     assert table.scan().to_arrow().to_pydict() == {"id": [1]}
 
 
+def test_it_contains_its_tables(catalog: morrow.Catalog) -> None:
+    assert list(catalog) == [f"{name}.{table}" for name in catalog.databases() for table in catalog.tables(name)]
+    assert next(iter(catalog)) in catalog
+    assert "db.other" not in catalog and "other.db" not in catalog and 3 not in catalog
+
+
 def test_what_is_not_there(catalog: morrow.Catalog) -> None:
     with pytest.raises(DatabaseNotFound, match="c"):
         catalog.tables("c")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from morrow.engine.errors import InvalidArgument, MorrowError
 from morrow.engine.format import types as t
 from morrow.readers.files.streaming import batches
+from morrow.writers.rows.pandas_columns import table_of_pandas
 
 Piece: TypeAlias = pa.Table | pl.DataFrame
 
@@ -67,6 +68,8 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
         return Source(columns, (part for frame in batches(data) for part in _sliced(frame)))
     if isinstance(data, pa.Table):
         return _of_table(data)
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        return _of_table(_built(lambda frame: table_of_pandas(frame, types), data))
     if hasattr(data, "__arrow_c_stream__"):
         return _of_reader(_built(pa.RecordBatchReader.from_stream, data))
     if hasattr(data, "__arrow_c_array__"):
@@ -80,8 +83,6 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
         if data and not names:
             raise InvalidArgument(f"the data has {len(data)} rows and no columns")
         return _of_table(_of_columns({name: [row.get(name) for row in data] for name in names}, types))
-    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
-        return _of_table(_built(pa.Table.from_pandas, data))
     if isinstance(data, Iterator) or (isinstance(data, Sequence) and _is_table(data[0])):
         return _of_tables(iter(data), types)
     raise InvalidArgument(
@@ -117,6 +118,11 @@ def _of_tables(tables: Iterator[object], types: Mapping[str, t.DataType]) -> Sou
 
 
 def _of_columns(columns: Mapping[str, Any], types: Mapping[str, t.DataType]) -> pa.Table:
+    single = next((name for name, values in columns.items() if isinstance(values, str | int | float)), None)
+    if single is not None:
+        raise InvalidArgument(
+            f"column {single!r} is one value, not a list of values; for one row pass a list of one dict: [{{...}}]"
+        )
     made = {
         name: _built(partial(_array, types.get(name)), values, f"the values of column {name!r} do not make one")
         for name, values in columns.items()

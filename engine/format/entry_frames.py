@@ -7,12 +7,10 @@ manifests keeps them in frames. The conversions are meant for as many entries as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import msgspec
 import polars as pl
-import pyarrow as pa
 
 from morrow.engine.format.data_file_meta import (
     EMPTY_STATS,
@@ -34,55 +32,31 @@ from morrow.engine.format.manifest_columns import (
 
 _FILE_MEMBERS = tuple((column, column.lower().removeprefix("_")) for column in FILE_COLUMNS)
 """Columns of an entry's file, and the members of `DataFileMeta` that they hold."""
-_STATS = ("_KEY_STATS", "_VALUE_STATS")
 _TIME = "_CREATION_TIME"
-_LISTS = ("_EXTRA_FILES", "_VALUE_STATS_COLS", "_WRITE_COLS")
 
 
 def entries_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
     """Returns a frame of one row per entry, with the columns of `decode_manifest`."""
-    files = [entry.file for entry in entries]
-    columns: dict[str, list[Any]] = {
-        "_VERSION": [MANIFEST_VERSION] * len(files),
-        "_KIND": [int(entry.kind) for entry in entries],
-        "_PARTITION": [entry.partition for entry in entries],
-        "_BUCKET": [entry.bucket for entry in entries],
-        "_TOTAL_BUCKETS": [entry.total_buckets for entry in entries],
-        **{column: [getattr(file, member) for file in files] for column, member in _FILE_MEMBERS},
+    # By rows: most commits have few files, and making a Series takes as long as making the whole of a small frame.
+    return pl.DataFrame([_row(entry) for entry in entries], schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
+
+
+def _row(entry: ManifestEntry) -> dict[str, Any]:
+    file = entry.file
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        **{column: getattr(file, member) for column, member in _FILE_MEMBERS},
+        "_KEY_STATS": _stats(file.key_stats),
+        "_VALUE_STATS": _stats(file.value_stats),
     }
-    schema = {**ENTRY_COLUMNS, **FILE_COLUMNS}
-    return pl.DataFrame([_column(name, columns[name], dtype) for name, dtype in schema.items()])
 
 
-def _column(name: str, values: Sequence[Any], dtype: Any) -> pl.Series:
-    if name in _STATS:
-        return _stats_column(name, values)
-    if name in _LISTS:
-        return _lists(name, values, pl.String)
-    if name == _TIME:
-        return pl.Series(name, values, dtype=pl.Int64).cast(dtype)
-    return pl.Series(name, values, dtype=dtype)
-
-
-def _stats_column(name: str, values: Sequence[SimpleStats]) -> pl.Series:
-    minima = pl.Series("_MIN_VALUES", [stats.min_values for stats in values], dtype=pl.Binary)
-    maxima = pl.Series("_MAX_VALUES", [stats.max_values for stats in values], dtype=pl.Binary)
-    counts = _lists("_NULL_COUNTS", [stats.null_counts for stats in values], pl.Int64)
-    return pl.DataFrame([minima, maxima, counts]).to_struct(name)
-
-
-def _lists(name: str, values: Sequence[Sequence[Any] | None], dtype: type[pl.DataType]) -> pl.Series:
-    """Returns a column of lists. Not made from Python lists, each of which would become a separate Series first."""
-    if len(set(values)) <= 1:
-        one = pl.Series(name, [None if value is None else list(value) for value in values[:1]], dtype=pl.List(dtype))
-        return one.new_from_index(0, len(values)) if values else one
-    lengths = [0 if value is None else len(value) for value in values]
-    edges = pl.Series([0, *accumulate(lengths)], dtype=pl.Int64).to_arrow()
-    items = pl.Series([item for value in values for item in value or ()], dtype=dtype).to_arrow()
-    missing = pl.Series([value is None for value in values], dtype=pl.Boolean).to_arrow()
-    lists = pl.from_arrow(pa.LargeListArray.from_arrays(edges, items, mask=missing))
-    assert isinstance(lists, pl.Series)
-    return lists.alias(name)
+def _stats(stats: SimpleStats) -> dict[str, Any]:
+    return {"_MIN_VALUES": stats.min_values, "_MAX_VALUES": stats.max_values, "_NULL_COUNTS": stats.null_counts}
 
 
 def entries_of(frame: pl.DataFrame) -> list[ManifestEntry]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.avro_encode import container_of_block, encode_container
-from morrow.engine.format.avro_rows import FEW, encode_rows
+from morrow.engine.format.avro_rows import FEW, row_encoder
 from morrow.engine.format.manifest_columns import FILE_COLUMNS
 from morrow.engine.format.manifest_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST, StoredSchema
 
-FILE = "_FILE"
+FILE, TIME = "_FILE", "_CREATION_TIME"
 
 
 def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
@@ -35,59 +35,72 @@ def encode_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
         Unsupported: an unknown `format` (``manifest.format``) or `codec` (``manifest.compression``).
         InvalidArgument: a column is missing, or null where the format has no null.
     """
-    columns = _columns(entries)
-    missing = [name for name in FILE_COLUMNS if name not in columns]
+    there = set(entries.columns)
+    missing = [name for name in FILE_COLUMNS if name not in there]
     if missing:
         raise InvalidArgument(f"the column {missing[0]!r} of the manifest is missing")
-    file = pa.StructArray.from_arrays([columns.pop(name) for name in FILE_COLUMNS], list(FILE_COLUMNS))
-    return _encode(pa.table({**columns, FILE: file}), MANIFEST, format, codec)
+    return _encode(entries, MANIFEST, format, codec)
 
 
 def encode_manifest_list(manifests: pl.DataFrame, format: str, codec: str) -> bytes:
     """Encodes a manifest list from a frame as `decode_manifest_list` returns it; raises as `encode_manifest`."""
-    return _encode(pa.table(_columns(manifests)), MANIFEST_LIST, format, codec)
+    return _encode(manifests, MANIFEST_LIST, format, codec)
 
 
 def encode_index_manifest(entries: pl.DataFrame, format: str, codec: str) -> bytes:
     """Encodes an index manifest from a frame as `decode_index_manifest` returns it; raises as `encode_manifest`."""
-    return _encode(pa.table(_columns(entries)), INDEX_MANIFEST, format, codec)
+    return _encode(entries, INDEX_MANIFEST, format, codec)
 
 
-def _columns(frame: pl.DataFrame) -> dict[str, pa.Array]:
-    """Returns columns of one chunk each: of several, Arrow cannot combine Polars' exported lists without elements."""
-    return {column.name: column.to_arrow() for column in frame.iter_columns()}
-
-
-def _encode(table: pa.Table, schema: StoredSchema, format: str, codec: str) -> bytes:
+def _encode(frame: pl.DataFrame, schema: StoredSchema, format: str, codec: str) -> bytes:
     encode = ENCODERS.get(format)
     if encode is None:
         raise Unsupported(f"the manifest format {format!r}", hint=f"known are {', '.join(ENCODERS)}")
-    return encode(table, schema, codec.lower())
+    return encode(frame, schema, codec.lower())
 
 
-def _avro(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
+def _avro(frame: pl.DataFrame, schema: StoredSchema, codec: str) -> bytes:
     name = _codec(codec, AVRO_CODECS, "Avro")
-    if 0 < table.num_rows <= FEW:
-        return container_of_block(schema.avro, name, table.num_rows, encode_rows(table, _parsed(schema.avro)))
-    return encode_container(table, schema.avro, name)
+    if 0 < frame.height <= FEW:
+        return container_of_block(schema.avro, name, frame.height, _row_encoder(schema.avro)(_rows(frame, schema)))
+    return encode_container(_table(frame, schema), schema.avro, name)
 
 
 @cache
-def _parsed(schema: bytes) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(schema)
-    return found
+def _row_encoder(schema: bytes) -> Callable[[Iterable[Mapping[str, Any]]], bytes]:
+    return row_encoder(json.loads(schema))
 
 
-def _parquet(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
+def _rows(frame: pl.DataFrame, schema: StoredSchema) -> list[dict[str, Any]]:
+    """Returns the rows as Avro has them: times are numbers, and the members of a file are inside of it."""
+    rows = frame.to_dicts()
+    if schema is not MANIFEST:
+        return rows
+    times = frame[TIME].cast(pl.Int64)
+    files = ({**row, TIME: time} for row, time in zip(rows, times))
+    return [{**row, FILE: file} for row, file in zip(rows, files)]
+
+
+def _table(frame: pl.DataFrame, schema: StoredSchema) -> pa.Table:
+    # Columns of one chunk each: of several, Arrow cannot combine Polars' exported lists without elements.
+    columns = {column.name: column.to_arrow() for column in frame.iter_columns()}
+    if schema is MANIFEST:
+        columns[FILE] = pa.StructArray.from_arrays([columns.pop(name) for name in FILE_COLUMNS], list(FILE_COLUMNS))
+    return pa.table(columns)
+
+
+def _parquet(frame: pl.DataFrame, schema: StoredSchema, codec: str) -> bytes:
     sink = io.BytesIO()
     compression = _codec(codec, PARQUET_CODECS, "Parquet")
-    pq.write_table(_stored(table, schema), sink, compression=compression, store_schema=False, use_dictionary=False)
+    stored = _stored(_table(frame, schema), schema)
+    pq.write_table(stored, sink, compression=compression, store_schema=False, use_dictionary=False)
     return sink.getvalue()
 
 
-def _orc(table: pa.Table, schema: StoredSchema, codec: str) -> bytes:
+def _orc(frame: pl.DataFrame, schema: StoredSchema, codec: str) -> bytes:
     sink = io.BytesIO()
-    orc.write_table(_stored(table, schema), sink, compression=_codec(codec, ORC_CODECS, "ORC"))
+    stored = _stored(_table(frame, schema), schema)
+    orc.write_table(stored, sink, compression=_codec(codec, ORC_CODECS, "ORC"))
     return sink.getvalue()
 
 
@@ -134,7 +147,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-ENCODERS: Mapping[str, Callable[[pa.Table, StoredSchema, str], bytes]] = {
+ENCODERS: Mapping[str, Callable[[pl.DataFrame, StoredSchema, str], bytes]] = {
     "avro": _avro,
     "parquet": _parquet,
     "orc": _orc,

@@ -46,6 +46,7 @@ MOST_CHUNKS = 32
 """Polars chunks of a frame above which it is rechunked."""
 
 _DTYPES = {**ENTRY_COLUMNS, **FILE_COLUMNS}
+_NO_ENTRIES = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMNS})
 
 
 def live_in_partitions(
@@ -120,7 +121,7 @@ class BaseEntries:
         self._schema = schema
         self._snapshot: Snapshot | None = None
         self._partitions: frozenset[bytes] = frozenset()
-        self._entries = pl.DataFrame(schema={name: _DTYPES[name] for name in SIMPLE_COLUMNS})
+        self._entries = _NO_ENTRIES
 
     def at(self, snapshot: Snapshot, partitions: Set[bytes]) -> pl.DataFrame:
         """Returns the live entries of these partitions in this snapshot.

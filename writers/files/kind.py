@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -23,6 +23,8 @@ from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, FileWr
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.stats_modes import StatsMode, stats_modes
 from morrow.writers.target import WriteTarget
+
+NO_COLUMNS = pl.DataFrame()
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,14 @@ class FileKind:
             self.encoder.block(self.layout.stored(frame)),
             collected,
             (stats.key_row(frame[:1], keys), stats.key_row(frame[-1:], keys)),
-            frame.select(cols(dict.fromkeys(index.column for index in self.indexes))),
+            frame.select(cols(dict.fromkeys(index.column for index in self.indexes))) if self.indexes else NO_COLUMNS,
         )
         if not keys:
             return found
-        numbers = frame.select(pl.col(SEQUENCE_NUMBER).min().alias("low"), pl.col(SEQUENCE_NUMBER).max().alias("high"))
+        numbers = frame[SEQUENCE_NUMBER]
+        low, high = cast(int, numbers.min()), cast(int, numbers.max())
         retractions = int((frame[VALUE_KIND] & RETRACT_BIT).sum())
-        return replace(found, sequences=numbers.row(0), retractions=retractions)
+        return replace(found, sequences=(low, high), retractions=retractions)
 
     def describe_each(self, frames: Sequence[pl.DataFrame]) -> list[Callable[[], Described]]:
         """Returns `describe` of each of these frames, none of them empty, for a file each; for tables without keys.
@@ -120,7 +123,7 @@ class FileKind:
         indexed = list(dict.fromkeys(index.column for index in self.indexes))
 
         def described(number: int) -> Described:
-            rows = frames[number].select(cols(indexed)) if indexed else pl.DataFrame()
+            rows = frames[number].select(cols(indexed)) if indexed else NO_COLUMNS
             value_stats = each[number], covered
             return Described(encoders[number](), groups[number], (EMPTY_ROW, EMPTY_ROW), rows, value_stats=value_stats)
 

@@ -47,5 +47,7 @@ class FileLayout:
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Returns the columns of the file from a version frame (keyed) or a plain frame."""
+        if not self.keys and frame.columns == [field.name for field in self.columns]:
+            return frame
         copies = () if self.thin else (col(k.name).alias(c.name) for k, c in zip(self.keys, self.key_fields))
         return frame.select(*copies, *cols(field.name for field in self.fields[len(self.key_fields) :]))

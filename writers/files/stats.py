@@ -31,6 +31,8 @@ ORDERED = (
 """Types with bounds; bytes and nested types have none in any format."""
 
 NESTED = (t.ArrayType, t.MapType, t.MultisetType, t.RowType, t.VariantType, t.VectorType)
+FEW_ROWS = 1000
+"""Rows up to which finding bounds takes less time than a query."""
 GROUP = "group"
 """The group column in frames whose other columns are numbered."""
 
@@ -63,16 +65,37 @@ def collect(
 ) -> Collected:
     """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds."""
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
-    minima = frame.select(column.min() for column in cols(names)) if names else pl.DataFrame()
-    maxima = frame.select(column.max() for column in cols(names)) if names else pl.DataFrame()
+    minima, maxima = _extremes(frame, names)
     dtypes = frame.schema  # made anew each time it is asked for: of thousands of columns, that takes seconds
     floats = [name for name in names if dtypes[name].is_float() and format_.orders_nan]
-    exact = [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
-    return Collected(
-        minima.with_columns(low for low, _ in exact),
-        maxima.with_columns(high for _, high in exact),
-        {f.name: frame[f.name].null_count() for f in fields},
+    if floats:
+        exact = [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
+        minima = minima.with_columns(low for low, _ in exact)
+        maxima = maxima.with_columns(high for _, high in exact)
+    return Collected(minima, maxima, {f.name: frame[f.name].null_count() for f in fields})
+
+
+def _extremes(frame: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns the least and the greatest value of each of these columns, as frames of one row."""
+    if frame.height > FEW_ROWS:
+        columns = cols(names)
+        return frame.select(column.min() for column in columns), frame.select(column.max() for column in columns)
+    both = [(name, *_ends(unnamed(frame[name]))) for name in names]
+    return pl.DataFrame([low.alias(name) for name, low, _ in both]), pl.DataFrame(
+        [high.alias(name) for name, _, high in both]
     )
+
+
+def _ends(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Returns the least and the greatest value as columns of one."""
+    if column.dtype.is_float():  # Which zero is the least, the first of them does not tell.
+        return pl.Series(column.name, [column.min()], column.dtype), pl.Series(
+            column.name, [column.max()], column.dtype
+        )
+    low, high = column.arg_min(), column.arg_max()
+    if low is None or high is None:
+        return column.clear(1), column.clear(1)
+    return column[low : low + 1], column[high : high + 1]
 
 
 def collect_each(

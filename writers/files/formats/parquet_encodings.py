@@ -20,6 +20,8 @@ from morrow.writers.files.formats.parquet_types import is_int96
 
 FEW_ROWS = 1000
 """Fewer rows are sampled whole; where no dictionary pays they are stored plainly, as Java does."""
+LEAST_ROWS = 8
+"""Of fewer rows a dictionary takes about as much room as it saves, and longer to make."""
 SAMPLE_ROWS = 4096
 REPEATING = 0.9
 """The share of distinct values in a sample from which values hardly repeat."""
@@ -50,6 +52,8 @@ def choose(frame: pl.DataFrame, schema: pa.Schema, *, dictionaries: bool) -> Enc
 
     `schema` has the same columns as `frame`, as Arrow is to write them. Parts of nested columns are not sampled.
     """
+    if frame.height < LEAST_ROWS:
+        return Encodings()
     if frame.height < FEW_ROWS:
         return Encodings(dictionaries and (_paying(frame, schema) or False))
     sample = frame.gather_every(max(frame.height // SAMPLE_ROWS, 1))[:SAMPLE_ROWS]

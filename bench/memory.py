@@ -34,7 +34,8 @@ from pathlib import Path
 
 from bench import tables
 
-WORKER = Path(__file__).parent / "memory_worker.py"
+PROJECT = Path(__file__).parents[1]
+WORKER = "bench.memory_worker"
 MILLION, MEGABYTE = 10**6, 10**6
 READS, WRITES = ("batches", "aggregate", "arrow", "polars"), ("upsert", "compact")
 STACK = 1 << 20
@@ -64,10 +65,10 @@ def measured(path: Path, work: str, limit: list[str]) -> str:
     """Runs one work; returns a line of what it took."""
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"MORROW_CACHE": "off", **(SETTINGS if limit else {})}
-    command = [sys.executable, str(WORKER), str(path), work, *limit]
+    command = [sys.executable, "-m", WORKER, str(path.absolute()), work, *limit]
     # Stacks of threads are as large as the limit is when a process starts.
     stacks = ["prlimit", f"--stack={STACK}"] if limit else []
-    done = subprocess.run([*stacks, *command], capture_output=True, text=True, env=environment)
+    done = subprocess.run([*stacks, *command], capture_output=True, text=True, env=environment, cwd=PROJECT)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
         return f"{work:10} failed: {last[:160]}"

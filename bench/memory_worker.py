@@ -1,4 +1,4 @@
-"""Runs in a process of its own: `memory_worker.py TABLE WORK [LIMIT BYTES]` prints how many bytes of memory it took.
+"""Prints how many bytes of memory a work took: `python -m bench.memory_worker TABLE WORK [LIMIT BYTES]`.
 
 The work is one of `WORK`. What the interpreter holds after `import morrow` is subtracted. `peak` is the resident set,
 pages of mapped files included; `anonymous` is without those, which the system takes back when it needs them. LIMIT is

@@ -13,7 +13,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from bench.compare import Limit, record
 from bench.conftest import Tables
 
-WORKER = Path(__file__).parent / "memory_worker.py"
+PROJECT = Path(__file__).parents[1]
+WORKER = "bench.memory_worker"
 TABLES = {"big_merged": "merge-on-read", "big_dv": "10 % deleted"}
 WORK = {
     "batches": ("to_batches()", 400),
@@ -31,8 +32,8 @@ def test_peak_memory(benchmark: BenchmarkFixture, table: Tables, name: str, work
     answers = []
 
     def peak() -> float:
-        command = [sys.executable, str(WORKER), str(data.path), work]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        command = [sys.executable, "-m", WORKER, data.path, work]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROJECT)
         answers.append(json.loads(done.stdout))
         held = answers[-1]["bytes"] if work == "arrow" else 0
         return float((answers[-1]["peak"] - held) / MEGABYTE)

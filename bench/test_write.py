@@ -35,7 +35,8 @@ ROWS, UPDATE_ROWS, UPDATES = 2_000_000, 100_000, 5
 QUICK = 10
 ROUNDS = 5
 COMMITS, EDGE = 2_000, 100
-WORKER = Path(__file__).parent / "write_worker.py"
+PROJECT = Path(__file__).parents[1]
+WORKER = "bench.write_worker"
 MEGABYTE = 10**6
 ZSTD = {"compression": "zstd", "compression_level": 1}
 KEYED = {"bucket": "1"}
@@ -265,8 +266,9 @@ def test_memory_of_a_large_upsert(benchmark: BenchmarkFixture, workshop: Worksho
     def peak() -> float:
         workshop.clean()
         table = workshop.table(KEYED)
-        command = [sys.executable, str(WORKER), table.path, str(rows)]
-        answers.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        command = [sys.executable, "-m", WORKER, table.path, str(rows)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROJECT)
+        answers.append(json.loads(done.stdout))
         return float(answers[-1]["peak"] / MEGABYTE)
 
     measured: Measured = record(

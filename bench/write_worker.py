@@ -1,4 +1,4 @@
-"""Runs in a process of its own: `write_worker.py TABLE ROWS` upserts so many rows, batch by batch in one commit.
+"""Upserts so many rows, batch by batch in one commit: `python -m bench.write_worker TABLE ROWS`.
 
 Prints the peak resident memory above that of the interpreter after `import morrow`, the seconds, and the rows.
 """

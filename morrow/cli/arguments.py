@@ -121,7 +121,7 @@ Columns = Annotated[
 ]
 Where = Annotated[
     str | None,
-    typer.Option("--filter", "-w", metavar="SQL", help="A condition, as after WHERE.", rich_help_panel=WHAT),
+    typer.Option("--filter", "--where", "-w", metavar="SQL", help="A condition, as after WHERE.", rich_help_panel=WHAT),
 ]
 Limit = Annotated[
     int | None, typer.Option("--limit", "-n", min=0, metavar="N", help="Rows at most.", rich_help_panel=WHAT)
@@ -239,11 +239,12 @@ Kinds = Annotated[
 ]
 Whole = Annotated[bool, typer.Option("--whole", help="Replace the whole table, not only partitions with new rows.")]
 Doomed = Annotated[
-    str, typer.Option("--filter", "-w", metavar="SQL", help="A condition, as after WHERE.", show_default=False)
+    str,
+    typer.Option("--filter", "--where", "-w", metavar="SQL", help="A condition, as after WHERE.", show_default=False),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Everything, whatever the options of the table say.")]
 Partitions = Annotated[
-    str | None, typer.Option("--filter", "-w", metavar="SQL", help="Only partitions for which this is true.")
+    str | None, typer.Option("--filter", "--where", "-w", metavar="SQL", help="Only partitions for which this is true.")
 ]
 OrderBy = Annotated[
     str | None,

@@ -192,8 +192,14 @@ def _json(file: Path, schema: pa.Schema) -> object:
     import pyarrow as pa
     from pyarrow import json
 
-    # JSON has no dates and times: Arrow's reader takes them as text, which is what they are cast from.
-    read = pa.schema([field.with_type(pa.string()) if pa.types.is_temporal(field.type) else field for field in schema])
+    with file.open("rb") as text:
+        if text.read(64).lstrip()[:1] == b"[":
+            raise InvalidArgument(f"{file}: one JSON array; write one object a line, as `jq -c '.[]'` makes of it")
+    # JSON has no dates and times: Arrow's reader takes them as text, which is what they are cast from. Which column
+    # may not be null is told by the write, which names it.
+    read = pa.schema(
+        pa.field(field.name, pa.string() if pa.types.is_temporal(field.type) else field.type) for field in schema
+    )
     rows = json.read_json(file, parse_options=json.ParseOptions(explicit_schema=read))
     for field in schema:
         if pa.types.is_temporal(field.type) and field.name in rows.column_names:

@@ -142,7 +142,7 @@ def test_merged_values_are_read_like_any_others(run: Run, table: Table) -> None:
 
 @pytest.mark.parametrize("form", ["json", "csv", "arrow"])
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(table: Table, form: str) -> None:
-    command = [sys.executable, "-m", "morrow.cli", "read", str(table("pk_big")), "--format", form]
+    command = [sys.executable, "-m", "morrow", "read", str(table("pk_big")), "--format", form]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -104,7 +104,7 @@ def test_on_a_terminal_an_error_does_not_end_the_talk(tmp_path: Path) -> None:
     os.write(ours, b"SELECT no;\nSELECT 42 AS answer;\nexit\n")
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}
 
-    command = [sys.executable, "-m", "morrow.cli", "sql", "-f", "csv"]
+    command = [sys.executable, "-m", "morrow", "sql", "-f", "csv"]
     done = subprocess.run(
         command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, text=True, env=environment, check=False
     )

@@ -16,6 +16,7 @@ from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.names import unnamed
 from morrow.engine.telling import did_you_mean
 from morrow.engine.units import MILLIS_PER_SECOND, NANOS_PER_MILLI
+from morrow.engine.wording import plural
 from morrow.readers.casts import arrow_cast
 from morrow.readers.casts.dtypes import polars_dtype, to_series
 from morrow.writers.rows.kinds import KindColumn, Kinds, kinds_of_field, without_ignored
@@ -151,8 +152,8 @@ def _column(piece: Piece, field: t.DataField, default: pl.Series | None, given: 
     if not field.type.nullable and column.null_count():
         nulls = unnamed(column).is_null().arg_true().head(ROWS_SHOWN).to_list()
         raise InvalidArgument(
-            f"column {field.name!r} is {field.type} and the data has {column.null_count()} nulls in it, the first in "
-            f"row {', '.join(str(first_row + row) for row in nulls)}"
+            f"column {field.name!r} is {field.type} and the data has {plural(column.null_count(), 'null')} in it, the "
+            f"first in row {', '.join(str(first_row + row) for row in nulls)}"
         )
     if default is None or not column.null_count():
         return column

@@ -273,7 +273,7 @@ def test_what_does_not_fit_is_refused_before_a_job(
 
 @pytest.mark.parametrize(
     ("column", "message"),
-    [("id + 3000000000 AS v", "'v'"), ("IF(id = 3, NULL, 1) AS v", "'v' is INT NOT NULL .* 1 nulls")],
+    [("id + 3000000000 AS v", "'v'"), ("IF(id = 3, NULL, 1) AS v", "'v' is INT NOT NULL .* 1 null")],
 )
 def test_values_that_do_not_fit_are_named_and_leave_nothing(
     spark: SparkSession, tmp_path: Path, column: str, message: str

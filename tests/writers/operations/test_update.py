@@ -100,6 +100,6 @@ def test_engines_that_update_no_rows(tmp_path: Path, engine: str) -> None:
 def test_not_null_columns(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id INT, v INT NOT NULL")
     table.append({"id": [1], "v": [1]})
-    with pytest.raises(InvalidArgument, match="'v' is INT NOT NULL and the data has 1 nulls"):
+    with pytest.raises(InvalidArgument, match="'v' is INT NOT NULL and the data has 1 null"):
         table.update({"v": None})
     assert rows(table) == [(1, 1)]

@@ -149,7 +149,7 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
         (
             {"id": [1, None, 2], "v": [None] * 3, "n": [None] * 3},
             InvalidArgument,
-            r"'id' is BIGINT NOT NULL .* 1 nulls in it, the first in row 1",
+            r"'id' is BIGINT NOT NULL .* 1 null in it, the first in row 1",
         ),
         ({"id": ["1"], "v": [None], "n": [1]}, InvalidArgument, r"'id': string where BIGINT NOT NULL is needed"),
         ({"id": [1.0], "v": [None], "n": [1]}, InvalidArgument, r"'id': double where BIGINT NOT NULL is needed"),
@@ -163,7 +163,7 @@ def test_default_values_stand_for_missing_columns_and_for_nulls(tmp_path: Path) 
         (5, InvalidArgument, r"a int is no table"),
         ("rows.csv", InvalidArgument, r"a str is no table"),
         ([{"id": 1}, {"id": "x"}], InvalidArgument, r"values of column 'id' do not make one"),
-        ({"id": 5}, InvalidArgument, r"values of column 'id' do not make one"),
+        ({"id": 5}, InvalidArgument, r"column 'id' is one value"),
     ],
     ids=str,
 )

@@ -69,14 +69,14 @@ class SnapshotLog:
         if not is_there:
             self.newest = self._metadata.latest_snapshot()
             return self.newest
-        try:
-            while is_passed:
-                known = self._metadata.snapshot(known.id + 1)
-                is_passed = self._exists(known.id + 1)
-        except NotFound:  # expired while it was read: the committer was suspended for long
-            known = self._metadata.latest_snapshot()
-        self.newest = known
-        return known
+        newest = known.id
+        while is_passed:
+            newest += 1
+            is_passed = self._exists(newest + 1)
+        if newest != known.id:
+            # Where it has expired meanwhile, the committer was suspended for long.
+            self.newest = self._metadata.snapshot_or_none(newest) or self._metadata.latest_snapshot()
+        return self.newest
 
     def _exists(self, snapshot_id: int) -> bool:
         return self._metadata.store.exists(self._metadata.paths.snapshot(snapshot_id))

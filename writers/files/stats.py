@@ -6,6 +6,7 @@ and from the rows of Avro files. See `has_bounds`.
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from morrow.engine.format import types as t
 from morrow.engine.format.binary_row_encode import encode_columns
+from morrow.engine.format.binary_row_values import encode_value_row
 from morrow.engine.format.data_file_meta import EMPTY_ROW, SimpleStats
 from morrow.engine.format.file_formats import FileFormat
 from morrow.engine.names import cols, unnamed
@@ -65,24 +67,18 @@ def collect(
 ) -> Collected:
     """Returns the null counts of `fields`, and the bounds of those among `bounded` for which the format has bounds."""
     names = [f.name for f in fields if f.name in bounded and has_bounds(f.type, format_)]
-    minima, maxima = _extremes(frame, names)
-    dtypes = frame.schema  # made anew each time it is asked for: of thousands of columns, that takes seconds
-    floats = [name for name in names if dtypes[name].is_float() and format_.orders_nan]
-    if floats:
-        exact = [_float_bounds(frame[name], minima[name], maxima[name]) for name in floats]
-        minima = minima.with_columns(low for low, _ in exact)
-        maxima = maxima.with_columns(high for _, high in exact)
-    return Collected(minima, maxima, {f.name: frame[f.name].null_count() for f in fields})
-
-
-def _extremes(frame: pl.DataFrame, names: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns the least and the greatest value of each of these columns, as frames of one row."""
+    columns = [unnamed(frame[name]) for name in names]
     if frame.height > FEW_ROWS:
-        columns = cols(names)
-        return frame.select(column.min() for column in columns), frame.select(column.max() for column in columns)
-    both = [(name, *_ends(unnamed(frame[name]))) for name in names]
-    return pl.DataFrame([low.alias(name) for name, low, _ in both]), pl.DataFrame(
-        [high.alias(name) for name, _, high in both]
+        lows, highs = frame.select(c.min() for c in cols(names)), frame.select(c.max() for c in cols(names))
+        both = list(zip(lows.iter_columns(), highs.iter_columns()))
+    else:
+        both = [_ends(column) for column in columns]
+    if format_.orders_nan:
+        both = [_float_bounds(c, *ends) if c.dtype.is_float() else ends for c, ends in zip(columns, both)]
+    return Collected(
+        pl.DataFrame([low.alias(name) for name, (low, _) in zip(names, both)]),
+        pl.DataFrame([high.alias(name) for name, (_, high) in zip(names, both)]),
+        {f.name: frame[f.name].null_count() for f in fields},
     )
 
 
@@ -176,7 +172,7 @@ def encoded_each(
 
 def key_row(row: pl.DataFrame, fields: Sequence[t.DataField]) -> bytes:
     """Returns the key of a frame of one row as metadata stores it (arity first)."""
-    return _row([row[field.name].to_arrow() for field in fields], [field.type for field in fields])
+    return encode_value_row([row[field.name] for field in fields], [field.type for field in fields])
 
 
 def _is_known(type_: t.DataType, mode: StatsMode, format_: FileFormat) -> bool:
@@ -184,15 +180,15 @@ def _is_known(type_: t.DataType, mode: StatsMode, format_: FileFormat) -> bool:
     return mode.counts and (format_.counts_nested or not isinstance(type_, NESTED))
 
 
-def _bounds(groups: Groups, field: t.DataField, mode: StatsMode, format_: FileFormat) -> tuple[pa.Array, pa.Array]:
+def _bounds(groups: Groups, field: t.DataField, mode: StatsMode, format_: FileFormat) -> tuple[pl.Series, pl.Series]:
     if not mode.bounds or field.name not in groups.minima.columns:
-        nothing = pa.nulls(groups.count, field.type.arrow())
+        nothing = pl.Series([None], dtype=pl.Null).new_from_index(0, groups.count)
         return nothing, nothing
     low, high = groups.minima[field.name], groups.maxima[field.name]
     if isinstance(field.type, (t.CharType, t.VarCharType)):
         texts = [_text_bounds(*both, mode, format_) for both in zip(low, high)]
         low, high = (pl.Series([each[side] for each in texts], dtype=pl.String) for side in (0, 1))
-    return low.to_arrow(), high.to_arrow()
+    return low, high
 
 
 def _text_bounds(
@@ -223,19 +219,17 @@ def _upper(text: str, length: int) -> str | None:
     return None
 
 
-def _row(columns: Sequence[pa.Array], kinds: Sequence[t.DataType]) -> bytes:
-    if not columns:
-        return EMPTY_ROW
-    return struct.pack(">i", len(kinds)) + encode_columns(columns, kinds).row(0)
-
-
 def _rows(
-    bounds: Sequence[tuple[pa.Array, pa.Array]], kinds: Sequence[t.DataType], count: int
+    bounds: Sequence[tuple[pl.Series, pl.Series]], kinds: Sequence[t.DataType], count: int
 ) -> list[tuple[bytes, bytes]]:
-    """Returns both bounds of columns as rows, those of all groups encoded together."""
+    """Returns both bounds of columns as rows."""
     if not bounds:
         return [(EMPTY_ROW, EMPTY_ROW)] * count
-    both = encode_columns([pa.concat_arrays([low, high]) for low, high in bounds], kinds)
+    if count == 1:
+        low, high = (encode_value_row([ends[side] for ends in bounds], kinds) for side in (0, 1))
+        return [(low, high)]
+    columns = [(low.to_arrow(), high.to_arrow()) for low, high in bounds]
+    both = encode_columns([pa.concat_arrays(ends) for ends in columns], kinds)
     arity = struct.pack(">i", len(kinds))
     return [(arity + both.row(i), arity + both.row(count + i)) for i in range(count)]
 
@@ -245,7 +239,8 @@ def _rows(
 
 def _float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Returns bounds in Java's order: Polars leaves out NaN and equates both zeros; without these its bounds stay."""
-    if low.item() != 0 and high.item() != 0 and not unnamed(column).is_nan().any():
+    # A sum is NaN where a value is, and seldom else.
+    if low.item() != 0 and high.item() != 0 and not math.isnan(column.sum()):
         return low, high
     return _lowest(column), _highest(column)
 

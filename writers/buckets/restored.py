@@ -91,18 +91,24 @@ def restored(
     partitions = {place.partition for place in places}
     frame = live_in_partitions(target.metadata, snapshot, target.schema, partitions)
     totals = _totals(frame)
-    wanted = pl.DataFrame(
-        {"_PARTITION": [p.partition for p in places], "_BUCKET": [p.bucket for p in places]},
-        schema={"_PARTITION": pl.Binary, "_BUCKET": pl.Int32},
-    )
-    frame = frame.join(wanted.unique(), on=BUCKET, how="semi", maintain_order="left")
-    found = _states(target, snapshot, frame, totals, partitions)
+    found = _states(target, snapshot, _of_places(frame, places), totals, partitions)
     version = snapshot.delta_manifest_list
     return {
         place: found.get(place)
         or BucketState(total_buckets=totals.get(place.partition), snapshot_id=snapshot.id, version=version)
         for place in places
     }
+
+
+def _of_places(frame: pl.DataFrame, places: Sequence[Placement]) -> pl.DataFrame:
+    """Returns the entries of these buckets, among those of their partitions."""
+    if len(places) == 1:
+        return frame.filter(frame["_BUCKET"] == places[0].bucket)
+    wanted = pl.DataFrame(
+        {"_PARTITION": [p.partition for p in places], "_BUCKET": [p.bucket for p in places]},
+        schema={"_PARTITION": pl.Binary, "_BUCKET": pl.Int32},
+    )
+    return frame.join(wanted.unique(), on=BUCKET, how="semi", maintain_order="left")
 
 
 def bucket_counts(target: WriteTarget, snapshot: Snapshot | None, partitions: Sequence[bytes]) -> dict[bytes, int]:
@@ -178,5 +184,5 @@ def _index_files(
 
 def _totals(frame: pl.DataFrame) -> dict[bytes, int]:
     """Returns the number of buckets of each partition: that of its newest file in a bucket, None for postponed ones."""
-    newest = frame.filter(pl.col("_BUCKET") != POSTPONE_BUCKET).unique("_PARTITION", keep="last")
-    return dict(zip(newest["_PARTITION"].to_list(), newest["_TOTAL_BUCKETS"].to_list(), strict=True))
+    counted = frame.filter(frame["_BUCKET"] != POSTPONE_BUCKET)
+    return dict(zip(counted["_PARTITION"].to_list(), counted["_TOTAL_BUCKETS"].to_list(), strict=True))

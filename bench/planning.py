@@ -2,9 +2,11 @@
 
     python -m bench.planning                                        1,000,000 files in 100,000 partitions
     python -m bench.planning --files 10000 --partitions 1500
+    python -m bench.planning --spark                                the same of a read by Spark, up to its physical plan
 
 Each figure is that of a process of its own, which opens the table and plans a read of all of it: CPU and wall seconds,
-the most memory that it took, and of that what importing took.
+the most memory that it took, and of that what importing (and starting Spark) took. For Spark the files are named as
+Avro, so that all of them are sent to tasks; memory and CPU are those of the driver's Python, and the memory of its JVM.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 import polars as pl
 
 import morrow
+import morrow.spark
 from bench.tables import HOME
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.plan.manifests import manifest_entries, manifests_of
@@ -36,10 +39,11 @@ PIECE = 50_000
 KIB_PER_MIB = 1024
 
 
-def made(folder: Path, files: int, partitions: int) -> str:
+def made(folder: Path, files: int, partitions: int, form: str = "parquet") -> str:
     """Makes a table whose newest snapshot names so many files, which are not there; returns its path."""
     shutil.rmtree(folder, ignore_errors=True)
-    table = morrow.Catalog(folder).create_table("db.t", schema=SCHEMA, partition_keys=["p"])
+    options = {"file.format": form}
+    table = morrow.Catalog(folder).create_table("db.t", SCHEMA, partition_keys=["p"], options=options)
     fill(table, files, partitions)
     return table.path
 
@@ -75,10 +79,10 @@ def _entries(table: morrow.Table, like: pl.DataFrame, numbers: np.ndarray, parti
     """Returns entries of files of these numbers, with the statistics of one that is there."""
     values = pl.Series((numbers % partitions).astype(np.int32))
     stored = encode_columns([values], [field.type for field in table._target().partition_fields])
-    writer, arity = uuid.uuid4(), ARITY.pack(1)
+    writer, arity, ending = uuid.uuid4(), ARITY.pack(1), Path(like["_FILE_NAME"][0]).suffix
     return like.sample(len(numbers), with_replacement=True).with_columns(
         pl.Series("_PARTITION", [arity + stored.row(i) for i in range(len(numbers))], dtype=pl.Binary),
-        pl.Series("_FILE_NAME", [f"data-{writer}-{number}.parquet" for number in numbers.tolist()]),
+        pl.Series("_FILE_NAME", [f"data-{writer}-{number}{ending}" for number in numbers.tolist()]),
         pl.lit(ROWS, dtype=like.schema["_ROW_COUNT"]).alias("_ROW_COUNT"),
     )
 
@@ -94,9 +98,24 @@ def measure(path: str) -> str:
     )
 
 
-def _memory() -> float:
-    """Returns the most memory that the process has taken, in MiB. (What `resource` tells includes its parent's.)"""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+def measure_spark(path: str) -> str:
+    """Plans a read of the table by Spark, and says what it took."""
+    spark = morrow.spark.session(master="local[2]")
+    gateway = spark.sparkContext._gateway.proc.pid
+    started, cpu, wall = _memory(), time.process_time(), time.perf_counter()
+    frame = morrow.spark.read(spark, path)
+    frame._jdf.queryExecution().executedPlan()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return (
+        f"Spark, {frame.rdd.getNumPartitions():,} tasks: {cpu:.1f} s CPU, {wall:.1f} s, {_memory():,.0f} MiB "
+        f"(of them {started:,.0f} MiB before), JVM {_memory(gateway):,.0f} MiB"
+    )
+
+
+def _memory(process: int | str = "self") -> float:
+    """Returns the most memory that a process has taken, in MiB. (What `resource` tells includes its parent's.)"""
+    status = Path(f"/proc/{process}/status").read_text().splitlines()
+    (line,) = (line for line in status if line.startswith("VmHWM:"))
     return int(line.split()[1]) / KIB_PER_MIB
 
 
@@ -104,15 +123,17 @@ def main(given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.planning", description=__doc__)
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
+    parser.add_argument("--spark", action="store_true", help="plan a read by Spark")
     parser.add_argument("--of", help="plan this table and make none")
     asked = parser.parse_args(given)
     if asked.of is not None:
-        print(measure(asked.of))
+        print(measure_spark(asked.of) if asked.spark else measure(asked.of))
         return
     folder = HOME / "planning"
     try:
-        path = made(folder, asked.files, asked.partitions)
-        subprocess.run([sys.executable, "-m", "bench.planning", "--of", path], check=True)
+        path = made(folder, asked.files, asked.partitions, "avro" if asked.spark else "parquet")
+        spark = ["--spark"] if asked.spark else []
+        subprocess.run([sys.executable, "-m", "bench.planning", *spark, "--of", path], check=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

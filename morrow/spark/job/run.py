@@ -6,7 +6,7 @@ Units of work travel as its rows: each task is sent its own units, and what all 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -39,11 +39,11 @@ def run_tasks(
     spark: SparkSession,
     work: Work,
     shared: object,
-    groups: Sequence[Sequence[bytes]],
+    groups: Iterable[Sequence[bytes]],
     columns: StructType | str,
     size: int | None = None,
 ) -> DataFrame:
-    """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's.
+    """Returns a DataFrame of the results of work, `columns` of it; each group of units is one task's, taken one by one.
 
     `size` is that of the results in bytes, for Spark's planner, where it is known.
     """
@@ -85,13 +85,14 @@ def tokens(tasks: int) -> list[int]:
     return [found.get(number, number) for number in range(tasks)]
 
 
-def units_frame(spark: SparkSession, groups: Sequence[Sequence[bytes]]) -> DataFrame:
+def units_frame(spark: SparkSession, groups: Iterable[Sequence[bytes]]) -> DataFrame:
     """Returns units of work as a DataFrame with one partition for each group."""
-    units = pa.Table.from_batches(map(unit_batch, groups), UNITS)
+    batches = [unit_batch(group) for group in groups]
+    units = pa.Table.from_batches(batches, UNITS)
     if is_connect(spark):
         # The server divides given rows as it does.
-        numbers = np.repeat(np.arange(len(groups), dtype=np.int32), [len(group) for group in groups])
-        return by_task(from_arrow(spark, units.append_column(TASK, pa.array(numbers))), TASK, len(groups))
+        numbers = np.repeat(np.arange(len(batches), dtype=np.int32), [len(batch) for batch in batches])
+        return by_task(from_arrow(spark, units.append_column(TASK, pa.array(numbers))), TASK, len(batches))
     with active(spark), _batches_apart(spark):
         return from_arrow(spark, units)
 

@@ -78,7 +78,7 @@ def run_sections(
     limit = task_bytes(sections, cores(spark))
     groups = packed_sections([piece for each in sections for piece in cut(plan, each, store, limit)], limit)
     size = sum(section.size for section in sections)
-    return run_tasks(spark, work, job, [job.units(group) for group in groups], columns, size)
+    return run_tasks(spark, work, job, (job.units(group) for group in groups), columns, size)
 
 
 def encoded(section: Section, plan: ScanPlan) -> bytes:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, Unsupported
@@ -42,8 +43,7 @@ Most: TypeAlias = Callable[[int], tuple[int, int]]
 """Maps the size of a file in bytes to the most rows, and the most bytes of rows, that it may hold."""
 
 
-@dataclass(frozen=True)
-class AvroBlock:
+class AvroBlock(msgspec.Struct, frozen=True):
     """The location of one block: `rows` records in the `size` compressed bytes from `start`."""
 
     rows: int

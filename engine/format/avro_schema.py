@@ -20,9 +20,10 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import MAX_DECIMAL_PRECISION
@@ -49,8 +50,7 @@ BRANCH = "__branch"
 """Name of the field for the union branch of a row where the row itself is a nullable record."""
 
 
-@dataclass(frozen=True)
-class LoweredSchema:
+class LoweredSchema(msgspec.Struct, frozen=True):
     """A record schema for Polars: its JSON, the names of its columns, and the column of each row's union branch."""
 
     json: bytes

@@ -6,9 +6,9 @@ The layout is in `morrow.engine.format.binary_row`. The target of a slot is chec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -46,8 +46,7 @@ MAX_COMPACT_TIMESTAMP_PRECISION = 3
 DECIMAL_WIDTH = 16
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Stored rows back to back in one buffer; `start` is each row's header byte, `size` its bytes without the arity."""
 
     buffer: Bytes
@@ -70,8 +69,7 @@ class Rows:
             raise CorruptFile(self.where, f"row {int(np.argmin(good))}: {problem}")
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field of all rows: the byte position of its slot, the slot as int64, and which rows have a value."""
 
     rows: Rows
@@ -176,7 +174,7 @@ def _bytes(field: Field, kind: DataType) -> pa.Array:
     inline = mark >= INLINE_MARK
     length = np.where(inline, mark - INLINE_MARK, field.slot & 0xFFFFFFFF)
     field.rows.require((length <= MAX_INLINE_LENGTH) | ~inline | ~field.valid, "an inline value is over 7 bytes long")
-    outside = replace(field, valid=field.valid & ~inline)
+    outside = msgspec.structs.replace(field, valid=field.valid & ~inline)
     begin = np.where(inline, field.position, outside.spans(length))
     begin = np.where(field.valid, begin, field.rows.start - ARITY_WIDTH)
     edges = np.stack([begin, begin + np.where(field.valid, length, 0)], axis=1).ravel()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from morrow.engine.errors import UnsafePath
@@ -30,8 +30,7 @@ MOST_DIGITS = len(str(MOST_ID))
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
-@dataclass(frozen=True)
-class TablePaths:
+class TablePaths(msgspec.Struct, frozen=True):
     """Paths of one table; `branch` changes the schema, snapshot and tag folders, not the paths of data files."""
 
     root: str

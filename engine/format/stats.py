@@ -16,8 +16,8 @@ have its last character incremented, and it is null where that overflows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
@@ -28,8 +28,7 @@ UNKNOWN = DataType()
 """The type of a column that is in the statistics but not in the schema: it keeps its slot and is never decoded."""
 
 
-@dataclass(frozen=True)
-class ColumnStats:
+class ColumnStats(msgspec.Struct, frozen=True):
     """The statistics of one column, a value for each manifest entry; null means "not known for this entry".
 
     `minimum`, `maximum`: bounds in the natural dtype of the column, or None when known for no entry.
@@ -41,8 +40,7 @@ class ColumnStats:
     null_count: pl.Series | None
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """The entries (by index) whose statistics cover the same columns."""
 
     columns: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
@@ -19,8 +20,7 @@ T = TypeVar("T")
 SEPARATOR = ","
 
 
-@dataclass(frozen=True)
-class FieldOptions:
+class FieldOptions(msgspec.Struct, frozen=True):
     """The options of one column, ``fields.<column>.<suffix>``, by declaration."""
 
     column: DataField

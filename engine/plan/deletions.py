@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -29,8 +29,7 @@ WRITTEN = re.compile(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+")
 """The pattern of the names that writers give to data files."""
 
 
-@dataclass(frozen=True)
-class DeletionVectors:
+class DeletionVectors(msgspec.Struct, frozen=True):
     """Deletion vectors of live files. `files`: index files with deletion vectors, columns of `decode_index_manifest`.
 
     `ranges`: one row per vector of a live file: __index_file (row in `files`), _PARTITION, _BUCKET, f0 data file,

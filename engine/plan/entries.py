@@ -6,8 +6,7 @@ expressions over whole manifests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
@@ -27,8 +26,7 @@ IDENTITY = ("_PARTITION", "_BUCKET", "_LEVEL", "_FILE_NAME")
 """With extra files and embedded index, the columns that identify the file of an entry."""
 
 
-@dataclass(frozen=True)
-class LiveEntries:
+class LiveEntries(msgspec.Struct, frozen=True):
     """`frame`: one row per live file, columns of `decode_manifest`; the counts are for explain."""
 
     frame: pl.DataFrame

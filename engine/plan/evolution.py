@@ -7,7 +7,8 @@ keep more rows but never fewer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec import structs
 
 from morrow.engine.format import types as t
 from morrow.engine.format.types import same_values
@@ -58,7 +59,7 @@ def _mapped(predicate: Predicate, leaf: Callable[[Leaf], Predicate]) -> Predicat
 def _translated(part: Leaf, written: t.DataField | None, field: t.DataField) -> Predicate:
     if written is None:
         return _of_nulls(part)
-    renamed = replace(part, column=written.name)
+    renamed = structs.replace(part, column=written.name)
     if same_values(written.type, field.type) or _is_longer_text(written.type, field.type):
         return renamed
     if part.op in (Op.IS_NULL, Op.IS_NOT_NULL):
@@ -72,7 +73,7 @@ def _translated(part: Leaf, written: t.DataField | None, field: t.DataField) -> 
         return renamed
     if part.op not in (Op.EQ, Op.IN) or not all(isinstance(x, int) for x in part.literals):
         return ALWAYS
-    return replace(renamed, literals=fitting) if fitting else NEVER
+    return structs.replace(renamed, literals=fitting) if fitting else NEVER
 
 
 def _of_nulls(part: Leaf) -> Predicate:

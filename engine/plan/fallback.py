@@ -8,7 +8,9 @@ which then apply to both branches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
@@ -124,8 +126,7 @@ def _plan_of_fallback(metadata: TableMetadata, request: ScanRequest, other: _Oth
     return make_plan(other.metadata, rest)
 
 
-@dataclass(frozen=True)
-class _Other:
+class _Other(msgspec.Struct, frozen=True):
     """The fallback branch as a scan reads it; `is_first` where partitions are looked up in it before main."""
 
     metadata: TableMetadata

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import polars as pl
 import polars.selectors as cs
 
@@ -77,7 +78,7 @@ def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -
         entries = entries.select(cs.by_name(*ASSEMBLED, *KEY_BOUNDS, require_all=False))
     divided = sectioned(metadata, request, plan.merge, entries)
     # Statistics, keys and indexes of all files are most of the metadata, and are not needed any more.
-    divided = replace(
+    divided = msgspec.structs.replace(
         divided, frame=_prune_raw(metadata, request, divided, steps).select(cs.by_name(*ASSEMBLED, require_all=False))
     )
     del entries

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
+
+import msgspec
 
 Value: TypeAlias = bool | int | float | str | bytes | Decimal | dt.date | dt.time | dt.datetime
 """A literal in the type of its column: TIMESTAMP is a naive datetime, TIMESTAMP_LTZ an aware one in UTC."""
@@ -45,8 +46,7 @@ NEGATED = {
 NEGATED |= {negated: op for op, negated in NEGATED.items()}
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """``column op literals``; literals are never null (a comparison with NULL keeps no row)."""
 
     column: str
@@ -61,8 +61,7 @@ class Leaf:
         return f"{self.column} {self.op.value} {_shown(self.literals[0])}"
 
 
-@dataclass(frozen=True)
-class And:
+class And(msgspec.Struct, frozen=True):
     """A conjunction: true when all children are; always true without children."""
 
     children: tuple[Predicate, ...]
@@ -71,8 +70,7 @@ class And:
         return " AND ".join(f"({c})" if isinstance(c, Or) else str(c) for c in self.children) or "TRUE"
 
 
-@dataclass(frozen=True)
-class Or:
+class Or(msgspec.Struct, frozen=True):
     """A disjunction: true when any child is; never true without children."""
 
     children: tuple[Predicate, ...]

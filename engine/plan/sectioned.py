@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -24,16 +24,15 @@ from morrow.engine.plan.sections import bucket_numbers, key_ranks, section_ids
 KEY_BOUNDS = "_MIN_KEY", "_MAX_KEY"
 
 
-@dataclass(frozen=True)
-class Sectioned:
+class Sectioned(msgspec.Struct, frozen=True):
     """Entries with a section number each; within a section they are ordered by their least key.
 
     `kinds`: the kinds of sections other than RAW; `bounds`: the least and greatest key of each MERGE section.
     """
 
     frame: pl.DataFrame
-    kinds: Mapping[int, SectionKind] = field(default_factory=dict)
-    bounds: Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]] = field(default_factory=dict)
+    kinds: Mapping[int, SectionKind] = msgspec.field(default_factory=dict)
+    bounds: Mapping[int, tuple[tuple[Value, ...], tuple[Value, ...]]] = msgspec.field(default_factory=dict)
 
 
 def sectioned(metadata: TableMetadata, request: ScanRequest, spec: MergeSpec | None, frame: pl.DataFrame) -> Sectioned:

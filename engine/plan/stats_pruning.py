@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -68,8 +69,7 @@ def keep_mask(predicate: Predicate, stats: StatsFrame) -> Mask:
     return reduce(np.logical_or, masks, np.zeros(len(stats), dtype=np.bool_))
 
 
-@dataclass(frozen=True)
-class _Bounds:
+class _Bounds(msgspec.Struct, frozen=True):
     """Bounds of one column: null where unknown; `floats` says that NaN may lie above the maximum."""
 
     lower: pl.Series

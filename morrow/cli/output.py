@@ -90,7 +90,7 @@ def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Bina
 
 
 def _write_json(_: pa.Schema, batches: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
-    from morrow.cli.text import json_lines
+    from morrow.cli.json_text import json_lines
 
     for batch in _small(batches):
         out.write(json_lines(batch))

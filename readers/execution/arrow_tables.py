@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 
@@ -90,8 +91,7 @@ def _needs_no_cast(plan: ScanPlan, file: DataFile) -> bool:
     return all(same_values(written[field.id].type, field.type) for field in plan.fields if field.id in written)
 
 
-@dataclass(frozen=True)
-class _MaskedFile:
+class _MaskedFile(msgspec.Struct, frozen=True):
     """A data file and its live rows; None: all rows except retractions."""
 
     plan: ScanPlan

@@ -8,10 +8,10 @@ runs of all others. What is found of the keys becomes masks of each section, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -112,8 +112,7 @@ def _by_size(sections: Sequence[Section]) -> list[list[Section]]:
     return groups
 
 
-@dataclass(frozen=True)
-class _JoinedKeys(SectionKeys):
+class _JoinedKeys(SectionKeys, frozen=True, dict=True):
     """The keys of several sections as those of one."""
 
     sections: Sequence[Section] = ()
@@ -132,8 +131,7 @@ class _JoinedKeys(SectionKeys):
         return None
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(msgspec.Struct, frozen=True, dict=True):
     """The files of sections of one kind, of which masks are known or of which none is."""
 
     plan: ScanPlan

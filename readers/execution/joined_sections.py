@@ -7,9 +7,9 @@ partition; the position of a row identifies its file, and so the values of its p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -66,8 +66,7 @@ def _is_small(section: Section) -> bool:
     return whole and all(is_scanned(file.format, file.path) for file in section.files)
 
 
-@dataclass(frozen=True)
-class _Member:
+class _Member(msgspec.Struct, frozen=True):
     """A file with its mask, and the number of its section's partition among those of the group."""
 
     file: DataFile

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
@@ -27,8 +27,7 @@ from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files.read_ahead import read_ahead
 
 
-@dataclass(frozen=True)
-class FileSource:
+class FileSource(msgspec.Struct, frozen=True):
     """One data file: its location and its metadata.
 
     `path` is absolute within `store`; `size` in bytes (0 = unknown) and `row_count` (-1 = unknown) are for checks;
@@ -41,7 +40,7 @@ class FileSource:
     size: int
     row_count: int
     format: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
     columns: tuple[str, ...] = ()
 
     @property
@@ -50,8 +49,7 @@ class FileSource:
         return Options(self.options, self.path)
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """Decoded columns of `rows` consecutive rows; the frame may have no columns at all."""
 
     rows: int

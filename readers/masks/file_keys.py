@@ -7,9 +7,9 @@ a fingerprint beside: equal for equal keys, and, for single integers, the key it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -45,8 +45,7 @@ ROW_BYTES = 16
 """Memory of one row of one column, about, where it is only estimated."""
 
 
-@dataclass(frozen=True)
-class FileKeys:
+class FileKeys(msgspec.Struct, frozen=True, dict=True):
     """The deciding columns of all rows of a file, keys first, and the fingerprints of its keys."""
 
     frame: pl.DataFrame

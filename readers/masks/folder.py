@@ -7,7 +7,6 @@ file system does; the merge, the schema. Reads that check pages take nothing fro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -35,8 +34,7 @@ _BITS = msgspec.msgpack.Decoder(Bits)
 _FILES = msgspec.msgpack.Decoder(list[tuple[DataFile, ...]])
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """The name of a value in the folder."""
 
     folder: CacheFolder

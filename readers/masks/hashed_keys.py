@@ -8,9 +8,9 @@ most rows of a section are, are looked up and never entered: the table grows wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -28,8 +28,7 @@ HASH_BITS = 64
 TEMPORAL = (pl.Datetime, pl.Date, pl.Time)
 
 
-@dataclass(frozen=True)
-class SharedKeys:
+class SharedKeys(msgspec.Struct, frozen=True, dict=True):
     """Which rows share a key. `newest` is, for each row, the last row with its key, or -1 where that is itself."""
 
     newest: npt.NDArray[np.int32]

@@ -7,10 +7,10 @@ of only one file cover a range, its keys are not read at all: no row there can b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from morrow.engine.format.types import (
@@ -49,8 +49,7 @@ WORTHWHILE = 0.7
 """A section of up to `WHOLE_ROWS` is cut only when at most this share of its rows must be merged."""
 
 
-@dataclass(frozen=True)
-class KeyRange:
+class KeyRange(msgspec.Struct, frozen=True):
     """Keys whose first column is in [`low`, `high`); None is unbounded. `files` hold such rows.
 
     `column` is the key column that is meant, if not the first.
@@ -74,8 +73,7 @@ class KeyRange:
         return frame if self.high is None else frame.filter(col(column) < self.high)
 
 
-@dataclass(frozen=True)
-class RowGroup:
+class RowGroup(msgspec.Struct, frozen=True):
     """A row group of a file, given by its number, with the least and the greatest first key."""
 
     file: int

@@ -8,9 +8,9 @@ Where the bits do not suffice, nothing is packed and the caller sorts the column
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -42,8 +42,7 @@ INTEGERS = (
 TEXTS = (CharType, VarCharType, BinaryType, VarBinaryType)
 
 
-@dataclass(frozen=True)
-class KeyPacking:
+class KeyPacking(msgspec.Struct, frozen=True, dict=True):
     """The packing of the key columns of one section.
 
     `lengths` holds, for text columns, the length in bytes of the section's smallest and greatest key: a guess at the

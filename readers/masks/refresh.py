@@ -8,7 +8,6 @@ section are found by fingerprint (`file_keys`). Two keys of one fingerprint are 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -44,8 +43,7 @@ KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
 """Sections with masks in the cache, by bucket, those read last first."""
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """What differs between a section and the `base`, which is known.
 
     For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -53,8 +53,7 @@ def _age(file: DataFile) -> tuple[int, int]:
     return file.min_sequence, file.max_sequence
 
 
-@dataclass(frozen=True)
-class SectionKeys:
+class SectionKeys(msgspec.Struct, frozen=True, dict=True):
     """The keys of one section; `files` are its files, oldest first."""
 
     plan: ScanPlan

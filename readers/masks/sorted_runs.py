@@ -7,8 +7,8 @@ work grows with the updates and not with the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -23,8 +23,7 @@ FEW = 8
 Numbers = npt.NDArray[np.integer]
 
 
-@dataclass(frozen=True)
-class LongRun:
+class LongRun(msgspec.Struct, frozen=True):
     """Rows ``0 .. length`` are the long run, which is the oldest. The others, by their numbers:
 
     `order` has them by key, the oldest first; `starts` says where each key starts in it, `found` which row of the long

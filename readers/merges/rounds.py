@@ -7,8 +7,8 @@ head of the state, and the rest of the state is finished. There are at most as m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -17,8 +17,7 @@ Step = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 """The state after one more version: from the state and the versions of as many keys, row beside row."""
 
 
-@dataclass(frozen=True)
-class Rounds:
+class Rounds(msgspec.Struct, frozen=True):
     """`rows` are the numbers of the rows, one round after another; `heights` the number of keys of each round."""
 
     rows: npt.NDArray[np.integer]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -48,8 +48,7 @@ def scan_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
     return live_masks(plan, section, store)
 
 
-@dataclass(frozen=True)
-class VersionMasks:
+class VersionMasks(msgspec.Struct, frozen=True):
     """One mask per file, in the order of the section's files.
 
     `single`: rows whose key has no other version, unless they are retractions that are dropped. `shared`: rows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -19,8 +19,7 @@ MOST_COUNTED = 255
 """Runs, at most, whose keys a table of bytes can count."""
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(msgspec.Struct, frozen=True):
     """The versions of keys among some rows, which are numbered from 0.
 
     `single[row]`: no other row has its key. `rounds` have the numbers of all other rows.

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from morrow.cli.text import json_lines, texts
+from morrow.cli.json_text import json_lines
+from morrow.cli.text import texts
 from morrow.engine.errors import Unsupported
 
 NAN, INFINITY = float("nan"), float("inf")

@@ -158,7 +158,7 @@ class _RetiredBranch(TableMetadata):
         return _RetiredPaths(self.root, self.branch)
 
 
-class _RetiredPaths(TablePaths):
+class _RetiredPaths(TablePaths, frozen=True):
     @property
     def branch_root(self) -> str:
         return f"{self.branches_dir}/{self.branch}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.types import DataField, DataType, LocalZonedTimestampType, TimestampType
@@ -95,6 +94,8 @@ def row_count(source: FileSource) -> int:
     Raises:
         FileMissing, CorruptFile, StorageError: the footer cannot be read.
     """
+    import pyarrow.parquet as pq  # it brings all file systems of Arrow along
+
     store = source.store.inner if isinstance(source.store, ConfinedStore) else source.store
     if type(store) is LocalStore:
         with reading(source.path):
@@ -105,12 +106,16 @@ def row_count(source: FileSource) -> int:
 
 
 def _stored_names(source: FileSource) -> list[str]:
+    import pyarrow.parquet as pq
+
     with source.store.open(source.path) as stream:
         return list(pq.read_schema(stream).names)
 
 
 def _key_bounds(source: FileSource, name: str) -> list[KeyBounds] | None:
     """Returns the bounds of a top-level column in each row group; None when any lacks them."""
+    import pyarrow.parquet as pq
+
     with source.store.open(source.path) as stream:
         metadata = pq.ParquetFile(stream).metadata
         check_rows(source, metadata.num_rows)

@@ -45,7 +45,7 @@ class Rewriting:
 
         Raises:
             InvalidArgument, ColumnNotFound, Unsupported: an argument is wrong, or does not apply to this kind of table.
-            CommitConflict: another commit compacted the same files; nothing was changed.
+            CommitConflict: other commits compacted the same files on every attempt; nothing was changed.
         """
         from morrow.writers.operations.compact import compact
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options.tagging import time_span
 from morrow.procedures.arguments import buckets_of, partitions_of
 from morrow.procedures.procedure import DONE, RESULT, Call, Kind, Parameter, Procedure, Rows, condition, pairs
@@ -14,7 +15,7 @@ from morrow.travelling import moment
 from morrow.writers.append.sort_compaction import ORDER
 from morrow.writers.operations.choosing import Chosen, check_buckets
 from morrow.writers.operations.choosing import partitions_of as chosen_by
-from morrow.writers.operations.compact import compact_partitions
+from morrow.writers.operations.compact import compact_partitions, made_anew
 from morrow.writers.operations.overriding import with_options
 from morrow.writers.target import WriteTarget
 
@@ -77,18 +78,21 @@ def compaction_of(
 def _compact(call: Call, **arguments: str | None) -> Rows:
     how = compaction_of(**arguments)
     target = with_options(WriteTarget.of(call.metadata), how.options)
-    snapshot = target.metadata.latest_snapshot()
     check_buckets(target, how.buckets)
-    chosen = chosen_by(target, snapshot, Chosen(how.partitions, how.where, how.idle, how.buckets))
-    compact_partitions(
-        target,
-        snapshot,
-        chosen,
-        full=how.full,
-        order_by=how.order_by,
-        strategy=how.strategy or ORDER,
-        buckets=how.buckets,
-    )
+
+    def once() -> Snapshot | None:
+        snapshot = target.metadata.latest_snapshot()
+        return compact_partitions(
+            target,
+            snapshot,
+            chosen_by(target, snapshot, Chosen(how.partitions, how.where, how.idle, how.buckets)),
+            full=how.full,
+            order_by=how.order_by,
+            strategy=how.strategy or ORDER,
+            buckets=how.buckets,
+        )
+
+    made_anew(target, once)
     return DONE
 
 

@@ -19,6 +19,7 @@ ALWAYS = (
     "fastavro>=1.9",
     "hypothesis>=6.100",
     "boto3>=1.34",
+    "pymetastore>=0.4.2",
     "pyroaring>=1.0",
     "pytest>=8",
     "pytest-xdist>=3.5",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from morrow.engine.arguments import texts
 from morrow.engine.errors import InvalidArgument
@@ -20,8 +21,14 @@ from morrow.writers.keyed.postpone import compact_postponed
 from morrow.writers.keyed.writer import compact_bucket
 from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.partitions import matching_partitions, partition_filter
+from morrow.writers.operations.retrying import retried
 from morrow.writers.operations.session import commit_once
 from morrow.writers.target import WriteTarget
+
+MOST_RETRIES = 3
+"""Retries of a compaction at most: each reads and writes its files once more."""
+
+Done = TypeVar("Done")
 
 
 def compact(
@@ -34,10 +41,23 @@ def compact(
     strategy: str | None = None,
 ) -> Snapshot | None:
     """Compacts a table; see `Table.compact`."""
-    snapshot = target.metadata.latest_snapshot()
-    partitions = chosen_partitions(target, snapshot, partition, where)
     columns = sort_columns(order_by, strategy)
-    return compact_partitions(target, snapshot, partitions, full=full, order_by=columns, strategy=strategy or ORDER)
+
+    def once() -> Snapshot | None:
+        snapshot = target.metadata.latest_snapshot()
+        partitions = chosen_partitions(target, snapshot, partition, where)
+        return compact_partitions(target, snapshot, partitions, full=full, order_by=columns, strategy=strategy or ORDER)
+
+    return made_anew(target, once)
+
+
+def made_anew(target: WriteTarget, once: Callable[[], Done]) -> Done:
+    """Calls `once`, which compacts the newest snapshot, again where another commit took files of it meanwhile.
+
+    Raises:
+        CommitConflict: others were faster each time. Others: as `once`.
+    """
+    return retried(target, once, locks=False, most=MOST_RETRIES)
 
 
 def compact_partitions(

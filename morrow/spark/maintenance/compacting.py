@@ -7,6 +7,7 @@ done by the driver itself, which costs less than a job.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from morrow.engine.format.paths import POSTPONE_BUCKET
@@ -35,7 +36,7 @@ from morrow.writers.commit.attempt_log import AttemptLog
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.operations.choosing import Chosen, check_buckets, partitions_of
-from morrow.writers.operations.compact import compact_partitions
+from morrow.writers.operations.compact import compact_partitions, made_anew
 from morrow.writers.operations.expired_base import compacting
 from morrow.writers.operations.overriding import with_options
 from morrow.writers.operations.session import commit_once
@@ -67,13 +68,25 @@ def compact(
 
     Raises:
         InvalidArgument, ColumnNotFound, Unsupported: as `Table.compact`; before any job where possible.
-        CommitConflict: another writer compacted the same files; nothing was changed.
+        CommitConflict: other writers compacted the same files on every attempt; nothing was changed.
         Spark's own errors, when a task failed too often; nothing was changed.
     """
     target = with_options(target, how.options)
     sorter = Sorter.of(target, how.order_by, how.strategy) if how.order_by else None
-    snapshot = target.metadata.latest_snapshot()
     check_buckets(target, chosen.buckets)
+    return made_anew(target, partial(_newest, spark, target, chosen, how, sorter, distributed))
+
+
+def _newest(
+    spark: SparkSession,
+    target: WriteTarget,
+    chosen: Chosen,
+    how: Compaction,
+    sorter: Sorter | None,
+    distributed: bool | None,
+) -> Snapshot | None:
+    """Compacts the newest snapshot."""
+    snapshot = target.metadata.latest_snapshot()
     partitions = partitions_of(target, snapshot, chosen)
     if snapshot is None or partitions == []:
         return None

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import morrow
-from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.errors import CommitConflict, InvalidArgument, Unsupported
+from morrow.writers.operations import compact
 from tests.support.written import new_table, rows
 
 
@@ -37,6 +38,33 @@ def test_write_only_tables_are_compacted_on_request(tmp_path: Path) -> None:
     assert (snapshot.commit_kind, files(table)) == ("COMPACT", 1)
     assert rows(table)[:2] == [(0, 0), (1, 8)]
     assert table.compact(full=True) is None
+
+
+@pytest.mark.parametrize("others", [1, 9], ids=["once", "each time"])
+def test_it_is_made_anew_where_another_compaction_was_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    table = new_table(tmp_path, "id INT, v INT", keys=["id"], options={"bucket": 1, "write-only": True})
+    own, left = compact.commit_once, [None] * others
+
+    def commit_late(*arguments: Any) -> object:
+        if left and not monkeypatch.undo():
+            left.pop()
+            table.compact(full=True)
+            table.upsert({"id": [len(left) + 1], "v": [1]})
+            monkeypatch.setattr(compact, "commit_once", commit_late)
+        return own(*arguments)
+
+    table.upsert({"id": [0, 1], "v": [0, 0]})
+    table.upsert({"id": [0], "v": [2]})
+    monkeypatch.setattr(compact, "commit_once", commit_late)
+    if others == 1:
+        assert table.compact(full=True) is not None
+        assert files(table) == 1
+    else:
+        with pytest.raises(CommitConflict, match="committed to the same files first"):
+            table.compact(full=True)
+    assert rows(table)[0] == (0, 2)
 
 
 @pytest.mark.parametrize("keys", [[], ["id", "p"]], ids=["append", "keyed"])

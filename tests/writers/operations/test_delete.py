@@ -100,7 +100,7 @@ def test_the_kind_is_not_taken_from_the_row(tmp_path: Path) -> None:
         (None, InvalidArgument, "give a condition or keys; Table.truncate removes all rows"),
         ("nope = 1", ColumnNotFound, "no column 'nope'"),
         ({"v": ["a"]}, InvalidArgument, "the data lacks the primary key column id;"),
-        ({"id": [None]}, InvalidArgument, "nulls in it"),
+        ({"id": [None]}, InvalidArgument, "null in it"),
         (7, InvalidArgument, "a int is no table"),
     ],
     ids=str,

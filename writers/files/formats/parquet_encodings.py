@@ -79,7 +79,10 @@ def choose_each(
     group = pl.Series(GROUP, np.repeat(np.arange(len(heights), dtype=np.uint32), heights)).set_sorted()
     measures = [expression for column in columns for expression in _measures(column)]
     measured = pl.DataFrame([group, *columns]).group_by(GROUP, maintain_order=True).agg(measures)
-    return [Encodings(_chosen(schema, row) or False) for row in measured.iter_rows(named=True)]
+    return [
+        Encodings(_chosen(schema, row) or False) if height >= LEAST_ROWS else Encodings()
+        for row, height in zip(measured.iter_rows(named=True), heights, strict=True)
+    ]
 
 
 def _paying(frame: pl.DataFrame, schema: pa.Schema) -> list[str]:

@@ -38,10 +38,13 @@ def polars_series(array: pa.Array) -> pl.Series:
 
 
 def series_of(values: npt.NDArray[np.bool_] | npt.NDArray[np.integer]) -> pl.Series:
-    """Returns booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them."""
+    """Returns booleans or integers as a series without a name; `pl.Series` imports numpy's masked arrays for them.
+
+    Integers are not copied: nobody may write to them any more.
+    """
     is_bool = values.dtype == np.bool_
     kind = pa.bool_() if is_bool else pa.from_numpy_dtype(values.dtype)
-    data = np.packbits(values, bitorder="little").tobytes() if is_bool else values.tobytes()
+    data = np.packbits(values, bitorder="little") if is_bool else np.ascontiguousarray(values)
     return polars_series(pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)]))
 
 

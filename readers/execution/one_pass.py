@@ -101,7 +101,8 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(plan.read_columns)
 
-    deciding = [keys.deciding(frame) for frame in read]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        deciding = list(pool.map(keys.deciding, read))
     rows = cuts(deciding, keys.key_fields[0])
 
     def newest(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:

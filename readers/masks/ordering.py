@@ -63,9 +63,9 @@ def _slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.i
     """Returns the places of distinct keys in a table that begins with the key `least`."""
     if len(run) and int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
         return slice(int(run[0]) - least, int(run[-1]) - least + 1)
-    # Differences of narrow integers do not fit into their own width.
-    wide = run.astype(np.int64, copy=False)
-    return wide - least if least else wide
+    # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
+    wide = run if run.dtype == np.uint64 else run.astype(np.int64, copy=False)
+    return (wide - wide.dtype.type(least) if least else wide).astype(np.int64, copy=False)
 
 
 def newest_of_each_key(
@@ -82,7 +82,12 @@ def newest_of_each_key(
     keys = comparable(keys)
     by_position = not age.width
     if by_position and is_number(keys):
-        known = None if runs is None else long_run(keys.to_series().to_numpy(), runs)
+        numbers = keys.to_series().to_numpy()
+        ends = None if runs is None else np.cumsum(runs)[:-1]
+        fresh = None if ends is None else unseen(np.split(numbers, ends)[::-1])
+        if fresh is not None:
+            return np.concatenate(fresh[::-1])
+        known = None if runs is None else long_run(numbers, runs)
         if known is not None:
             return known.newest
     elif (shared := shared_keys(keys, runs)) is not None:

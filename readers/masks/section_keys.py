@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD
 from morrow.engine.format.types import (
     BigIntType,
@@ -260,7 +261,7 @@ class SectionKeys(msgspec.Struct, frozen=True, dict=True):
         if self.packing is None or self.section.key_low is None or self.section.key_high is None:
             return None
         packed = self.packing.pack(versions, self.section.key_low, self.section.key_high)
-        return None if packed is None else pl.DataFrame({"key": packed})
+        return None if packed is None else pl.DataFrame([series_of(packed).alias("key")])
 
     def checked_heights(self, frames: Sequence[pl.DataFrame]) -> list[int]:
         """Returns the row count of each file. Raises `CorruptFile` if it differs from the manifest entry."""

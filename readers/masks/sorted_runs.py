@@ -20,6 +20,14 @@ CLOSE = 4
 FEW = 8
 """One key in so many of the long run has to be wanted, for a table."""
 
+SAMPLED = 1 << 10
+"""Wanted keys that are looked at to see whether a long run is even."""
+EVEN = 8
+"""A long run is even where the places of all but one in so many keys are guessed."""
+NUDGE = 1e-6
+"""What is added to a place that was computed as a float, which may be a little less than it is."""
+ABSENT, UNKNOWN = -1, -2
+
 Numbers = npt.NDArray[np.integer]
 
 
@@ -68,6 +76,36 @@ def long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
 
 def _found(run: Numbers, wanted: Numbers) -> Numbers:
     """Returns the place of each wanted key in an ascending run, or -1."""
+    sample = wanted[:: max(len(wanted) // SAMPLED, 1)]
+    if len(run) < SAMPLED or np.count_nonzero(_guessed(run, sample) == UNKNOWN) * EVEN > len(sample):
+        return _searched(run, wanted)
+    found = _guessed(run, wanted)
+    unknown = np.flatnonzero(found == UNKNOWN)
+    found[unknown] = _searched(run, wanted[unknown])
+    return found
+
+
+def _guessed(run: Numbers, wanted: Numbers) -> Numbers:
+    """Returns the places in a run as they are if its keys are the same distance apart, -2 where they are not.
+
+    Numbers that are counted up, by one or by any step, are never searched for.
+    """
+    per_key = (len(run) - 1) / (int(run[-1]) - int(run[0]))
+    # Keys before the first wrap around and are far behind the last.
+    offsets = _unsigned(wanted) - _unsigned(run[:1])
+    places = np.minimum(offsets * per_key + NUDGE, len(run) - 2).astype(np.int64)
+    below = run.take(places)
+    between = (below < wanted) & (wanted < run.take(places + 1))
+    return np.where(below == wanted, places, np.where(between, ABSENT, UNKNOWN))
+
+
+def _unsigned(keys: Numbers) -> npt.NDArray[np.uint64]:
+    return (keys if keys.dtype == np.uint64 else keys.astype(np.int64, copy=False)).view(np.uint64)
+
+
+def _searched(run: Numbers, wanted: Numbers) -> Numbers:
+    if not len(wanted):
+        return np.empty(0, np.int64)
     span = int(run[-1]) - int(run[0]) + 1
     if span > CLOSE * len(run) or len(wanted) * FEW < len(run):
         places = np.searchsorted(run, wanted)

@@ -122,8 +122,10 @@ def _of_long_run(known: LongRun) -> Versions:
     place[several[by_falling(counts[several])]] = np.arange(len(several), dtype=np.int32)
     rows = np.empty(first[-1], np.uint32)
     single = np.ones(known.length + len(known.order), bool)
-    rows[place[older]] = known.found[older]
-    single[known.found[older]] = False
+    updated = np.flatnonzero(older)
+    replaced = known.found[updated]
+    rows[place[updated]] = replaced
+    single[replaced] = False
     left, number = several, 0
     while len(left):
         row = known.order[known.starts[left] + number]

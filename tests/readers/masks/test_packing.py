@@ -39,21 +39,38 @@ def packed(kinds: Sequence[str], rows: Sequence[Row]) -> list[int] | None:
     return None if numbers is None else numbers.tolist()
 
 
-def test_each_column_takes_the_bits_that_its_values_span() -> None:
-    rows = [(-3, 100), (-3, 101), (0, 103)]
-    assert packed(["INT", "BIGINT"], rows) == [0b00_00, 0b00_01, 0b11_11]
+def test_each_column_is_a_digit_of_the_base_that_its_values_span() -> None:
+    rows = [(-3, 100), (-3, 101), (0, 102)]
+    assert packed(["INT", "BIGINT"], rows) == [0, 1, 3 * 3 + 2]
 
 
 def test_dates_and_timestamps_count_as_their_numbers() -> None:
     midnight = dt.datetime(2024, 1, 1)
     rows = [(dt.date(1969, 12, 31), midnight), (dt.date(1970, 1, 1), midnight + dt.timedelta(microseconds=3))]
-    assert packed(["DATE", "TIMESTAMP(6)"], rows) == [0b0_00, 0b1_11]
+    assert packed(["DATE", "TIMESTAMP(6)"], rows) == [0, 1 * 4 + 3]
 
 
 def test_text_of_eight_bytes_is_its_big_endian_number() -> None:
     rows = [("user0001",), ("user0002",), ("user0100",)]
     least = int.from_bytes(b"user0001", "big")
     assert packed(["STRING"], rows) == [int.from_bytes(text.encode(), "big") - least for (text,) in rows]
+
+
+def test_text_that_ends_in_eight_digits_is_their_number() -> None:
+    rows = [("order-00000007", 3), ("order-00000009", 0), ("order-99999999", 4)]
+    assert packed(["STRING", "INT"], rows) == [3, 2 * 5, (99_999_999 - 7) * 5 + 4]
+
+
+@pytest.mark.parametrize(
+    "other", ["+0000001", " 0000001", "0000000:", "0000000/", "000000\N{ARABIC-INDIC DIGIT ONE}", "x"]
+)
+def test_other_text_between_bounds_of_digits_is_not_packed(other: str) -> None:
+    assert packed(["STRING"], [("00000000",), (other,), ("99999999",)]) is None
+
+
+def test_columns_of_one_value_take_no_room() -> None:
+    rows = [(1, -(2**63), 5), (1, 0, 5), (1, 2**63 - 1, 5)]
+    assert packed(["INT", "BIGINT", "INT"], rows) == [0, 2**63, 2**64 - 1]
 
 
 def test_longer_text_packs_where_all_share_its_beginning() -> None:
@@ -106,6 +123,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "BIGINT": st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1),
     "DATE": st.dates(dt.date(1960, 1, 1), dt.date(2040, 1, 1)),
     "STRING": st.text("ab\0é", min_size=0, max_size=9) | st.text("ab", min_size=8, max_size=8),
+    "VARCHAR(9)": st.text("0189", min_size=8, max_size=8) | st.text("09:/", min_size=8, max_size=8),
     "BYTES": st.binary(min_size=8, max_size=8) | st.binary(max_size=9),
     "CHAR(10)": st.text("ab", min_size=8, max_size=8).map("xy".__add__),
 }

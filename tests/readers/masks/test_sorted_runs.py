@@ -65,3 +65,25 @@ def test_places_are_the_same_however_close_keys_lie(dtype: type[np.integer[Any]]
     known = long_run(np.array([*run, *wanted], dtype), [len(run), len(wanted)])
     assert known is not None
     assert known.found.tolist() == [run.index(key) if key in run else -1 for key in wanted]
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 2**40])
+@pytest.mark.parametrize(("dtype", "first"), [(np.int32, -(2**31)), (np.int64, -(2**62)), (np.uint64, 2**63 - 9)])
+@pytest.mark.parametrize("uneven", [0, 20, 1_500])
+def test_places_in_runs_of_numbers_that_are_counted_up(
+    dtype: type[np.integer[Any]], first: int, step: int, uneven: int
+) -> None:
+    step = 2 if dtype is np.int32 and step == 2**40 else step
+    random = np.random.default_rng(0)
+    run = [first + number * step for number in range(3_000)]
+    for number in random.choice(2_900, uneven, replace=False):
+        run[number] += step // 2  # the order stays
+    wanted = {int(key) for key in random.choice(np.array(run, dtype), 700, replace=False)}
+    wanted |= {key + step // 2 for key in run[::9]} | {first + 1, run[-1] + 1, run[-1] + 5 * step} - {run[1]}
+    if first > np.iinfo(dtype).min:
+        wanted |= {first - 1, first - 5 * step}
+    keys = sorted(key for key in wanted if np.iinfo(dtype).min <= key <= np.iinfo(dtype).max)
+    known = long_run(np.array([*run, *keys], dtype), [len(run), len(keys)])
+    place = {key: number for number, key in enumerate(run)}
+    assert known is not None
+    assert known.found.tolist() == [place.get(key, -1) for key in keys]

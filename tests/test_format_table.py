@@ -194,8 +194,9 @@ def test_what_a_format_table_does_not_have(make: Make, catalog: morrow.Catalog) 
     for name in ('"t$snapshots"', "t VERSION AS OF 1", '"t$branch_b"'):
         with pytest.raises(MorrowError, match=r"without snapshots|branch"):
             catalog.sql(f"SELECT * FROM db.{name}")
-    with pytest.raises(Unsupported):
-        catalog.sql("INSERT INTO db.t VALUES (1, 'a', DATE '2024-01-01', 'x')")
+    for statement in ("DELETE FROM db.t WHERE id = 1", "UPDATE db.t SET id = 1", "TRUNCATE TABLE db.t"):
+        with pytest.raises(Unsupported, match=r"Catalog\.format_table and object_table open some"):
+            catalog.sql(statement)
     with pytest.raises(TableNotFound):
         catalog.format_table("db.nope")
     catalog.create_table("db.own", schema="id INT")
@@ -283,3 +284,39 @@ def test_what_a_format_cannot_hold(make: Make, catalog: morrow.Catalog, server: 
     options |= {"file.format": "json", "format-table.file.compression": "gzip"}
     with pytest.raises(Unsupported, match="the codec 'gzip'"):
         catalog.format_table("db.t").append({"v": ["a"]})
+
+
+def test_insert(make: Make, catalog: morrow.Catalog) -> None:
+    make("format-table", "json")
+    done = catalog.sql("INSERT INTO db.t VALUES (1, 'a', DATE '2024-01-01', 'x'), (2, NULL, NULL, 'y')")
+    assert done.fetchall() == [(2, 0, 0, None)]
+    catalog.sql("INSERT INTO db.t PARTITION (day = '2024-01-02') (id, `k v`) SELECT 3, 'x'")
+    catalog.sql("INSERT INTO db.t BY NAME SELECT DATE '2024-01-02' AS day, id + 10 AS id, 'z' AS \"k v\" FROM db.t")
+    catalog.sql("INSERT OVERWRITE db.t SELECT 4, 'd', day, \"k v\" FROM db.t WHERE id = 1")
+    found = catalog.sql('SELECT id, v, day::TEXT, "k v" FROM db.t ORDER BY id').fetchall()
+    rest = [(number, None, "2024-01-02", "z") for number in (11, 12, 13)]
+    assert found == [(2, None, None, "y"), (3, None, "2024-01-02", "x"), (4, "d", "2024-01-01", "x"), *rest]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("INSERT OVERWRITE db.t PARTITION (day = '2024-01-02') SELECT 1, 'a', 'x'", Unsupported, "with PARTITION"),
+        ("INSERT INTO db.t REPLACE WHERE id = 1 SELECT 1", Unsupported, "REPLACE WHERE of a format table"),
+        ("INSERT WITH SCHEMA EVOLUTION INTO db.t BY NAME SELECT 1 AS more", Unsupported, "WITH SCHEMA EVOLUTION"),
+        ("INSERT INTO db.t SELECT 1", InvalidArgument, "1 columns where 4 are expected"),
+        ("INSERT INTO db.t BY NAME SELECT 1 AS ids", ColumnNotFound, "did you mean 'id'"),
+        (
+            "INSERT INTO db.t PARTITION (v = 'a') SELECT 1, DATE '2024-01-02', 'x'",
+            InvalidArgument,
+            "no partition column",
+        ),
+    ],
+)
+def test_what_insert_refuses(
+    make: Make, catalog: morrow.Catalog, statement: str, error: type[MorrowError], said: str
+) -> None:
+    folder = make()
+    with pytest.raises(error, match=said):
+        catalog.sql(statement)
+    assert list(folder.rglob("*")) == []

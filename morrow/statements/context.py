@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from morrow.as_of import NOT_CONSTANT
 from morrow.dialect import Dialect
 from morrow.engine.catalog.names import object_name
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.filter.sql_errors import problem_of
 from morrow.engine.plan.time_travel import TravelArguments
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from morrow.engine.catalog.views import View
     from morrow.engine.plan.filter import FilterLike
     from morrow.engine.schema.columns import SchemaLike
+    from morrow.format_table import FormatTable
     from morrow.many_tables import CompactedTable
     from morrow.system import SystemScan
 
@@ -44,6 +45,7 @@ class Warehouse(Protocol):
     def databases(self) -> list[str]: ...
     def tables(self, database: str) -> list[str]: ...
     def table(self, name: str, *, branch: str | None = None) -> Table: ...
+    def format_table(self, name: str) -> FormatTable: ...
     def system(self, name: str, **at: Unpack[TravelArguments]) -> SystemScan: ...
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None: ...
     def drop_database(self, name: str, *, cascade: bool = False, ignore_if_not_exists: bool = False) -> None: ...
@@ -120,6 +122,13 @@ class Context:
         if found.system is not None:
             raise InvalidArgument(f"{full!r} is a system table; it is only read")
         return self.catalog.table(found.table, branch=found.branch)
+
+    def format_table(self, name: Name) -> FormatTable | None:
+        """Opens a format table; None where the table is of another kind, or the catalog has none of this kind."""
+        try:
+            return self.catalog.format_table(self.full_name(name))
+        except (InvalidArgument, Unsupported):
+            return None
 
     def database_of(self, name: Name) -> str:
         """Returns a database that is named, or the current one."""

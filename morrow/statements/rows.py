@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot.dialects.duckdb import DuckDB
 
-from morrow.engine.errors import ColumnNotFound, InvalidArgument
+from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.types import DataField
 from morrow.engine.schema.defaults import default_value
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.format.snapshot import Snapshot
+    from morrow.format_table import FormatTable
     from morrow.table import Table
 
 BATCH_ROWS = 1 << 17
@@ -78,7 +79,13 @@ def counted(
 
 def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
     """Writes the rows of a query; columns by position, or by name."""
-    table = context.table(statement.table)
+    try:
+        table = context.table(statement.table)
+    except Unsupported:
+        files = context.format_table(statement.table)
+        if files is None:
+            raise
+        return _insert_into_files(context, statement, files)
     if statement.evolves:
         found = _run(context, context.prepared(statement.query)).limit(0).to_arrow_table().schema
         evolve(table, found, found.names)
@@ -89,6 +96,26 @@ def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
     with assigned(context, query, names, schema, given, by_name=statement.by_name) as filling:
         snapshot = _written(context, statement, table, filling, given)
     return counted(context, snapshot, filling.rows, None if schema.primary_keys else 0, _deleted(statement))
+
+
+def _insert_into_files(context: Context, statement: Insert, table: FormatTable) -> duckdb.DuckDBPyRelation:
+    """Writes the rows of a query to a format table."""
+    words = {
+        "WITH SCHEMA EVOLUTION": statement.evolves,
+        "REPLACE WHERE": statement.replace_where is not None,
+        "OVERWRITE with PARTITION": statement.overwrite and bool(statement.partition),
+    }
+    if asked := next((name for name, is_asked in words.items() if is_asked), None):
+        hint = "INSERT OVERWRITE replaces the partitions that there are rows of"
+        raise Unsupported(f"INSERT {asked} of a format table", where=table.path, hint=hint)
+    schema = table._table.schema
+    given = _partition(context, statement, schema)
+    names = _columns(statement, schema, given)
+    query = context.prepared(_with_defaults(statement.query, names, schema))
+    with assigned(context, query, names, schema, given, by_name=statement.by_name) as filling:
+        write = table.overwrite if statement.overwrite else table.append
+        write(filling.source)
+    return counted(context, None, filling.rows, 0, None if statement.overwrite else 0)
 
 
 def evolve(table: Table, columns: pa.Schema, names: Sequence[str]) -> None:

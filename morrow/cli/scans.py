@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import morrow
-from morrow.cli.opening import open_table
+from morrow.cli.opening import is_name, knows_names, open_catalog, open_table
 from morrow.engine.catalog.names import object_name
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import TravelArguments
+from morrow.format_table import FormatTable, ObjectTable
 from morrow.system import SystemScan
 from morrow.table import Table
 from morrow.table_scan import Scan
@@ -32,10 +34,27 @@ def rows_of(
     where: str | None = None,
     limit: int | None = None,
 ) -> Scan | SystemScan:
-    """Returns the scan that the arguments describe, of a table or of the system table that the path ends with."""
-    if object_name(path).system is None:
+    """Returns the scan that the arguments describe, of a table, of the system table that the path ends with, or of a
+    format table or object table of the catalog.
+    """
+    if object_name(path).system is not None:
+        return system_scan_of(path, None, at, columns, where, limit)
+    try:
         return scan_of(path, at, columns, where, limit)
-    return system_scan_of(path, None, at, columns, where, limit)
+    except Unsupported:
+        folder = None if at or not (is_name(path) and knows_names()) else _folder(path)
+        if folder is None:
+            raise
+        return folder.scan(columns, where, limit)
+
+
+def _folder(name: str) -> FormatTable | ObjectTable | None:
+    """Returns a format table or object table of the catalog; None for others."""
+    catalog = open_catalog()
+    for opened in (catalog.format_table, catalog.object_table):
+        with suppress(InvalidArgument, Unsupported):
+            return opened(name)
+    return None
 
 
 def system_scan_of(

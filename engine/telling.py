@@ -26,26 +26,25 @@ LEAST_LIKENESS = 0.6
 """Of two names, one of which may be meant by the other; difflib's measure."""
 
 # Removed: C0 except tab and newline, DEL and C1, directional marks and overrides, line separators, surrogates.
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-NEXT_LINE = re.compile("\n(?! )")
+UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+NEXT_LINE = "\n(?! )"
 """A line break that may come from a name: the line is indented, so that it is not taken for one of Morrow's."""
 
 SECRET_WORDS = (
     r"secret|passw(?:or)?d|passphrase|token|credential|signature|private[-_.]?key|account[-_.]?key|access[-_.]?key|"
     r"api[-_.]?key|sas[-_.]?key|encryption[-_.]?key|customer[-_.]?key|master[-_.]?key|service[-_.]?account"
 )
-SECRET_NAME = re.compile(rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization")
-_USERINFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@")
-_PARAMETER = re.compile(
-    rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
-)
-_NAMED = re.compile(
+SECRET_NAME = rf"(?i){SECRET_WORDS}|^sig$|^sas$|^pwd$|authorization"
+# Patterns as text: `re` compiles each when it is first used, which most processes never do.
+_USERINFO = r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)([^\s/?#'\"<>]+)@"
+_PARAMETER = rf"(?i)([?&;](?:[\w.~-]{{0,64}}(?:{SECRET_WORDS})[\w.~-]{{0,64}}|sig|sas|pwd|key)=)[^&\s'\"<>()]+"
+_NAMED = (
     rf"(?i)((?<![\w.-])[\w.-]{{0,64}}(?:{SECRET_WORDS})[\w.-]{{0,64}}[\"']?"
     r"(?:\s{0,4}=>?\s{0,4}|\s{0,4}:\s{1,4}|:(?=[\"']))(?:Some\()?)"
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
 )
-_BEARER = re.compile(r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}")
-_ENVIRONMENT = re.compile("(?i)^(?:AWS|AZURE|GOOGLE|GCS|GCP|S3|OSS|MINIO|ARM|MORROW)_")
+_BEARER = r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}"
+_ENVIRONMENT = "(?i)^(?:AWS|AZURE|GOOGLE|GCS|GCP|S3|OSS|MINIO|ARM|MORROW)_"
 
 _secrets: OrderedDict[str, None] = OrderedDict()
 _lock = Lock()
@@ -56,7 +55,7 @@ def remember(options: Mapping[str, str] | None = None, *, url: str = "") -> None
     found = [value for key, value in (options or {}).items() if is_secret(key) and isinstance(value, str)]
     for text in (url, *(options or {}).values()):
         if isinstance(text, str):
-            found += [match[2].partition(":")[2] for match in _USERINFO.finditer(text)]
+            found += [match[2].partition(":")[2] for match in re.finditer(_USERINFO, text)]
     with _lock:
         for secret in found:
             if _is_findable(secret):
@@ -67,7 +66,7 @@ def remember(options: Mapping[str, str] | None = None, *, url: str = "") -> None
 
 def is_secret(name: str) -> bool:
     """Returns whether an option or environment variable of this name holds a secret."""
-    return SECRET_NAME.search(name) is not None
+    return re.search(SECRET_NAME, name) is not None
 
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
@@ -96,15 +95,15 @@ def printable(text: str) -> str:
     """Returns the text with control characters, directional overrides and lone surrogates as escapes."""
     if text.isprintable():
         return text
-    return NEXT_LINE.sub("\n  ", UNPRINTABLE.sub(_escaped, text))
+    return re.sub(NEXT_LINE, "\n  ", re.sub(UNPRINTABLE, _escaped, text))
 
 
 def redacted(text: str) -> str:
     """Returns the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
-    text = _USERINFO.sub(_without_password, text)
-    text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
-    text = _NAMED.sub(_without_value, text)
-    text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+    text = re.sub(_USERINFO, _without_password, text)
+    text = re.sub(_PARAMETER, rf"\1{HIDDEN}", text)
+    text = re.sub(_NAMED, _without_value, text)
+    text = re.sub(_BEARER, rf"\1 {HIDDEN}", text)
     # Registered secrets come last: one of them may be part of the name by which another is found.
     for secret in _known():
         for form in {secret, quote(secret, safe=""), quote(secret), unquote(secret)}:
@@ -153,7 +152,7 @@ def logger(name: str) -> ShownLogger:
 def _known() -> Iterable[str]:
     with _lock:
         known = list(_secrets)
-    environment = (value for name, value in os.environ.items() if _ENVIRONMENT.match(name) and is_secret(name))
+    environment = (value for name, value in os.environ.items() if re.match(_ENVIRONMENT, name) and is_secret(name))
     # The longest first: one secret may be part of another.
     return sorted({*known, *filter(_is_findable, environment)}, key=len, reverse=True)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
+
+import msgspec
 
 from morrow.catalog_changes import CatalogChanges
 from morrow.catalog_views import CatalogViews
@@ -224,7 +225,7 @@ class Catalog(CatalogChanges, CatalogViews):
             metadata = self._catalog.table(parts.table)
         except Unsupported:
             return self._folder_dataset(parts, travel)
-        travel = replace(travel, branch=parts.branch)
+        travel = msgspec.structs.replace(travel, branch=parts.branch)
         if parts.system is not None:
             return make_system_scan(metadata, parts.system, travel=travel).dataset()
         return make_scan(metadata, travel=travel).dataset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from morrow.engine.arguments import text
 from morrow.engine.errors import InvalidArgument
@@ -12,8 +12,7 @@ SYSTEM_DATABASE = "sys"
 BRANCH_PREFIX = "branch_"
 
 
-@dataclass(frozen=True)
-class ObjectName:
+class ObjectName(msgspec.Struct, frozen=True):
     """A table, a branch of it, or a system table of either.
 
     `table` may be prefixed by its database or by the folders it lies in.

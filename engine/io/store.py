@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias
+
+import msgspec
 
 WALKED_AT_ONCE = 1000
 """Number of files that `FileStore.walk` yields together."""
 
 
-@dataclass(frozen=True)
-class FileStatus:
+class FileStatus(msgspec.Struct, frozen=True):
     """One entry of a folder listing: last path segment, size in bytes, modification time in epoch milliseconds."""
 
     name: str

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import msgspec
+
 from morrow.engine.options.kinds import Kind
 
 T = TypeVar("T")
@@ -50,8 +52,7 @@ class Stage(Enum):
     WRITING = "writes"
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Values that are refused: all except those in `unless` (in lower case)."""
 
     reason: str

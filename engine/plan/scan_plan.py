@@ -110,8 +110,7 @@ class Section(msgspec.Struct, frozen=True, eq=False, gc=False):
         return sum(file.size for file in self.files)
 
 
-@dataclass(frozen=True)
-class PruneStep:
+class PruneStep(msgspec.Struct, frozen=True):
     """The result of one step of planning, for explain."""
 
     name: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypedDict, Unpack
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, TagNotFound
 from morrow.engine.format.snapshot import Snapshot
@@ -34,8 +35,7 @@ AsOf: TypeAlias = int | str | dt.datetime | dt.date
 Time: TypeAlias = int | str | dt.datetime | dt.date
 
 
-@dataclass(frozen=True)
-class Travel:
+class Travel(msgspec.Struct, frozen=True):
     """A state of a table: of `branch` (None: the branch that is open), at most one of the other members.
 
     All None means the newest snapshot. `version` is text that is resolved with the table, see `at_version`. Times are
@@ -58,7 +58,7 @@ class Travel:
         """Returns the branch of the table, and the travel within it. Raises `BranchNotFound`."""
         if self.branch is None:
             return metadata, self
-        return metadata.on_branch(self.branch), replace(self, branch=None)
+        return metadata.on_branch(self.branch), msgspec.structs.replace(self, branch=None)
 
 
 NOW = Travel()
@@ -98,7 +98,7 @@ def travel_of(**at: Unpack[TravelArguments]) -> Travel:
     if not given:
         return Travel(branch=branch)
     name, value = given.popitem()
-    return replace(_ARGUMENTS[name](name, value), branch=branch)
+    return msgspec.structs.replace(_ARGUMENTS[name](name, value), branch=branch)
 
 
 def _check_known(at: Mapping[str, object]) -> None:

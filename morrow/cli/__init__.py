@@ -12,6 +12,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """The console script ``morrow``; leaves by `SystemExit`."""
-    from morrow.cli.app import app
+    import sys
 
-    app(prog_name="morrow")
+    from morrow.cli.app import run
+
+    run(sys.argv[1:])

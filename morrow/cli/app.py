@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_name
 
 from morrow.cli import arguments as arg
 from morrow.cli import life, looking, moving
@@ -26,6 +27,10 @@ USAGE = 2
 """The command line was not understood; typer's own code."""
 PIPE_CLOSED = 141
 """Whoever reads the output has stopped (``| head``): 128 and SIGPIPE, as from any Unix filter."""
+
+HELP_OPTIONS = ["-h", "--help"]
+COMPLETION = "_MORROW_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 
 HELP = f"""Read and write Apache Paimon tables.
 
@@ -54,7 +59,7 @@ app = typer.Typer(
     help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_OPTIONS},
 )
 
 
@@ -258,3 +263,16 @@ PANELS = {
 for panel, commands in PANELS.items():
     for each in commands:
         command(panel)(each)
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Runs the command that the arguments name; leaves by `SystemExit`.
+
+    Of the other commands typer makes nothing: that takes longer than most commands run. Help and completion need all.
+    """
+    names = {get_command_name(each.callback.__name__): each for each in app.registered_commands if each.callback}
+    first = next((each for each in arguments if each in names or each in HELP_OPTIONS), None)
+    if first in names and COMPLETION not in os.environ:
+        # An option's value may be a command's name, too.
+        app.registered_commands = [names[each] for each in dict.fromkeys(arguments) if each in names]
+    app(arguments, prog_name="morrow")

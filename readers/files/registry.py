@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 
@@ -30,16 +31,14 @@ class ScanFiles(Protocol):
     ) -> pl.LazyFrame: ...
 
 
-@dataclass(frozen=True)
-class Stripe:
+class Stripe(msgspec.Struct, frozen=True):
     """Decoded columns, perhaps none, of `rows` consecutive rows, in the Arrow types of their fields."""
 
     rows: int
     columns: tuple[pa.Array, ...]
 
 
-@dataclass(frozen=True)
-class KeyBounds:
+class KeyBounds(msgspec.Struct, frozen=True):
     """Bounds of a column in a range of `rows` consecutive rows, which can be read apart from the others."""
 
     rows: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
+import msgspec
 import polars as pl
 
 from morrow.engine.errors import InvalidArgument
@@ -35,8 +35,7 @@ def _is_arrow(filter: FilterLike) -> TypeGuard[pc.Expression]:
     return compute is not None and isinstance(filter, compute.Expression)
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """``predicate AND residuals``: a row is kept when all of them are true for it.
 
     `columns` are all columns needed to evaluate it, projected or not; `text` is the filter as given.

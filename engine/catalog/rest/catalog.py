@@ -191,6 +191,7 @@ class RestCatalog(RestViews):
         body = {"source": identifier(*old), "destination": identifier(*new)}
         if not self.has_database(new[0]):
             raise self._no_database(new[0])
+        self.table(name)  # one that is not Paimon's own is refused before anything is done
         try:
             self.client.post(TABLES, "rename", body=body)
         except Refusal as refusal:

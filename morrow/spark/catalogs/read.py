@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound,
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
+from morrow.format_table import FormatTable, ObjectTable
 from morrow.incremental import are_of_changes, changes
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 MICROS_OF_MILLI = 1000
 CHANGES = "changes"
 """The state that is the changes between two others: the arguments of `Table.changes`, or None where there are none."""
+FOLDER = "folder"
+"""The state of a folder of files: what is there when it is read."""
 
 
 def load(place: Place, question: Question, _rows: DataFrame | None = None) -> dict[str, object]:
@@ -43,7 +47,13 @@ def load(place: Place, question: Question, _rows: DataFrame | None = None) -> di
     at = _travel(question)
     if _is_system(name):
         return described.of_rows(name, _system(place, name, at).fields, at, streams=not at and streams(name))
-    table = place.table(name)
+    try:
+        table = place.table(name)
+    except Unsupported:
+        folder = None if at else _folder(place, name)
+        if folder is None:
+            raise
+        return described.of_rows(name, folder.fields, {FOLDER: True}, streams=False)
     given = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
     set = without_settings_of_writes(given)
     if are_of_changes(set):
@@ -116,6 +126,8 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     columns, name = tuple(question["columns"]), question["table"]
     if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
         return _changed(place, question)
+    if isinstance(question["state"], Mapping) and FOLDER in question["state"]:
+        return _of_folder(place, question)
     if isinstance(question["state"], Mapping):
         system = _system(place, name, question["state"])
         wanted = columns or (system.fields[0].name,)
@@ -128,6 +140,24 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
         # Spark's own LIMIT stays above what is computed in the task that reads, such as input_file_name().
         return to_dataframe(chosen, place.spark, limits=scan.request.limit is not None)
     return hidden.to_dataframe(chosen, columns, place.spark)
+
+
+def _folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
+    """Returns a format table or object table of the catalog; None for others."""
+    for opened in (place.catalog.format_table, place.catalog.object_table):
+        with suppress(InvalidArgument, Unsupported):
+            return opened(name)
+    return None
+
+
+def _of_folder(place: Place, question: Question) -> DataFrame:
+    """Returns the rows of a format table or object table, made by the driver; partitions are pruned."""
+    columns, folder = tuple(question["columns"]), _folder(place, question["table"])
+    if folder is None:
+        raise TableNotFound(f"{question['table']} is no longer a table of files; make the DataFrame again")
+    kept = predicates(question["filters"], {field.name: field for field in folder.fields})
+    found = folder.scan().narrowed(columns or (folder.fields[0].name,), conjunction(*kept) if kept else None)
+    return to_dataframe(found, place.spark).select(*map(quoted, columns))
 
 
 def narrowed(place: Place, question: Question) -> Scan:

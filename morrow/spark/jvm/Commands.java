@@ -79,7 +79,7 @@ public class Commands extends SparkStrategy {
             Object shown = ((ShowCreateTable) plan).child();
             Object table = shown instanceof ResolvedTable ? ((ResolvedTable) shown).table() : null;
             if (table instanceof MorrowTable && !(table instanceof Target)) {
-                throw Refused.of("Unsupported", "SHOW CREATE TABLE of a system table, which nobody makes, is not supported");
+                throw Refused.of("Unsupported", "SHOW CREATE TABLE of a system table or a folder of files is not supported");
             }
             return table instanceof Target ? shown((Target) table, plan) : null;
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import morrow
 import morrow.spark
-from morrow.engine.errors import InvalidArgument
+from morrow.engine.errors import InvalidArgument, MorrowError
 from tests.support.hive_metastore import hive_metastore
 from tests.support.rest_server import rest_server
 
@@ -98,6 +99,20 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
         assert spark.table("byrest.db.t").where("id = 5").count() == 1
         with pytest.raises(PySparkException, match="a stream of a table whose catalog commits is not supported"):
             spark.readStream.table("byrest.db.t").writeStream.format("noop").start().processAllAvailable()
+
+        files = tmp_path / "files of f"
+        for day, number in (("2024-02-29", 1), ("__DEFAULT_PARTITION__", 2)):
+            (files / f"day={day}").mkdir(parents=True)
+            (files / f"day={day}" / "one.json").write_text(f'{{"id": {number}}}')
+        spark.sql("CREATE TABLE byrest.db.f (id INT, day DATE) PARTITIONED BY (day)")
+        stored = server.databases["db"]["f"]
+        stored.files, stored.options = str(files), {"type": "format-table", "file.format": "json"}
+        assert spark.sql("SELECT sum(id), max(day) FROM byrest.db.f").first() == (3, dt.date(2024, 2, 29))
+        (files / "day=__DEFAULT_PARTITION__" / "one.json").write_text("{")
+        assert spark.table("byrest.db.f").where("day = '2024-02-29'").select("id").collect() == [(1,)]
+        for statement in ("INSERT INTO {} VALUES (1, NULL)", "DELETE FROM {}", "SELECT * FROM {} VERSION AS OF 1"):
+            with pytest.raises((PySparkException, MorrowError), match=r"not support|format-table|UNSUPPORTED"):
+                spark.sql(statement.format("byrest.db.f")).collect()
 
 
 class TestHive:

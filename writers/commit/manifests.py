@@ -71,10 +71,14 @@ class ManifestWriter:
             self._target.store.sync(unsynced)
 
     def sync_files(self) -> None:
-        """Makes the bytes of files on a local disk durable, so that `settle` waits for the names of their folder."""
+        """Makes the bytes of files on a local disk durable, before the base list is written.
+
+        Their names become so when `settle` syncs the base list and the folder, in which all of them are.
+        """
         for path in self._unsynced:
             with system_errors(path):
                 sync_file(Path(path))
+        self._unsynced = []
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:
         """Writes entries (columns of `decode_manifest`) into manifests of the target size.

@@ -36,6 +36,8 @@ def sortable(series: pl.Series) -> pl.Series:
 
 DENSE = 8
 """Integer keys that span less than so many times their number are distinguished by a table, unsorted."""
+BLOCK = 1 << 15
+"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
 
 
 def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[np.bool_]] | None:
@@ -52,16 +54,19 @@ def unseen(newest_first: Sequence[npt.NDArray[np.integer]]) -> list[npt.NDArray[
     fresh = np.ones(greatest - least + 1, bool)
     found = []
     for number, run in enumerate(newest_first):
-        slots = _slots(run, least)
-        found.append(fresh[slots].copy() if isinstance(slots, slice) else fresh.take(slots))
-        if number + 1 < len(newest_first):
-            fresh[slots] = False
+        found.append(np.empty(len(run), bool))
+        for start in range(0, len(run), BLOCK):
+            rows = slice(start, start + BLOCK)
+            slots = _slots(run[rows], least)
+            found[-1][rows] = fresh[slots] if isinstance(slots, slice) else fresh.take(slots)
+            if number + 1 < len(newest_first):
+                fresh[slots] = False
     return found
 
 
 def _slots(run: npt.NDArray[np.integer], least: int) -> slice | npt.NDArray[np.int64]:
     """Returns the places of distinct keys in a table that begins with the key `least`."""
-    if len(run) and int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
+    if int(run[-1]) - int(run[0]) + 1 == len(run) and (run[1:] > run[:-1]).all():
         return slice(int(run[0]) - least, int(run[-1]) - least + 1)
     # Differences of narrow integers do not fit into their own width, and packed keys not into a signed one.
     wide = run if run.dtype == np.uint64 else run.astype(np.int64, copy=False)

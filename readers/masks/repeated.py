@@ -13,6 +13,8 @@ import pyarrow as pa
 
 LEAST = 4
 """Texts have to repeat so many times on average."""
+BLOCK = 1 << 15
+"""Texts that are compared at a time: as many as stay in the processor's cache."""
 VIEWS = (pa.string_view(), pa.binary_view())
 
 
@@ -30,8 +32,9 @@ def run_starts(texts: pl.Series) -> npt.NDArray[np.integer] | None:
             return None
         views = np.frombuffer(array.buffers()[1], np.uint64).reshape(-1, 2)[array.offset : array.offset + len(array)]
         differs = np.ones(len(array), bool)
-        np.not_equal(views[1:, 1], views[:-1, 1], out=differs[1:])
-        differs[1:] |= views[1:, 0] != views[:-1, 0]
+        for start in range(0, len(array) - 1, BLOCK):
+            before, after = views[start : start + BLOCK][: len(array) - 1 - start], views[start + 1 : start + 1 + BLOCK]
+            differs[start + 1 : start + 1 + BLOCK] = (after[:, 1] != before[:, 1]) | (after[:, 0] != before[:, 0])
         found.append(np.flatnonzero(differs) + rows)
         if rows == 0 and len(found[0]) * LEAST > len(array):
             return None

@@ -65,11 +65,11 @@ def long_run(keys: Numbers, runs: Sequence[int]) -> LongRun | None:
     if not len(others) or length < LONG * len(others):
         return None
     sort_order = np.argsort(others, kind="stable")
-    ordered = others[sort_order]
+    ordered = others.take(sort_order)
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     starts = np.flatnonzero(first)
-    distinct = ordered[starts]
+    distinct = ordered.take(starts)
     found = _found(keys[:length], distinct)
     return LongRun(length, sort_order + length, starts, found)
 

@@ -30,8 +30,10 @@ class Versions(msgspec.Struct, frozen=True):
 
     def among(self, kept: npt.NDArray[np.bool_]) -> Versions:
         """Returns these versions where only the rows `kept` are left, all of the rounds among them."""
-        numbers = np.cumsum(kept, dtype=np.uint32)
-        return Versions(self.single[kept], Rounds(numbers[self.rounds.rows] - np.uint32(1), self.rounds.heights))
+        left = np.flatnonzero(kept)
+        numbers = np.empty(len(kept), np.uint32)
+        numbers[left] = np.arange(len(left), dtype=np.uint32)
+        return Versions(self.single.take(left), Rounds(numbers.take(self.rounds.rows), self.rounds.heights))
 
 
 def versions_of(

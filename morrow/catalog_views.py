@@ -1,4 +1,4 @@
-"""Views and functions of a catalog: listed, created, dropped. `Catalog.sql` reads views."""
+"""Views and functions of a catalog: listed, created, dropped. `Catalog.sql` reads views, and calls functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from morrow.engine.catalog.views import View, views_of
 from morrow.engine.errors import AlreadyExists, TableNotFound, Unsupported
 
 if TYPE_CHECKING:
+    from morrow.engine.catalog.functions import Function
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
 
 
@@ -81,12 +82,24 @@ class CatalogViews:
                 raise
 
     def functions(self, database: str) -> list[str]:
-        """Returns the names of the functions that a REST server keeps in a database, sorted; Morrow runs none of them.
+        """Returns the names of the functions that a REST server keeps in a database, sorted.
 
         Raises:
             DatabaseNotFound. Unsupported: a catalog without functions.
         """
+        self._check_functions()
+        return cast("list[str]", cast("Any", self._catalog).functions(database))
+
+    def function(self, name: str) -> Function:
+        """Returns the function ``database.name`` of a REST server; `Catalog.sql` calls those that are defined in SQL.
+
+        Raises:
+            DatabaseNotFound. TableNotFound: no such function. Unsupported: a catalog without functions.
+        """
+        self._check_functions()
+        return cast("Function", cast("Any", self._catalog).function(name))
+
+    def _check_functions(self) -> None:
         if not hasattr(self._catalog, "functions"):
             hint = "catalogs with metastore=rest have them"
             raise Unsupported("functions", where=self._catalog.title, hint=hint)
-        return cast("list[str]", self._catalog.functions(database))

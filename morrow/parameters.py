@@ -71,3 +71,20 @@ _LITERALS: Sequence[tuple[type | tuple[type, ...], Any]] = (
     (uuid.UUID, lambda value: exp.Literal.string(str(value))),
     ((list, tuple), _list),
 )
+
+
+def bind(node: Node, parameters: Mapping[str, object]) -> None:
+    """Puts literals in the place of parameters, where DuckDB does not see them."""
+    for placeholder in list(node.find_all(exp.Placeholder)):
+        placeholder.replace(literal(value_of(placeholder, parameters)))
+
+
+def used_in(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
+    """Returns the values of the parameters that DuckDB sees, under names that are none of its numbers."""
+    used: dict[str, object] = {}
+    for placeholder in tree.find_all(exp.Placeholder):
+        value = value_of(placeholder, parameters)
+        name = f"morrow_{placeholder.this}"
+        placeholder.set("this", name)
+        used[name] = value
+    return used

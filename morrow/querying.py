@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from morrow.calling_functions import put_functions
 from morrow.dialect import comments, parsed, travel_of
 from morrow.engine.errors import InvalidArgument, TableNotFound
 from morrow.engine.plan.filter.deep import with_room
 from morrow.engine.plan.time_travel import Travel
 from morrow.hints import hints_in, options_of_hints
 from morrow.incremental import are_of_changes
-from morrow.parameters import Node, literal, value_of
+from morrow.parameters import Node, bind, used_in
 from morrow.readers.execution.duckdb_relation import variable
 from morrow.readers.expressions.library import check_duckdb
 from morrow.viewing import is_common, put_view
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from morrow.engine.catalog.functions import Function
     from morrow.engine.catalog.views import View
     from morrow.readers.execution.dataset import PaimonDataset
 
@@ -67,6 +69,9 @@ class Sources(Protocol):
 
     def function(self, name: str, arguments: Sequence[object], database: str | None) -> pa.Table | PaimonDataset | None:
         """Returns the rows of a table function of Paimon's; None for DuckDB's functions."""
+
+    def catalog_function(self, name: str) -> Function | None:
+        """Returns the function ``database.name`` that the catalog keeps; None where there is none."""
 
     def value(self, name: str, arguments: Sequence[object], database: str | None) -> str | None:
         """Returns the value of a function of Paimon's in the database ``sys``; None where it has no such function."""
@@ -115,14 +120,14 @@ def prepared(
     given = parameters or {}
     bound = literals and tree.find(exp.Placeholder) is not None
     if bound:
-        _bind(tree, given)
+        bind(tree, given)
     variables: dict[str, object] = {}
     viewed = False
     pending: list[tuple[Node, tuple[str, ...]]] = [(table, ()) for table in tree.find_all(exp.Table)]
     while pending:
         table, inside = pending.pop(0)
         if isinstance(table.args.get("version"), exp.Expression):
-            _bind(table.args["version"], given)
+            bind(table.args["version"], given)
         try:
             found = _of_catalog(table, sources, database, connection, given)
         except TableNotFound:
@@ -141,8 +146,8 @@ def prepared(
         name = f"morrow_{uuid.uuid4().hex}"
         variables[name] = variable(found, connection)
         _replace(table, name)
-    changed = _values(tree, sources, database, given)
-    used = _used(tree, given)
+    changed = put_functions(tree, sources.catalog_function) | _values(tree, sources, database, given)
+    used = used_in(tree, given)
     if not (variables or changed or used or bound or viewed):
         return Prepared(query, {}, {})
     _qualify_less(tree)
@@ -192,33 +197,13 @@ def _values(tree: Node, sources: Sources, database: str | None, parameters: Mapp
 
 def _constants(call: Node, parameters: Mapping[str, object]) -> Iterator[object]:
     """Yields the arguments of a function, which are texts or numbers."""
-    _bind(call, parameters)
+    bind(call, parameters)
     for argument in call.expressions:
         if not isinstance(argument, exp.Literal):
             raise InvalidArgument(
                 f"{call.name}: its arguments are texts and numbers, not {argument.sql(dialect=DuckDB)}"
             )
         yield argument.name
-
-
-# Parameters
-
-
-def _bind(node: Node, parameters: Mapping[str, object]) -> None:
-    """Puts literals in the place of parameters, where DuckDB does not see them."""
-    for placeholder in list(node.find_all(exp.Placeholder)):
-        placeholder.replace(literal(value_of(placeholder, parameters)))
-
-
-def _used(tree: Node, parameters: Mapping[str, object]) -> dict[str, object]:
-    """Returns the values of the parameters that DuckDB sees, under names that are none of its numbers."""
-    used: dict[str, object] = {}
-    for placeholder in tree.find_all(exp.Placeholder):
-        value = value_of(placeholder, parameters)
-        name = f"morrow_{placeholder.this}"
-        placeholder.set("this", name)
-        used[name] = value
-    return used
 
 
 # Tables

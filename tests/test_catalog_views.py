@@ -27,12 +27,46 @@ def jdbc(folder: Path) -> morrow.Catalog:
     return morrow.open_catalog({"metastore": "jdbc", "uri": uri, "warehouse": f"{folder}/w"})
 
 
+def function(*parameters: str, returns: str = "DOUBLE", **definitions: str | dict[str, str]) -> dict[str, Any]:
+    """Describes a function of DOUBLE parameters as a server does; a text is SQL."""
+    return {
+        "inputParams": [{"id": i, "name": name, "type": "DOUBLE"} for i, name in enumerate(parameters)],
+        "returnParams": [{"id": 0, "name": "r", "type": returns}],
+        "deterministic": True,
+        "definitions": {
+            dialect: {"type": "sql", "definition": each} if isinstance(each, str) else each
+            for dialect, each in definitions.items()
+        },
+    }
+
+
+FUNCTIONS = {
+    "area": function("a", "B", duckdb="a * b", spark="0"),
+    "twice": function("x", spark="nvl(x, -1) * 2", returns="INT"),
+    "cube": function("x", trino="db.area(x, db.area(x, x))"),
+    "Höhe": function(duckdb="1 + 1"),
+    "loop": function("x", duckdb="db.loop(x) + 1"),
+    "more": function("x", duckdb="x + y"),
+    "total": function("x", duckdb="sum(x)"),
+    "rows": function("x", duckdb="(SELECT max(id) FROM db.t)"),
+    "jvm": function("x", spark={"type": "lambda", "definition": "x -> x", "language": "JAVA"}, flink={"type": "file"}),
+    "broken": function("x", duckdb="x +"),
+}
+
+
 @pytest.fixture(params=["jdbc", "rest"])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[morrow.Catalog]:
     if request.param == "jdbc":
         yield filled(jdbc(tmp_path))
         return
-    with rest_server(tmp_path, functions={"db": ["f", "g", "h"]}) as server:
+    with rest_server(tmp_path, functions={"db": FUNCTIONS}) as server:
+        options = {"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"}
+        yield filled(morrow.open_catalog(options))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[morrow.Catalog]:
+    with rest_server(tmp_path_factory.mktemp("served"), functions={"db": FUNCTIONS}) as server:
         options = {"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"}
         yield filled(morrow.open_catalog(options))
 
@@ -85,8 +119,46 @@ def test_functions_are_listed(catalog: morrow.Catalog) -> None:
         with pytest.raises(Unsupported, match="metastore=rest"):
             catalog.functions("db")
         return
-    assert catalog.functions("db") == ["f", "g", "h"]
-    assert catalog.sql("SHOW FUNCTIONS IN db").fetchall() == [("db", "f"), ("db", "g"), ("db", "h")]
+    assert catalog.functions("db") == sorted(FUNCTIONS)
+    assert catalog.sql("SHOW FUNCTIONS IN db LIKE 'a*'").fetchall() == [("db", "area")]
+    found = catalog.function("db.area")
+    assert [str(each.type) for each in (*found.parameters, *found.returns)] == ["DOUBLE", "DOUBLE", "DOUBLE"]
+    assert (found.definitions["duckdb"].text, found.deterministic) == ("a * b", True)
+    with pytest.raises(TableNotFound, match=r"no function 'db\.are'; did you mean 'area'"):
+        catalog.function("db.are")
+
+
+def called(catalog: morrow.Catalog, text: str) -> Any:
+    return catalog.sql(text).fetchall()
+
+
+def test_functions_are_called(served: morrow.Catalog) -> None:
+    assert called(served, "SELECT db.area(id + 1, 2), db.twice(NULL) FROM db.t ORDER BY 1") == [
+        (4, -2),
+        (6, -2),
+        (8, -2),
+    ]
+    assert called(served, 'SELECT v FROM db.t WHERE db.cube(id) = 8 AND db."Höhe"() = 2') == [("b",)]
+    assert called(served, "SELECT db.area(1.5, '2'), typeof(db.twice(1.4))")[0][1] == "INTEGER"
+    assert called(served, "SELECT v.upper(), db.twice(sum(id)) FROM db.t AS db WHERE id = 1 GROUP BY v") == [("A", 2)]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        ("area(1)", InvalidArgument, r"db\.area\(a, B\) has 2 parameters, not 1"),
+        ("loop(1)", InvalidArgument, "call each other too often"),
+        ("more(1)", Unsupported, "reads y, no parameter of its own"),
+        ("total(1)", Unsupported, "an aggregate"),
+        ("rows(1)", Unsupported, "with a query"),
+        ("jvm(1)", Unsupported, r"definitions spark \(lambda\), flink \(file\)"),
+        ("broken(1)", Unsupported, "SQL for duckdb"),
+        ("nope(1)", (InvalidArgument, TableNotFound), "nope"),
+    ],
+)
+def test_functions_that_are_not_called(served: morrow.Catalog, call: str, error: Any, said: str) -> None:
+    with pytest.raises(error, match=said):
+        served.sql(f"SELECT db.{call} FROM db.t").fetchall()
 
 
 def given(catalog: morrow.Catalog, name: str, query: str, columns: str = "a INT", **dialects: str) -> None:

@@ -18,6 +18,7 @@ from morrow.writers.operations.partitions import greatest
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
+    from morrow.engine.catalog.functions import Function
     from morrow.engine.catalog.views import View
     from morrow.engine.plan.time_travel import Travel
     from morrow.readers.execution.dataset import PaimonDataset
@@ -81,6 +82,14 @@ class CatalogSources:
             raise InvalidArgument(f"{MAX_PT} takes the name of a table")
         full = _full_name(str(arguments[0]), database)
         return greatest(WriteTarget.of(self.catalog.table(full)._metadata))
+
+    def catalog_function(self, name: str) -> Function | None:
+        if name.partition(".")[0] not in self.databases:
+            return None  # a method call of DuckDB's, or a function of its own
+        try:
+            return self.catalog.function(name)
+        except (Unsupported, TableNotFound, DatabaseNotFound):
+            return None
 
     def of_schema(self, schema: str, name: str) -> pa.Table | None:
         if schema.lower() != INFORMATION:

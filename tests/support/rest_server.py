@@ -68,7 +68,7 @@ class RestServer:
     databases: dict[str, dict[str, Stored]] = field(default_factory=dict)
     views: dict[str, list[str]] = field(default_factory=dict)
     view_schemas: dict[tuple[str, str], Any] = field(default_factory=dict)
-    functions: dict[str, list[str]] | None = None
+    functions: dict[str, dict[str, Any]] | None = None
     faults: list[Any] = field(default_factory=list)
     trouble: tuple[list[Any], Callable[[str, str], bool]] = field(default_factory=lambda: ([], lambda *_: False))
     """Faults that only some requests meet."""
@@ -154,7 +154,15 @@ def list_functions(server: RestServer, query: Any, _body: Any, name: str) -> Any
     if server.functions is None:
         raise Refused(501, "", "", "no functions here")
     server.database(name)
-    return server.page("functions", server.functions.get(name, []), query)
+    return server.page("functions", list(server.functions.get(name, {})), query)
+
+
+def get_function(server: RestServer, _query: Any, _body: Any, name: str, function: str) -> Any:
+    server.database(name)
+    if function not in (server.functions or {}).get(name, {}):
+        raise Refused(404, "FUNCTION", function, "no such function")
+    assert server.functions is not None
+    return {"uuid": "u", "name": function, **server.functions[name][function]}
 
 
 def create_view(server: RestServer, _: Any, body: Any, name: str) -> Any:
@@ -351,6 +359,7 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
     ("POST", f"{DATABASE}/tables", create_table),
     ("GET", f"{DATABASE}/views", list_views),
     ("GET", f"{DATABASE}/functions", list_functions),
+    ("GET", f"{DATABASE}/functions/*", get_function),
     ("POST", f"{DATABASE}/views", create_view),
     ("GET", f"{DATABASE}/views/*", get_view),
     ("DELETE", f"{DATABASE}/views/*", drop_view),

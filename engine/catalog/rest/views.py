@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from morrow.engine.catalog.functions import Function, function_from_json
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.rest.client import Client, Refusal
 from morrow.engine.catalog.rest.messages import identifier
@@ -33,6 +34,21 @@ class RestViews:
     def functions(self, database: str) -> list[str]:
         """Returns the names of the functions of a database, sorted; none where the server has none."""
         return self._listed(database, FUNCTIONS, optional=True)
+
+    def function(self, name: str) -> Function:
+        """Returns a function. Raises `DatabaseNotFound`, `TableNotFound`: there is none of this name."""
+        database, function = table_name(name)
+        try:
+            answer = self.client.get(DATABASES, database, FUNCTIONS, function)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise told(self.client, refusal) from None
+            functions = self.functions(database)
+            known, hint = ", ".join(functions) or "none", did_you_mean(function, functions)
+            raise TableNotFound(
+                f"{self.title}: there is no function {name!r}; {hint}the functions of {database} are: {known}"
+            ) from None
+        return function_from_json(answer, f"{self.title}, {name}")
 
     def view(self, name: str) -> View:
         """Returns a view. Raises `DatabaseNotFound`, `TableNotFound`."""

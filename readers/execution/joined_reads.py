@@ -17,8 +17,9 @@ import numpy.typing as npt
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.binary_row import decode_columns
-from morrow.engine.format.types import DataField
+from morrow.engine.format.types import DataField, IntType
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols, own, unnamed
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
@@ -29,7 +30,7 @@ from morrow.readers.files.registry import file_reader
 from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.masks import Mask
 from morrow.readers.masks.live import cached_merged, keep_merged, live_masks
-from morrow.readers.masks.packing import KeyPacking
+from morrow.readers.masks.packing import INTEGERS, KeyPacking
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, oldest_first
 from morrow.readers.masks.superseded import winners
 from morrow.readers.merges.version_masks import is_folded
@@ -131,6 +132,15 @@ class _JoinedKeys(SectionKeys, frozen=True, dict=True):
         return None
 
 
+def _as_numbers(fields: Sequence[DataField], keys: pl.DataFrame) -> pl.DataFrame:
+    """Returns keys, of a section number and `fields`, as one number each where those are integers; else unchanged."""
+    if not all(isinstance(field.type, INTEGERS) for field in fields):
+        return keys
+    packing = KeyPacking((DataField(-1, SECTION, IntType(nullable=False)), *fields), {})
+    numbers = packing.pack(keys.select(packing.expressions), (), ())
+    return keys if numbers is None else series_of(numbers).alias("key").to_frame()
+
+
 class _Files(msgspec.Struct, frozen=True, dict=True):
     """The files of sections of one kind, of which masks are known or of which none is."""
 
@@ -203,7 +213,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         numbers = np.repeat(np.array([number for _, number, _ in self.members], np.int32), heights)
         by_key = rows.select(cols(field.name for field in keys.key_fields))
         self._check_bounds(by_key)
-        by_key = pl.DataFrame([pl.Series(SECTION, numbers), *by_key.iter_columns()])
+        by_key = _as_numbers(keys.key_fields, pl.DataFrame([pl.Series(SECTION, numbers), *by_key.iter_columns()]))
         ages = [age for age, _, _ in self.members]
         runs = [int(height) for height in np.bincount(ages, heights)]
         live = winners(keys, rows, by_key, runs)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from morrow.engine.arguments import mapping
 from morrow.engine.catalog.settings import table_defaults
 from morrow.engine.catalog.watching import changed
 from morrow.engine.errors import AlreadyExists
+from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.plan.filter import FilterLike
 from morrow.table import Table
 
 if TYPE_CHECKING:
     from morrow.engine.catalog.protocol import Catalog as CatalogProtocol
     from morrow.engine.schema.columns import SchemaLike
+    from morrow.format_table import FormatTable
     from morrow.many_tables import CompactedTable
 
 T = TypeVar("T")
@@ -76,6 +79,36 @@ class CatalogChanges:
             if ignore_if_exists:  # another process was faster
                 return Table(self._catalog.table(name))
             raise
+
+    def create_format_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        format: str = "parquet",
+        partition_keys: str | Sequence[str] = (),
+        options: Mapping[str, object] | None = None,
+        comment: str | None = None,
+    ) -> FormatTable:
+        """Creates a format table: a folder of files that the catalog names. REST catalogs have them.
+
+        Args:
+            schema, partition_keys, comment: as for `create_table`; there is no primary key.
+            format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
+            options: Paimon's options of format tables, such as ``csv.field-delimiter``.
+
+        Raises:
+            AlreadyExists: the table exists. InvalidArgument, ColumnNotFound: a name, column or key that is wrong.
+            Unsupported: the catalog makes no such tables; another format.
+        """
+        from morrow.engine.catalog.folders import create_format_table
+        from morrow.engine.schema.creating import new_schema, options_as_text
+        from morrow.format_table import FormatTable
+
+        where = self._catalog.where_of(name)
+        made = new_schema(schema, partition_keys=partition_keys, comment=comment, where=where)
+        texts = options_as_text({FILE_FORMAT.key: format, **mapping(options, "options")}, where)
+        return FormatTable(create_format_table(self._catalog, name, replace(made, options=texts)))
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drops a table with all its files, except those outside of its folder or behind links.

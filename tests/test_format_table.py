@@ -18,6 +18,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import (
+    AlreadyExists,
     ColumnNotFound,
     CorruptFile,
     InvalidArgument,
@@ -320,3 +321,46 @@ def test_what_insert_refuses(
     with pytest.raises(error, match=said):
         catalog.sql(statement)
     assert list(folder.rglob("*")) == []
+
+
+def test_create(catalog: morrow.Catalog) -> None:
+    catalog.create_database("db")
+    table = catalog.create_format_table(
+        "db.f",
+        "id INT, day DATE",
+        format="csv",
+        partition_keys="day",
+        options={"csv.field-delimiter": ";"},
+        comment="c",
+    )
+    assert (table.format, table.partition_keys, table.comment) == ("csv", ("day",), "c")
+    assert table.append([{"id": 1, "day": date(2024, 2, 29)}]) == 1
+    assert [each.name for each in Path(table.path.removeprefix("file:")).iterdir()] == ["day=2024-02-29"]
+    catalog.sql("CREATE TABLE db.g (id INT, v STRING) TBLPROPERTIES ('type' = 'format-table', 'file.format' = 'json')")
+    catalog.sql("INSERT INTO db.g SELECT id, 'x' FROM db.f")
+    assert catalog.sql("SELECT * FROM db.g").fetchall() == [(1, "x")]
+    assert catalog.tables("db") == ["f", "g"]
+    with pytest.raises(AlreadyExists):
+        catalog.create_format_table("db.f", "id INT")
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("(id INT) TBLPROPERTIES ('type' = 'format-table', 'file.format' = 'avro')", Unsupported, "format 'avro'"),
+        ("(id INT PRIMARY KEY) TBLPROPERTIES ('type' = 'format-table')", InvalidArgument, "no primary key"),
+        ("(id INT) PARTITIONED BY (x) TBLPROPERTIES ('type' = 'format-table')", ColumnNotFound, "'x'"),
+        ("TBLPROPERTIES ('type' = 'format-table') AS SELECT 1 AS id", Unsupported, "type"),
+        ("(id INT) TBLPROPERTIES ('type' = 'object-table')", Unsupported, "type"),
+    ],
+)
+def test_what_create_refuses(catalog: morrow.Catalog, statement: str, error: type[MorrowError], said: str) -> None:
+    catalog.create_database("db")
+    with pytest.raises(error, match=said):
+        catalog.sql(f"CREATE TABLE db.f {statement}")
+    assert catalog.tables("db") == []
+
+
+def test_a_folder_as_catalog_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"making a format table.*metastore=rest"):
+        morrow.Catalog(tmp_path).create_format_table("db.f", "id INT")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol, cast
 
 from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import InvalidArgument, Unsupported
-from morrow.engine.plan.folder_table import FolderTable
+from morrow.engine.format.schema import TableSchema
+from morrow.engine.io.local import LocalStore
+from morrow.engine.options.declared.table import TYPE
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 
 
 class FolderCatalog(Protocol):
@@ -31,4 +35,24 @@ def folder_table(catalog: Catalog, name: str, kind: str | None = None) -> Folder
         raise InvalidArgument(f"{catalog.title}: {name!r} is a table of Paimon's own; open it with Catalog.table")
     if kind is not None and found.kind != kind:
         raise InvalidArgument(f"{found.where} is of the type {found.kind}, not {kind}")
+    return found
+
+
+def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> FolderTable:
+    """Creates a format table with these columns, partition keys and options.
+
+    Raises:
+        DatabaseNotFound, AlreadyExists. InvalidArgument: a primary key, which such a table has not.
+        Unsupported: the catalog makes no such tables; a format that they do not have.
+    """
+    where = catalog.where_of(name)
+    if not hasattr(catalog, "create_folder_table"):
+        raise Unsupported("making a format table", where=where, hint="catalogs with metastore=rest make them")
+    if schema.primary_keys:
+        raise InvalidArgument(f"{where}: a format table has no primary key")
+    options = {**schema.options, TYPE.key: FORMAT_TABLE}
+    made = replace(schema, options=options)
+    _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown one.
+    found = catalog.create_folder_table(name, made)
+    assert isinstance(found, FolderTable)
     return found

@@ -61,6 +61,16 @@ class Warehouse(Protocol):
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> Table: ...
+    def create_format_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        format: str = "parquet",
+        partition_keys: str | Sequence[str] = (),
+        options: Mapping[str, object] | None = None,
+        comment: str | None = None,
+    ) -> FormatTable: ...
     def views(self, database: str) -> list[str]: ...
     def view(self, name: str) -> View: ...
     def create_view(

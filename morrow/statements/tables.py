@@ -6,8 +6,10 @@ import uuid
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import AlreadyExists, DatabaseNotFound, InvalidArgument, TableNotFound
-from morrow.engine.options.declared.table import PATH
+from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.engine.options.kinds import names
+from morrow.engine.plan.folder_table import FORMAT_TABLE
 from morrow.engine.schema.sql import Columns
 from morrow.engine.wording import plural
 from morrow.querying import evaluated
@@ -71,6 +73,9 @@ def create_table(context: Context, statement: CreateTable) -> duckdb.DuckDBPyRel
         return _replaced(context, statement, name, there)
     if there:
         raise AlreadyExists(f"the table {name} exists")
+    if statement.query is None and str(statement.options.get(TYPE.key, "")).strip().lower() == FORMAT_TABLE:
+        _made_of_files(context, statement, name)
+        return context.did(f"created the format table {name}")
     if statement.query is None:
         _made(context, statement, name, statement.columns)
         return context.did(f"created the table {name}")
@@ -96,6 +101,21 @@ def _made(context: Context, statement: CreateTable, name: str, schema: object) -
         primary_keys=() if statement.columns is None else statement.columns.primary_keys,
         partition_keys=statement.partition_keys,
         options=dict(statement.options),
+        comment=statement.comment,
+    )
+
+
+def _made_of_files(context: Context, statement: CreateTable, name: str) -> None:
+    columns = statement.columns
+    if columns is None or columns.primary_keys:
+        raise InvalidArgument(f"{name}: a format table has columns and no primary key")
+    options = {key: value for key, value in statement.options.items() if key != TYPE.key}
+    context.catalog.create_format_table(
+        name,
+        columns.columns,
+        format=str(options.pop(FILE_FORMAT.key, FILE_FORMAT.default)),
+        partition_keys=statement.partition_keys,
+        options=options,
         comment=statement.comment,
     )
 

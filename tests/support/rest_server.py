@@ -191,10 +191,12 @@ def create_table(server: RestServer, _: Any, body: Any, name: str) -> Any:
     table = body["identifier"]["object"]
     if table in server.database(name):
         raise Refused(409, "TABLE", table, "table exists")
-    given = body["schema"]
-    highest = max((each["id"] for each in given["fields"]), default=-1)
-    node = {"version": 3, "id": 0, "highestFieldId": highest, "timeMillis": 1, **given}
+    given = dict(body["schema"])
     stored = Stored(f"{server.folder}/{uuid.uuid4().hex}")
+    if given["options"].get("type") == "format-table":
+        stored.files, stored.options = f"{server.folder}/{uuid.uuid4().hex}", given.pop("options")
+    highest = max((each["id"] for each in given["fields"]), default=-1)
+    node = {"version": 3, "id": 0, "highestFieldId": highest, "timeMillis": 1, "options": {}, **given}
     create_first_schema(stored.metadata(), parse_schema(json.dumps(node).encode(), "the request"))
     server.databases[name][table] = stored
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from morrow.engine.catalog.names import checked_name, table_name
 from morrow.engine.catalog.rest.client import HEADER, Client, Refusal
-from morrow.engine.catalog.rest.messages import identifier, schema_of
+from morrow.engine.catalog.rest.folders import RestFolders
+from morrow.engine.catalog.rest.messages import identifier, kind_of, schema_of, texts
 from morrow.engine.catalog.rest.signing import OPTIONS
 from morrow.engine.catalog.rest.table import RestTable, told
 from morrow.engine.catalog.rest.tokens import renewed
@@ -25,14 +26,10 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.type_json import field_from_json
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
-from morrow.engine.options.declared.table import TYPE
 from morrow.engine.options.declaring import honoured, idle
-from morrow.engine.options.given import Options
 from morrow.engine.options.kinds import BOOL, TEXT
-from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import did_you_mean, remember
 
@@ -64,13 +61,13 @@ def opened(settings: Settings) -> RestCatalog:
     warehouse = settings.given.get(WAREHOUSE)
     with asked(client):
         said = client.config(**({WAREHOUSE.key: warehouse} if warehouse else {}))
-    defaults, overrides = (_texts(said.get(member)) for member in ("defaults", "overrides"))
+    defaults, overrides = (texts(said.get(member)) for member in ("defaults", "overrides"))
     merged = settings.updated({**defaults, **settings.raw, **overrides})
     return RestCatalog(Client(merged, merged.given.get(PREFIX)))
 
 
 @dataclass(frozen=True)
-class RestCatalog(RestViews):
+class RestCatalog(RestViews, RestFolders):
     """A `Catalog` of a server."""
 
     client: Client
@@ -162,6 +159,11 @@ class RestCatalog(RestViews):
         return f"{self.title}, {checked_name('database', database)}.{checked_name('table', table)}"
 
     def create_table(self, name: str, schema: TableSchema) -> TableMetadata:
+        self.post_table(name, schema)
+        return self.table(name)
+
+    def post_table(self, name: str, schema: TableSchema) -> None:
+        """Has the server make a table, and its database if it does not exist. Raises as `create_table`."""
         self.where_of(name)
         database, table = table_name(name)
         self.create_database(database, ignore_if_exists=True)
@@ -173,7 +175,6 @@ class RestCatalog(RestViews):
                 raise told(self.client, refusal) from None
             if not (refusal.unclear and self._is_new(database, table, body["schema"])):
                 raise AlreadyExists(f"{self.title}: there is a table {name!r} already") from None
-        return self.table(name)
 
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         database, table = table_name(name)
@@ -206,7 +207,7 @@ class RestCatalog(RestViews):
         """Returns the store of a table with credentials of the server, and when they end, in epoch milliseconds."""
         with asked(self.client):
             answer = self.client.get(DATABASES, database, TABLES, table, "token")
-        token = _texts(answer.get("token"))
+        token = texts(answer.get("token"))
         if endpoint := self.client.settings.given.get(OSS_ENDPOINT):
             token[OSS_ENDPOINT_OF_STORE] = endpoint
         remember(token)
@@ -221,7 +222,7 @@ class RestCatalog(RestViews):
         location = answer.get("path")
         if not isinstance(location, str) or not location:
             raise StorageError(f"{where}: the server does not say where the table lies")
-        kind = _kind(schema)
+        kind = kind_of(schema)
         if kind not in READABLE:
             hint = "Catalog.format_table and object_table open some; others are not Paimon's"
             raise Unsupported(f"a table of the type {kind!r}", where=where, hint=hint)
@@ -230,27 +231,6 @@ class RestCatalog(RestViews):
         found = answer.get("id")
         owner = RestTable(self.client, database, table, None if found is None else str(found), store, root)
         return TableMetadata(store, root, allowed_roots=settings.allowed_roots, owner=owner)
-
-    def folder_table(self, name: str) -> FolderTable | None:
-        """Returns a format table or object table; None for one of Paimon's own. Raises as `table`."""
-        database, table = table_name(name)
-        try:
-            answer = self.client.get(DATABASES, database, TABLES, table)
-        except Refusal as refusal:
-            if refusal.code != 404:
-                raise told(self.client, refusal) from None
-            raise self._missing(database, table, refusal) from None
-        schema = answer.get("schema") or {}
-        kind, where = _kind(schema), f"{self.title}, {name}"
-        if kind not in (FORMAT_TABLE, OBJECT_TABLE):
-            return None
-        location = answer.get("path")
-        if not isinstance(location, str) or not location:
-            raise StorageError(f"{where}: the server does not say where the table lies")
-        fields = tuple(field_from_json(each, where=where) for each in schema.get("fields") or ())
-        keys, options = tuple(map(str, schema.get("partitionKeys") or ())), _texts(schema.get("options"))
-        made = TableSchema(0, fields, len(fields), keys, (), options, schema.get("comment"))
-        return FolderTable(*self._stored(database, table, location), kind, made, where)
 
     def _stored(self, database: str, table: str, location: str) -> tuple[FileStore, str]:
         settings = self.client.settings
@@ -290,11 +270,3 @@ def asked(client: Client, *, gone: bool = False) -> Iterator[None]:
     except Refusal as refusal:
         if not (gone and refusal.code == 404 and refusal.unclear):
             raise told(client, refusal) from None
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    return (Options(_texts(schema.get("options"))).text(TYPE) or "").strip().lower()
-
-
-def _texts(node: Any) -> dict[str, str]:
-    return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from morrow.engine.catalog.names import BRANCH_PREFIX, MARK
@@ -10,6 +10,8 @@ from morrow.engine.errors import Unsupported
 from morrow.engine.format.paths import MAIN_BRANCH
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.type_json import field_to_json, to_json
+from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.given import Options
 from morrow.engine.schema import changes as change
 from morrow.engine.schema.changes import Place, Position, SchemaChange
 
@@ -90,3 +92,13 @@ WRITERS: dict[type[SchemaChange], Callable[[Any], dict[str, Any]]] = {
     change.RemoveOption: lambda made: {"action": "removeOption", "key": made.key},
     change.SetTableComment: lambda made: {"action": "updateComment", "comment": made.comment},
 }
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """Returns the option ``type`` of a schema, in lower case; empty for a table of Paimon's own."""
+    return (Options(texts(schema.get("options"))).text(TYPE) or "").strip().lower()
+
+
+def texts(node: Any) -> dict[str, str]:
+    """Returns the members of a JSON object that are not null, as text; none of another value."""
+    return {str(key): str(value) for key, value in node.items() if value is not None} if isinstance(node, dict) else {}

@@ -85,7 +85,7 @@ class CatalogChanges:
         name: str,
         schema: SchemaLike,
         *,
-        format: str = "parquet",
+        format: str = FILE_FORMAT.default,
         partition_keys: str | Sequence[str] = (),
         options: Mapping[str, object] | None = None,
         comment: str | None = None,

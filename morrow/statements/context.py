@@ -66,7 +66,7 @@ class Warehouse(Protocol):
         name: str,
         schema: SchemaLike,
         *,
-        format: str = "parquet",
+        format: str = ...,
         partition_keys: str | Sequence[str] = (),
         options: Mapping[str, object] | None = None,
         comment: str | None = None,

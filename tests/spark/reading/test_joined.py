@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import morrow
+from morrow.engine.errors import FileMissing, SnapshotExpired
 from morrow.spark.jvm import scanning
 from morrow.spark.jvm.scanning import Scanning
 from morrow.spark.reading import choice
+from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.read import explain, read
 from tests.spark.reading.test_read import keyed, partitioned, plan_of, rows
 
@@ -30,6 +33,25 @@ def test_masks_are_joined(spark: SparkSession, tmp_path: Path) -> None:
     assert rows(frame) == [(1, "a", 10), (2, "B", None), (3, "c", 30)]
     assert "LeftSemi" in plan_of(frame)
     assert "masks are joined to the scan: no reason" in explain(morrow.open(table.path).scan())
+
+
+def test_files_that_went_with_their_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """It is Spark's error, which names the file, where the frame was made before, and Morrow's where it was not."""
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema="id INT")
+    table.append({"id": [1, 2]})
+    scan = morrow.open(table.path).scan()
+    old, (name,) = to_dataframe(scan.plan, scan.store, spark), [Path(file.path).name for file in scan.plan.files]
+    table.overwrite({"id": [3]})
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC) + timedelta(days=1))
+    with pytest.raises(Exception, match=f"FILE_NOT_EXIST.*{name}"):
+        old.collect()
+    with pytest.raises(SnapshotExpired, match=f"snapshot 1 was removed .*{name}"):
+        to_dataframe(scan.plan, scan.store, spark)
+    table.append({"id": [4]})
+    scan = morrow.open(table.path).scan()
+    next(iter(Path(file.path) for file in scan.plan.files)).unlink()
+    with pytest.raises(FileMissing, match="parquet: no such file"):  # damage: the snapshot is there
+        to_dataframe(scan.plan, scan.store, spark)
 
 
 @pytest.mark.parametrize("prefix", ["my data-", "_"])

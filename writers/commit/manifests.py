@@ -49,6 +49,8 @@ class ManifestWriter:
         self._counts = {kind: count() for kind in ("manifest", "manifest-list", "index-manifest")}
         self._under_way: list[Callable[[], None]] = []
         self._unsynced: list[str] = []
+        self._unnamed: list[str] = []
+        """Files whose bytes are durable, and whose names are not yet."""
 
     def settle(self) -> None:
         """Waits until all files that were begun are durable.
@@ -66,18 +68,18 @@ class ManifestWriter:
                 failures.append(failure)
         if failures:
             raise failures[0]
-        unsynced, self._unsynced = self._unsynced, []
+        # All of them lie in one folder: with any of them it is synced.
+        unsynced = self._unsynced or self._unnamed[-1:]
+        self._unsynced, self._unnamed = [], []
         if unsynced:
             self._target.store.sync(unsynced)
 
     def sync_files(self) -> None:
-        """Makes the bytes of files on a local disk durable, before the base list is written.
-
-        Their names become so when `settle` syncs the base list and the folder, in which all of them are.
-        """
+        """Makes the bytes of files on a local disk durable, before the base list is written; `settle` their names."""
         for path in self._unsynced:
             with system_errors(path):
                 sync_file(Path(path))
+        self._unnamed += self._unsynced
         self._unsynced = []
 
     def entries(self, frame: pl.DataFrame, written: list[str]) -> pl.DataFrame:

@@ -121,19 +121,25 @@ def clustering(writer: Any) -> tuple[Any, ...]:
 
 def as_mapping(spark: Any, scala: Any) -> dict[str, str]:
     """Returns a map of Scala's."""
-    if _is_scala_2_12(spark):
+    if is_scala_2_12(spark):
         return dict(spark._jvm.scala.collection.JavaConverters.mapAsJavaMap(scala))
     return dict(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
 def as_list(spark: Any, scala: Any) -> list[Any]:
     """Returns a sequence of Scala's."""
-    if _is_scala_2_12(spark):
+    if is_scala_2_12(spark):
         return list(spark._jvm.scala.collection.JavaConverters.seqAsJavaList(scala))
     return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala))
 
 
-def _is_scala_2_12(spark: Any) -> bool:
+def dataset_of(spark: Any, plan: Any) -> Any:
+    """Returns the JVM's Dataset of a logical plan."""
+    sql = spark._jvm.org.apache.spark.sql
+    return (sql.classic if HAS_SOURCES else sql).Dataset.ofRows(spark._jsparkSession, plan)
+
+
+def is_scala_2_12(spark: Any) -> bool:
     return str(spark._jvm.scala.util.Properties.versionNumberString()).startswith(SCALA_2_12)
 
 

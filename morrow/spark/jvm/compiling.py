@@ -73,8 +73,12 @@ def compiled(spark: SparkSession) -> dict[str, bytes]:
     return {name: bytes(code) for name, code in compiler.getBytecodes().items()}
 
 
-def cooked(spark: SparkSession, folder: str, what: str, hint: str | None = None) -> Any:
+def cooked(
+    spark: SparkSession, folder: str, what: str, hint: str | None = None, *, edit: tuple[str, str] | None = None
+) -> Any:
     """Compiles the classes of a folder in the driver's JVM, and returns Janino's compiler, which holds them.
+
+    `edit`: words of the text, and those that this version of Spark wants in their place.
 
     Raises:
         Unsupported: the text does not compile against this version of Spark; the message begins with `what`.
@@ -87,7 +91,7 @@ def cooked(spark: SparkSession, folder: str, what: str, hint: str | None = None)
     compiler.setSourceVersion(JAVA_VERSION)
     compiler.setTargetVersion(JAVA_VERSION)
     try:
-        compiler.cook(compilation_unit(folder))
+        compiler.cook(compilation_unit(folder).replace(*edit) if edit else compilation_unit(folder))
     except Py4JJavaError as error:
         raise Unsupported(f"{what} ({root_of(error.java_exception)})", hint=hint) from error
     return compiler

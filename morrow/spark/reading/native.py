@@ -21,6 +21,7 @@ from morrow.engine.names import FILE, KEY_HERE, MASK, ROW_HERE
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.readers.masks.bits import packed
+from morrow.spark.jvm.keeping import kept
 from morrow.spark.reading import expressions
 from morrow.spark.reading.choice import read_fields
 from morrow.spark.reading.file_scans import FileScan, MaskedFile, Words, is_masked, name_of, size_of
@@ -59,7 +60,7 @@ def scan_frame(plan: ScanPlan, scan: FileScan, spark: SparkSession, *, checks_pa
 
     With `checks_pages` Spark verifies the checksums of the pages that it reads; a mismatch fails its job.
     """
-    frame = _reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths)
+    frame = kept(_reader(scan, spark).option(CHECKS_PAGES, str(checks_pages).lower()).parquet(*scan.paths), spark)
     return finished(plan, scan, _masked(frame, scan, spark) if is_masked(scan.files) else frame)
 
 

@@ -10,11 +10,13 @@ import pyspark
 import pytest
 
 from morrow.spark.jvm.compiling import IMPORT, PACKAGE, SCANS, compilation_unit, package, sources
+from morrow.spark.jvm.keeping import KEPT
 
 JARS = Path(pyspark.__file__).parent / "jars"
 
 
-FOLDERS = pytest.mark.parametrize("folder", [PACKAGE, SCANS])
+TEXTS = (PACKAGE, SCANS, KEPT)
+FOLDERS = pytest.mark.parametrize("folder", TEXTS)
 
 
 @FOLDERS
@@ -37,7 +39,7 @@ def test_no_two_texts_mean_different_classes_by_one_name(folder: str) -> None:
 @pytest.mark.skipif(shutil.which("javac") is None, reason="there is no JDK here")
 def test_the_text_is_java(tmp_path: Path) -> None:
     """Janino, which compiles it in Spark, is more lenient: it does not look for methods that are missing."""
-    for folder in (PACKAGE, SCANS):
+    for folder in TEXTS:
         (tmp_path / folder).mkdir()
         for name, text in sources(folder).items():
             (tmp_path / folder / name).write_text(text)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import morrow
 from bench import peers
+from bench.race_worker import ENGINES
 
 WORKER = Path(__file__).with_name("race_worker.py")
 PROCESSES, COMMITS, ROWS = 8, 50, 2
@@ -124,7 +125,7 @@ def _running(tasks: Sequence[Mapping[str, object]]) -> Iterator[list[subprocess.
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Race processes that commit to one table.")
-    parser.add_argument("engines", nargs="+", choices=["morrow", *peers.PEERS])
+    parser.add_argument("engines", nargs="+", choices=[*ENGINES])
     parser.add_argument("--store", choices=["local", "s3"], default="local")
     parser.add_argument("--processes", type=int, default=PROCESSES)
     parser.add_argument("--commits", type=int, default=COMMITS)

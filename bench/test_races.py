@@ -9,6 +9,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench import peers
 from bench.compare import Limit, record
+from bench.race_worker import ENGINES
 from bench.races import COMMITS, PROCESSES, Outcome, race
 from tests.support.s3_server import BUCKET, s3_server
 
@@ -18,7 +19,7 @@ STORES = ("local disk", "S3 server on the loopback")
 
 @pytest.mark.peers
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("engine", ["morrow", *peers.PEERS])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_race(benchmark: BenchmarkFixture, tmp_path: Path, engine: str, store: str) -> None:
     if engine in peers.PEERS:
         peers.install(engine)

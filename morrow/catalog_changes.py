@@ -90,16 +90,16 @@ class CatalogChanges:
         options: Mapping[str, object] | None = None,
         comment: str | None = None,
     ) -> FormatTable:
-        """Creates a format table: a folder of files that the catalog names. REST catalogs have them.
+        """Creates a format table: a folder of files that the catalog names. Hive and REST catalogs have them.
 
         Args:
             schema, partition_keys, comment: as for `create_table`; there is no primary key.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
-            options: Paimon's options of format tables, such as ``csv.field-delimiter``.
+            options: Paimon's options of format tables, such as ``csv.field-delimiter``, and ``path``, its folder.
 
         Raises:
             AlreadyExists: the table exists. InvalidArgument, ColumnNotFound: a name, column or key that is wrong.
-            Unsupported: the catalog makes no such tables; another format.
+            Unsupported: the catalog makes no such tables; another format; columns that Hive does not keep as they are.
         """
         from morrow.engine.catalog.folders import create_format_table
         from morrow.engine.schema.creating import new_schema, options_as_text

@@ -362,5 +362,5 @@ def test_what_create_refuses(catalog: morrow.Catalog, statement: str, error: typ
 
 
 def test_a_folder_as_catalog_makes_none(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"making a format table.*metastore=rest"):
+    with pytest.raises(Unsupported, match=r"making a format table.*metastore=hive or rest"):
         morrow.Catalog(tmp_path).create_format_table("db.f", "id INT")

@@ -47,7 +47,7 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
     """
     where = catalog.where_of(name)
     if not hasattr(catalog, "create_folder_table"):
-        raise Unsupported("making a format table", where=where, hint="catalogs with metastore=rest make them")
+        raise Unsupported("making a format table", where=where, hint="catalogs with metastore=hive or rest make them")
     if schema.primary_keys:
         raise InvalidArgument(f"{where}: a format table has no primary key")
     options = {**schema.options, TYPE.key: FORMAT_TABLE}

@@ -185,6 +185,27 @@ def test_tables_of_hives_own_and_views(options: dict[str, str], tmp_path: Path) 
     with pytest.raises(AlreadyExists):
         ours.create_table("db.hives", schema="id INT")
 
+    for columns, told in (
+        ("A INT", "call the column 'a'"),
+        ("a INT NOT NULL", "NOT NULL of the column 'a'"),
+        ("a TIME", r"the type TIME\(0\) of 'a'.*Hive would make string"),
+        ("a ROW<b TIMESTAMP(3)>", "Hive would make struct<b:timestamp>"),
+    ):
+        with pytest.raises((InvalidArgument, Unsupported), match=told):
+            ours.create_format_table("db.made", columns)
+        with pytest.raises(Unsupported, match=r"format-table\.enabled=false"):
+            without.create_format_table("db.made", "a INT")
+    ours.sql(
+        "CREATE TABLE db.made (`k ü` STRING, r ROW<b ROW<c INT>>) PARTITIONED BY (`k ü`) "
+        f"TBLPROPERTIES ('type' = 'format-table', 'file.format' = 'orc', 'path' = '{tmp_path}/out side')"
+    )
+    ours.format_table("db.made").append({"k ü": ["x=/%"], "r": [{"b": {"c": 1}}]})
+    assert ours.sql('SELECT r, "k ü" FROM db.made').fetchall() == [({"b": {"c": 1}}, "x=/%")]
+    with pytest.raises(AlreadyExists):
+        ours.create_format_table("db.made", "a INT")
+    ours.drop_table("db.made")
+    assert [each.suffix for each in (tmp_path / "out side").rglob("data-*")] == [".orc"]
+
     ours.create_view("db.mine", "SELECT v FROM t WHERE id > 1", comment="late ones")
     hives = types.StorageDescriptor(cols=[types.FieldSchema("v", "string")], serdeInfo=types.SerDeInfo(parameters={}))
     text = "SELECT `t`.`v` FROM `db`.`t` WHERE `t`.`id` <=> 2"
@@ -349,3 +370,16 @@ def test_format_tables_of_java(java: JavaPaimon, options: dict[str, str], format
     assert table.append(table.scan().to_arrow()) == 3
     twice = normal_rows(java.ask("read_folder", catalog=options, table="db.f"), table.fields)
     assert_same_rows(twice, [*expected, *expected], table.fields)
+
+    columns = ", ".join(" ".join(column) for column in COLUMNS_OF_FILES)
+    made = ours.create_format_table("db.m", columns, format=format_, partition_keys=["p", "q"], comment="ü")
+    assert (made.format, made.fields, made.comment) == (format_, table.fields, "ü")
+    java.ask("write_folder", catalog=options, table="db.m", rows=[["+I", *row] for row in ROWS_OF_FILES])
+    made.append(table.scan(filter="id = 1").to_arrow())
+    both = normal_rows(java.ask("read_folder", catalog=options, table="db.m"), table.fields)
+    assert_same_rows(rows_of(made.scan().to_arrow(), made.fields), both, made.fields)
+    assert len(both) == 5
+    properties = [
+        (k.sd.serdeInfo, k.sd.inputFormat, k.sd.outputFormat) for k in (kept(ours, "db.f"), kept(ours, "db.m"))
+    ]
+    assert properties[0] == properties[1]

@@ -15,7 +15,7 @@ from typing import Any
 from morrow.engine.catalog.filesystem import FilesystemCatalog
 from morrow.engine.catalog.hive.client import Gone, Metastore, Taken, thrift_types
 from morrow.engine.catalog.hive.databases import HiveDatabases
-from morrow.engine.catalog.hive.folders import format_of, schema_of
+from morrow.engine.catalog.hive.folders import HiveFolders, format_of
 from morrow.engine.catalog.hive.locks import Locks
 from morrow.engine.catalog.hive.options import HiveOptions, hive_options
 from morrow.engine.catalog.hive.owner import HiveTable
@@ -43,7 +43,6 @@ from morrow.engine.io.locked import locked
 from morrow.engine.io.resolve import resolve
 from morrow.engine.io.store import FileStore
 from morrow.engine.options.declared.catalogs import METASTORE_TAG_TO_PARTITION
-from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.schema.committing import create_first_schema
@@ -73,7 +72,7 @@ def opened(settings: Settings) -> HiveCatalog:
 
 
 @dataclass(frozen=True)
-class HiveCatalog(HiveDatabases, HiveViews):
+class HiveCatalog(HiveDatabases, HiveViews, HiveFolders):
     """A `Catalog` of names in a metastore and of tables in folders."""
 
     metastore: Metastore
@@ -111,21 +110,6 @@ class HiveCatalog(HiveDatabases, HiveViews):
         database, table = table_name(name)
         return self._place(name, self._known_table(database, table))
 
-    def folder_table(self, name: str) -> FolderTable | None:
-        """Returns a format table; None for a table of Paimon's own. Raises as `table`, and `Unsupported` for others."""
-        database, table = table_name(name)
-        found = self.kept_table(database, table)
-        if found is None or found.tableType == VIRTUAL_VIEW:
-            raise self._missing(database, table)
-        if is_paimon(found):
-            return None
-        if not self.choices.has_format_tables:
-            hint = "the catalog has format-table.enabled=false"
-            raise Unsupported(f"the format table {name}", where=self.title, hint=hint)
-        where = f"{self.title}, {name}"
-        schema = schema_of(found, where)
-        return FolderTable(*self.resolved(self._location(name, found)), FORMAT_TABLE, schema, where, is_hives=True)
-
     def where_of(self, name: str) -> str:
         database, table = table_name(name)
         for what, text in (("database", database), ("table", table)):
@@ -142,12 +126,12 @@ class HiveCatalog(HiveDatabases, HiveViews):
         external = self.choices.makes_external or schema.options.get("external", "").lower() == "true"
         made = self.kept.new_table(database, table, schema, location, external=external)
         place = self._at(name, location)
-        with self._lock(database, table):
+        with self.lock_of(database, table):
             if self.kept_table(database, table) is not None:
                 raise AlreadyExists(f"{self.title}: there is a table or view {name!r} already")
             create_first_schema(place, schema)
             try:
-                self._add(made, location)
+                self.add_table(made, location)
             except BaseException:
                 with suppress(MorrowError):  # of the two errors the first tells more
                     self._remove_files(place)
@@ -166,7 +150,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
             self.metastore.call("drop_table", database, table, False)
         except Gone:
             if not ignore_if_not_exists:
-                raise self._missing(database, table) from None
+                raise self.missing(database, table) from None
         if not is_external(found):
             self._remove_files(place)
 
@@ -174,7 +158,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
         self.where_of(new_name)
         old, new = table_name(name), table_name(new_name)
         first, second = sorted((old, new))
-        with self._lock(*first), self._lock(*second) if first != second else nullcontext():
+        with self.lock_of(*first), self.lock_of(*second) if first != second else nullcontext():
             found = self._known_table(*old)
             self._database(new[0])
             if self.kept_table(*new) is not None:
@@ -220,7 +204,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
         context = thrift_types().EnvironmentContext(self.choices.of_changes)
         self.metastore.call("alter_table_with_environment_context", database, table, found, context)
 
-    def _add(self, made: Any, location: str) -> None:
+    def add_table(self, made: Any, location: str) -> None:
         name = f"{made.dbName}.{made.tableName}"
         try:
             self.metastore.call("create_table", made)
@@ -234,13 +218,13 @@ class HiveCatalog(HiveDatabases, HiveViews):
     def _known_table(self, database: str, table: str, *, formats: bool = False) -> Any:
         found = self.kept_table(database, table)
         if found is None or found.tableType == VIRTUAL_VIEW:
-            raise self._missing(database, table)
+            raise self.missing(database, table)
         if not (is_paimon(found) or (formats and format_of(found))):
             what = f"{database}.{table}, a table of Hive's own,"
             raise Unsupported(what, where=self.title, hint="Catalog.format_table opens some")
         return found
 
-    def _missing(self, database: str, table: str) -> TableNotFound:
+    def missing(self, database: str, table: str) -> TableNotFound:
         tables = self.tables(database)
         known, hint = ", ".join(tables) or "none", did_you_mean(table, tables)
         return TableNotFound(
@@ -248,11 +232,11 @@ class HiveCatalog(HiveDatabases, HiveViews):
         )
 
     def _place(self, name: str, found: Any) -> TableMetadata:
-        location = self._location(name, found)
+        location = self.location_of_table(name, found)
         owns = Owned.TAGS if METASTORE_TAG_TO_PARTITION.key in found.parameters else Owned.NOTHING
         return self._at(name, location, owns)
 
-    def _location(self, name: str, found: Any) -> str:
+    def location_of_table(self, name: str, found: Any) -> str:
         location = location_of(found)
         if not location:
             raise StorageError(f"{self.title}: the metastore does not say where {name} lies")
@@ -277,7 +261,7 @@ class HiveCatalog(HiveDatabases, HiveViews):
     def _remove_files(self, place: TableMetadata) -> None:
         self._files_around(place).remove_table(place)
 
-    def _lock(self, database: str, table: str) -> AbstractContextManager[object]:
+    def lock_of(self, database: str, table: str) -> AbstractContextManager[object]:
         return nullcontext() if self.locks is None else self.locks.hold(database.lower(), table.lower())
 
 

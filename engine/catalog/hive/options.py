@@ -73,9 +73,14 @@ class HiveOptions:
     @property
     def location(self) -> str:
         """The warehouse as Hadoop writes it: a folder of this machine is ``file:/...``."""
-        if SCHEME.match(self.warehouse):
-            return self.warehouse.rstrip("/")
-        return f"file:{Path(self.warehouse).expanduser().absolute()}".rstrip("/")
+        return as_hadoop(self.warehouse)
+
+
+def as_hadoop(location: str) -> str:
+    """Returns a folder or URL as Hadoop writes it: a folder of this machine is ``file:/...``."""
+    if SCHEME.match(location):
+        return location.rstrip("/")
+    return f"file:{Path(location).expanduser().absolute()}".rstrip("/")
 
 
 def hive_options(settings: Settings) -> HiveOptions:

@@ -34,7 +34,9 @@ class HiveTable(TableOwner):
 
     def lock(self, branch: str) -> AbstractContextManager[object]:
         database, table = table_name(self.name)
-        return self.catalog._lock(database, table if branch == MAIN_BRANCH else f"{table}{MARK}{BRANCH_PREFIX}{branch}")
+        return self.catalog.lock_of(
+            database, table if branch == MAIN_BRANCH else f"{table}{MARK}{BRANCH_PREFIX}{branch}"
+        )
 
     def schema_changed(self, branch: str, schema: TableSchema) -> None:
         """Notes the schema in the metastore; where that refuses it, as of types, the schema is taken back."""

@@ -45,20 +45,8 @@ class Kept:
 
     def new_table(self, database: str, table: str, schema: TableSchema, location: str, *, external: bool) -> Any:
         """Returns a new table for the metastore. Raises `Unsupported` for a type that Hive does not have."""
-        types, now = thrift_types(), int(time.time())
-        properties = {**self.properties(schema), TABLE_TYPE: PAIMON, HANDLER: STORAGE_HANDLER}
-        if external:
-            properties[EXTERNAL] = "TRUE"
-        made = types.Table(
-            tableName=table,
-            dbName=database,
-            owner=user(),
-            createTime=now,
-            lastAccessTime=now,
-            retention=NO_RETENTION,
-            partitionKeys=[],
-            parameters=properties,
-            tableType=EXTERNAL_TABLE if external else MANAGED_TABLE,
+        made = bare_table(
+            database, table, {**self.properties(schema), TABLE_TYPE: PAIMON, HANDLER: STORAGE_HANDLER}, external
         )
         self.describe(made, schema)
         self.place(made, location)
@@ -75,8 +63,8 @@ class Kept:
         descriptor.serdeInfo.serializationLib, descriptor.serdeInfo.parameters = SERDE, {}
         keys = schema.partition_keys if has_partitions(schema) else ()
         if keys:
-            table.partitionKeys = [self._column(schema.by_name[key], is_key=True) for key in keys]
-        descriptor.cols = [self._column(each) for each in schema.fields if each.name not in keys]
+            table.partitionKeys = [self.column(schema.by_name[key], is_key=True) for key in keys]
+        descriptor.cols = [self.column(each) for each in schema.fields if each.name not in keys]
         table.sd = descriptor
         if schema.comment is not None:
             table.parameters[COMMENT] = schema.comment
@@ -104,9 +92,26 @@ class Kept:
         else:
             partition.sd.location = location
 
-    def _column(self, field: DataField, *, is_key: bool = False) -> Any:
+    def column(self, field: DataField, *, is_key: bool = False) -> Any:
+        """Returns a column for the metastore. Raises `Unsupported` for a type that Hive does not have."""
         kind = hive_type(field.type, zoned=self.zoned_times)
         return thrift_types().FieldSchema(field.name, kind, _comment(field, is_key=is_key))
+
+
+def bare_table(database: str, table: str, properties: dict[str, str], external: bool) -> Any:
+    """Returns a table for the metastore, without columns and a place yet."""
+    now = int(time.time())
+    return thrift_types().Table(
+        tableName=table,
+        dbName=database,
+        owner=user(),
+        createTime=now,
+        lastAccessTime=now,
+        retention=NO_RETENTION,
+        partitionKeys=[],
+        parameters={**properties, EXTERNAL: "TRUE"} if external else properties,
+        tableType=EXTERNAL_TABLE if external else MANAGED_TABLE,
+    )
 
 
 def has_partitions(schema: TableSchema) -> bool:

@@ -84,7 +84,7 @@ def frames(plan: ScanPlan, store: FileStore, batch_rows: int | None = None) -> I
             read, scanned = _apart(part, part.sections, store, STREAM_HELD)
         yield from read
         del read
-        if scanned is not None and sum(bytes_of(part, section) for section in part.sections) <= AT_ONCE:
+        if scanned is not None and sum(bytes_of(part, section, keys=False) for section in part.sections) <= AT_ONCE:
             yield scanned.collect()
         elif scanned is not None:
             yield from batches(scanned, batch_rows)

@@ -29,6 +29,7 @@ from morrow.readers.files.file_frames import files_at_once
 from morrow.readers.files.registry import file_reader
 from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.masks import Mask
+from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.live import cached_merged, keep_merged, live_masks
 from morrow.readers.masks.packing import INTEGERS, KeyPacking
 from morrow.readers.masks.section_keys import BOUNDED_TYPES, SectionKeys, oldest_first
@@ -258,8 +259,7 @@ class _Files(msgspec.Struct, frozen=True, dict=True):
         if all(mask is None for mask in each):
             return None
         return pl.concat(
-            pl.repeat(True, height, eager=True).alias("") if mask is None else mask.alias("")
-            for mask, height in zip(each, self.heights)
+            uniform(True, height) if mask is None else mask.alias("") for mask, height in zip(each, self.heights)
         )
 
     def _constants(self) -> list[pl.Series]:

@@ -71,9 +71,9 @@ def read_at_once(
     return frames, [section for section in sections if id(section) not in chosen]
 
 
-def bytes_of(plan: ScanPlan, section: Section) -> int:
-    """Returns about how many bytes `whole_section` reads: columns of the plan and of the key."""
-    key = () if plan.merge is None else plan.merge.key
+def bytes_of(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
+    """Returns about how many bytes `whole_section` reads: columns of the plan and, but for scans, of the key."""
+    key = () if plan.merge is None or not keys else plan.merge.key
     dtypes = (polars_dtype(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key})
     width: int = sum(WIDTHS.get(type(dtype), VARIABLE_BYTES) for dtype in dtypes)
     return section.row_count * width

@@ -19,3 +19,9 @@ def unpacked(bits: bytes | None, rows: int) -> pl.Series | None:
     if bits is None:
         return None
     return polars_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]))
+
+
+def uniform(value: bool, rows: int) -> pl.Series:
+    """Returns the mask of so many rows that all have this value; `pl.repeat` runs a query for it."""
+    data = np.full(-(-rows // 8), 255 * value, np.uint8)
+    return polars_series(pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(data)]))

@@ -6,8 +6,9 @@ a fingerprint beside: equal for equal keys, and, for single integers, the key it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import count
 
 import msgspec
 import numpy as np
@@ -22,6 +23,8 @@ from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks.folder import of_files
+from morrow.readers.masks.grouped_rows import ROW_BYTES as GROUPED_BYTES
+from morrow.readers.masks.grouped_rows import GroupedRows
 from morrow.readers.masks.ordering import sortable
 
 Fingerprints = npt.NDArray[np.integer]
@@ -62,9 +65,25 @@ class FileKeys(msgspec.Struct, frozen=True, dict=True):
         return np.ascontiguousarray(self.fingerprints[::STEP])
 
     @property
+    def hashed(self) -> bool:
+        """Whether fingerprints are hashes."""
+        return self.fingerprints.dtype == np.uint64
+
+    @cached_property
+    def grouped(self) -> GroupedRows:
+        """The rows by their hashes."""
+        return GroupedRows.of(self.fingerprints)
+
+    @cached_property
+    def lookups(self) -> Iterator[int]:
+        """Counts the times that rows were looked for by hash: to group them is dearer than to go through them once."""
+        return count()
+
+    @property
     def size(self) -> int:
         """Memory in bytes."""
-        return int(self.frame.estimated_size()) + self.fingerprints.nbytes * (STEP + 1) // STEP + 256
+        beside = GROUPED_BYTES * len(self.fingerprints) if self.hashed else self.fingerprints.nbytes // STEP
+        return int(self.frame.estimated_size()) + self.fingerprints.nbytes + beside + 256
 
 
 KEY_CACHE: ByteCache[FileKeys] = ByteCache(256 << 20)
@@ -134,6 +153,8 @@ def positions(files: Sequence[FileKeys], wanted: Fingerprints) -> list[Positions
         sparse = len(wanted) <= FEW or len(keys.fingerprints) >= SPARSE * len(wanted)
         if sparse and keys.ascending:
             found[number] = _searched(keys, wanted)
+        elif keys.hashed and len(keys.fingerprints) >= SPARSE * len(wanted) and next(keys.lookups):
+            found[number] = keys.grouped.found(wanted)
         else:
             rest.append(number)
     if rest:

@@ -11,6 +11,7 @@ from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import KEY_CACHE
 from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.refresh import (
@@ -90,7 +91,7 @@ def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
     found = None if base is None or known is None else changed(plan, section, base, store)
     if known is None or found is None:
         return None
-    live = live_rows(found.keys, [found.keys.deciding(frame) for frame in found.frames], lambda: found.frames)
+    live = live_rows(found.keys, found.deciding, lambda: found.frames)
     return _kept(plan, section, store, patched(found, known, live, blank=True))
 
 
@@ -143,7 +144,7 @@ def long_mask(files: Sequence[DataFile], masks: Sequence[Mask]) -> Mask:
     """Returns one mask of all rows of the files, one file after another."""
     if all(mask is None for mask in masks):
         return None
-    pieces = [pl.repeat(True, f.row_count, eager=True) if m is None else m for f, m in zip(files, masks)]
+    pieces = [uniform(True, f.row_count) if m is None else m for f, m in zip(files, masks)]
     return pl.concat([piece.rename("") for piece in pieces])
 
 

@@ -8,6 +8,8 @@ section are found by fingerprint (`file_keys`). Two keys of one fingerprint are 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
+from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -18,6 +20,7 @@ from morrow.engine.errors import MorrowError
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import (
     KEY_CACHE,
     ROW_BYTES,
@@ -43,7 +46,7 @@ KNOWN_SECTIONS: ByteCache[tuple[Section, ...]] = ByteCache(32 << 20)
 """Sections with masks in the cache, by bucket, those read last first."""
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Changed(msgspec.Struct, frozen=True, dict=True):
     """What differs between a section and the `base`, which is known.
 
     For each file of `keys.files`: `rows` are those whose keys are to be decided anew, `frames` their deciding columns.
@@ -61,6 +64,17 @@ class Changed(msgspec.Struct, frozen=True):
     @property
     def heights(self) -> list[int]:
         return [frame.height for frame in self.frames]
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The rows of all files."""
+        return pl.concat(self.frames, rechunk=True)
+
+    @cached_property
+    def deciding(self) -> list[pl.DataFrame]:
+        """`frames`, keys as `SectionKeys.packing` has them."""
+        decided = self.keys.deciding(self.frame)
+        return [decided[end - height : end] for height, end in zip(self.heights, accumulate(self.heights))]
 
     @property
     def size(self) -> int:
@@ -188,7 +202,7 @@ def patched(
         before = None if old is None else known[old]
         if before is None and (values == blank).all():
             continue
-        mask = pl.repeat(blank, file.row_count, eager=True) if before is None else before.clone()
+        mask = uniform(blank, file.row_count) if before is None else before.clone()
         made = mask.scatter(pl.Series(rows), pl.Series(values))  # copies the bits, which the base keeps
         masks[place] = None if (made.all() if blank else not made.any()) else made
     return tuple(masks)

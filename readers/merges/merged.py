@@ -11,6 +11,7 @@ import polars as pl
 
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.names import FINGERPRINT
+from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import FileKeys, Fingerprints, Positions, positions
 
 MOST_BLOCKS = 6
@@ -117,7 +118,7 @@ def _without(mask: pl.Series | None, block: Block, wanted: Fingerprints) -> pl.S
     dead = block.found(wanted)
     if not len(dead):
         return mask
-    whole = pl.repeat(True, block.rows.height, eager=True) if mask is None else mask.clone()
+    whole = uniform(True, block.rows.height) if mask is None else mask.clone()
     return whole.scatter(pl.Series(dead), False)  # copies the bits, which the earlier state keeps
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CorruptFile
+from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.readers.files.file_errors import reading_files
@@ -15,13 +16,14 @@ from morrow.readers.files.file_frames import file_frame
 from morrow.readers.files.registry import is_scanned
 from morrow.readers.files.virtual_columns import depend_on_file
 from morrow.readers.masks import Mask, long_mask
+from morrow.readers.masks.bits import uniform
 from morrow.readers.masks.file_keys import file_keys
 from morrow.readers.masks.refresh import Changed, changed
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.kept import keep, known, nearest_known, told
 from morrow.readers.merges.merged import Merged
 from morrow.readers.merges.section_merge import SectionMerge
-from morrow.readers.merges.version_masks import Rows, version_masks
+from morrow.readers.merges.version_masks import ChangedVersions, Rows, VersionMasks, masks_after, version_masks
 
 
 def refolded(merge: SectionMerge) -> Merged | None:
@@ -49,15 +51,16 @@ def refolded_rows(merge: SectionMerge) -> pl.DataFrame | None:
     before, found = change
     wanted = [merge.plan.schema.by_name[name] for name in merge.names]
     inputs = [field for field in merge.values(found.keys) if field not in wanted]
-    shared = _shared(merge, found)
-    single, picked = _read_apart(merge, found.keys, wanted, _masks(found, shared))
-    deciding = [frame.filter(pl.Series(kept)) for frame, kept in zip(_with(merge, found, inputs), shared)]
-    values = picked.select(cols(name for name in picked.columns if name not in deciding[0].columns))
-    ends = np.cumsum([frame.height for frame in deciding])
-    frames = [
-        pl.concat([frame, values[end - frame.height : end]], how="horizontal") for frame, end in zip(deciding, ends)
-    ]
-    new = [told(merge, each) for each in merge.merged_once(found.keys, frames)]
+    changes = ChangedVersions.of(found)
+    masks = masks_after(found, changes)
+    shared = np.split(changes.shared, np.cumsum(found.heights)[:-1])
+    single, picked = _read_apart(merge, found.keys, masks, wanted, _masks(found, shared))
+    new = []
+    if picked.height:
+        deciding = _with(merge, found, inputs).filter(series_of(changes.shared))
+        values = picked.select(cols(name for name in picked.columns if name not in deciding.columns))
+        rows = pl.concat([deciding, values], how="horizontal")
+        new.append(told(merge, merge.merged(found.keys, rows, changes.versions.among(changes.shared))))
     return pl.concat([single, keep(merge, before.changed(found.wanted, new)).rows])
 
 
@@ -81,36 +84,33 @@ def _shared(merge: SectionMerge, found: Changed) -> list[Rows]:
     ]
 
 
-def _with(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> list[pl.DataFrame]:
+def _with(merge: SectionMerge, found: Changed, fields: Sequence[DataField]) -> pl.DataFrame:
     """Returns the deciding columns of the rows that have changed, with `fields`, which are kept like those."""
     if not fields:
-        return list(found.frames)
+        return found.frame
     files = file_keys(merge.plan, merge.section, found.keys.files, fields, (), merge.store)
     more = [[name for name in each.frame.columns if name not in found.frames[0].columns] for each in files]
-    return [
+    return pl.concat(
         pl.concat([frame, each.frame[rows].select(cols(names))], how="horizontal")
         for frame, each, rows, names in zip(found.frames, files, found.rows, more)
-    ]
+    )
 
 
 def _masks(found: Changed, shared: Sequence[Rows]) -> list[Mask]:
     """Returns for each file which of its rows have changed and are `shared`; None: none of them."""
     masks: list[Mask] = []
     for file, rows, kept in zip(found.keys.files, found.rows, shared):
-        mask = pl.repeat(False, file.row_count, eager=True) if kept.any() else None
+        mask = uniform(False, file.row_count) if kept.any() else None
         masks.append(None if mask is None else mask.scatter(pl.Series(rows[kept]), True))
     return masks
 
 
 def _read_apart(
-    merge: SectionMerge, keys: SectionKeys, fields: Sequence[DataField], picked: Sequence[Mask]
+    merge: SectionMerge, keys: SectionKeys, masks: VersionMasks, fields: Sequence[DataField], picked: Sequence[Mask]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Reads the files once, the oldest first: returns the rows whose keys have one version, and those of `picked`."""
-    masks = version_masks(merge.plan, merge.section, merge.store).single
-    single = [masks[i] for i in oldest_first(merge.section)]
-    none: list[Mask] = [
-        pl.repeat(False, file.row_count, eager=True) if m is None else m for file, m in zip(keys.files, picked)
-    ]
+    single = [masks.single[i] for i in oldest_first(merge.section)]
+    none: list[Mask] = [uniform(False, file.row_count) if m is None else m for file, m in zip(keys.files, picked)]
     shapes = {(file.schema_id, file.format, file.write_columns) for file in keys.files}
     one_by_one = len(shapes) > 1 or depend_on_file(merge.plan, fields)
     numbers = range(len(keys.files))

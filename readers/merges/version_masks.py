@@ -16,13 +16,13 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
-from morrow.engine.names import POSITION
+from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
-from morrow.readers.masks.refresh import changed, is_worth_keeping, nearest, patched, remember
+from morrow.readers.masks.refresh import Changed, changed, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
 
@@ -83,17 +83,44 @@ def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> VersionMas
     base = nearest(_place(plan, store), section, of_bucket(plan, section, store, VERSIONS))
     known = None if base is None else _cached(plan, base, store)
     found = None if base is None or known is None else changed(plan, section, base, store)
-    if known is None or found is None:
-        return None
-    keys = found.keys
-    rows, by_key = keys.keyed([keys.deciding(frame) for frame in found.frames], lambda: found.frames)
-    levels = keys.levels(range(len(keys.files)), found.heights)
-    told = told_apart(keys, rows, versions_of(by_key, pl.DataFrame(), (), found.heights, levels))
-    single, shared = (np.split(each, np.cumsum(found.heights)[:-1]) for each in told)
+    return None if known is None or found is None else _patched(found, known, ChangedVersions.of(found))
+
+
+def masks_after(found: Changed, versions: ChangedVersions) -> VersionMasks:
+    """Returns the masks of a section that has changed, of which the versions of the keys that have are known."""
+    plan, section, store = found.keys.plan, found.keys.section, found.keys.store
+    before = _cached(plan, section, store)
+    if before is not None:
+        return before
+    known = _cached(plan, found.base, store)
+    return version_masks(plan, section, store) if known is None else _patched(found, known, versions)
+
+
+class ChangedVersions(msgspec.Struct, frozen=True):
+    """The versions of the keys that have changed, among the rows of `Changed`, file by file.
+
+    `single` and `shared` say of each row what masks say, see `VersionMasks`.
+    """
+
+    versions: Versions
+    single: Rows
+    shared: Rows
+
+    @classmethod
+    def of(cls, found: Changed) -> ChangedVersions:
+        keys = found.keys
+        rows, by_key = keys.keyed(found.deciding, lambda: found.frames)
+        levels = keys.levels(range(len(keys.files)), found.heights)
+        versions = versions_of(by_key, rows.select(cols(keys.age)), keys.descending, found.heights, levels)
+        return cls(versions, *told_apart(keys, rows, versions))
+
+
+def _patched(found: Changed, known: VersionMasks, changes: ChangedVersions) -> VersionMasks:
+    single, shared = (np.split(each, np.cumsum(found.heights)[:-1]) for each in (changes.single, changes.shared))
     masks = VersionMasks(
         patched(found, known.single, single, blank=True), patched(found, known.shared, shared, blank=False)
     )
-    _keep(plan, section, store, masks)
+    _keep(found.keys.plan, found.keys.section, found.keys.store, masks)
     return masks
 
 

@@ -111,6 +111,17 @@ def test_keys_are_found_by_fingerprint_in_any_order() -> None:
     assert is_among(mixed, wanted[:0]).tolist() == [False] * 4
 
 
+def test_few_hashes_are_found_by_their_leading_bits() -> None:
+    random = np.random.default_rng(5)
+    hashes = random.integers(0, 2**64, 3_000, np.uint64) & np.uint64(0xFFFF_0000_0000_0003)
+    file = FileKeys(pl.DataFrame({"k": hashes}), hashes)
+    for wanted in (hashes[:200], np.array([0, 2**64 - 1], np.uint64), hashes[:0]):
+        wanted = np.unique(wanted)
+        expected = np.flatnonzero(np.isin(hashes, wanted)).tolist()
+        assert [positions([file], wanted)[0].tolist() for _ in range(2)] == [expected] * 2
+    assert "grouped" in vars(file)
+
+
 def test_fingerprints_are_equal_for_equal_keys_alone() -> None:
     assert fingerprints(pl.DataFrame({"^x$": [7, 1]})).tolist() == [7, 1]
     assert len(fingerprints(pl.DataFrame({"^x$": [True], "*": ["a"]}))) == 1

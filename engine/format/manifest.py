@@ -173,19 +173,22 @@ def _decode_each(files: Sequence[tuple[bytes, str]], shape: Shape) -> list[pl.Da
 
 
 def _decode_together(files: Sequence[tuple[bytes, str]], shape: Shape) -> list[pl.DataFrame] | None:
-    """Returns slices of one frame, or None unless all files are Avro of one schema.
+    """Returns slices of one frame for the files of each schema, as each writer has its own; None unless all are Avro.
 
     None also when any is damaged: decoded by itself, its error names the file.
     """
+    found: dict[int, pl.DataFrame] = {}
     try:
         containers = [read_container(data, where=path) for data, path in files]
-        if any(container.schema != containers[0].schema for container in containers):
-            return None
-        frame = shape(decode_together(containers, most_held), containers[0].where)
+        for schema in dict.fromkeys(container.schema for container in containers):
+            alike = [number for number, container in enumerate(containers) if container.schema == schema]
+            frame = shape(decode_together([containers[number] for number in alike], most_held), files[alike[0]][1])
+            ends = itertools.accumulate(containers[number].rows for number in alike)
+            for number, end in zip(alike, ends):
+                found[number] = frame.slice(end - containers[number].rows, containers[number].rows)
     except MorrowError:
         return None
-    ends = itertools.accumulate(container.rows for container in containers)
-    return [frame.slice(end - container.rows, container.rows) for container, end in zip(containers, ends)]
+    return [found[number] for number in range(len(files))]
 
 
 def _decode(data: bytes, path: str) -> pl.DataFrame:

@@ -64,8 +64,11 @@ def read_at_once(
     chosen = {id(section) for section, end in zip(candidates, reached) if end <= held}
     frames = joined_rows(plan, [section for section in joined if id(section) in chosen], store)
     merged = [section for section in merging if id(section) in chosen]
-    with ThreadPoolExecutor(SECTION_WORKERS) as pool:
-        found = list(pool.map(lambda section: whole_section(plan, section, store), merged))
+    if len(merged) > 1:
+        with ThreadPoolExecutor(SECTION_WORKERS) as pool:
+            found = list(pool.map(lambda section: whole_section(plan, section, store), merged))
+    else:  # a thread takes longer to start than to find that the masks are known
+        found = [whole_section(plan, section, store) for section in merged]
     chosen -= {id(section) for section, frame in zip(merged, found) if frame is None}
     frames += [frame for frame in found if frame is not None]
     return frames, [section for section in sections if id(section) not in chosen]

@@ -27,6 +27,8 @@ EVEN = 8
 NUDGE = 1e-6
 """What is added to a place that was computed as a float, which may be a little less than it is."""
 ABSENT, UNKNOWN = -1, -2
+BLOCK = 1 << 15
+"""Keys that are looked up at a time: what is computed of them stays in the processor's cache, and in no new memory."""
 
 Numbers = npt.NDArray[np.integer]
 
@@ -91,12 +93,16 @@ def _guessed(run: Numbers, wanted: Numbers) -> Numbers:
     Numbers that are counted up, by one or by any step, are never searched for.
     """
     per_key = (len(run) - 1) / (int(run[-1]) - int(run[0]))
-    # Keys before the first wrap around and are far behind the last.
-    offsets = _unsigned(wanted) - _unsigned(run[:1])
-    places = np.minimum(offsets * per_key + NUDGE, len(run) - 2).astype(np.int64)
-    below = run.take(places)
-    between = (below < wanted) & (wanted < run.take(places + 1))
-    return np.where(below == wanted, places, np.where(between, ABSENT, UNKNOWN))
+    found = np.empty(len(wanted), np.int64)
+    for start in range(0, len(wanted), BLOCK):
+        keys = wanted[start : start + BLOCK]
+        # Keys before the first wrap around and are far behind the last.
+        offsets = _unsigned(keys) - _unsigned(run[:1])
+        places = np.minimum(offsets * per_key + NUDGE, len(run) - 2).astype(np.int64)
+        below = run.take(places)
+        between = (below < keys) & (keys < run.take(places + 1))
+        found[start : start + BLOCK] = np.where(below == keys, places, np.where(between, ABSENT, UNKNOWN))
+    return found
 
 
 def _unsigned(keys: Numbers) -> npt.NDArray[np.uint64]:

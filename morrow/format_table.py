@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -101,17 +101,30 @@ class FormatTable(_Folder):
         """
         from morrow.writers.operations.format_table import write_rows
 
-        return write_rows(self._table, data, replaces=False)
+        return write_rows(self._table, data)
 
-    def overwrite(self, data: object) -> int:
-        """Writes rows as `append`, and then removes the files that were there: of the partitions that the rows have
-        (with ``dynamic-partition-overwrite=false`` of all). Readers may see both for a moment.
+    def overwrite(
+        self,
+        data: object,
+        *,
+        partition: Mapping[str, object] | None = None,
+        replace_where: FilterLike | None = None,
+        dynamic: bool | None = None,
+    ) -> int:
+        """Writes rows as `append`, and then removes the files that they replace. Readers may see both for a moment.
 
-        Raises: as `append`.
+        Args:
+            data: as for `append`; with the columns of `partition`, too.
+            partition: replace only partitions of these values; the rows have to have them.
+            replace_where: replace the partitions for which this condition on partition keys is true.
+            dynamic: replace no partitions but those that the rows have, or all (that `partition` names); None: as the
+                option ``dynamic-partition-overwrite`` says, by which it is the former.
+
+        Raises: as `append`; `InvalidArgument`: a column that is no partition key; rows outside of what is replaced.
         """
-        from morrow.writers.operations.format_table import write_rows
+        from morrow.writers.operations.format_table import replacing, write_rows
 
-        return write_rows(self._table, data, replaces=True)
+        return write_rows(self._table, data, replacing(self._table, partition, replace_where, dynamic=dynamic))
 
 
 class ObjectTable(_Folder):

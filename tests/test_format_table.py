@@ -298,12 +298,31 @@ def test_insert(make: Make, catalog: morrow.Catalog) -> None:
     rest = [(number, None, "2024-01-02", "z") for number in (11, 12, 13)]
     assert found == [(2, None, None, "y"), (3, None, "2024-01-02", "x"), (4, "d", "2024-01-01", "x"), *rest]
 
+    catalog.sql("INSERT OVERWRITE db.t PARTITION (day = '2024-01-02', `k v` = 'z') SELECT 5, 'e'")
+    catalog.sql("INSERT INTO db.t REPLACE WHERE day IS NULL OR `k v` = 'x' SELECT 6, 'f', NULL, 'n'")
+    catalog.sql("INSERT OVERWRITE db.t PARTITION (day = '2024-01-01') SELECT 7, 'g', 'nothing' WHERE false")
+    left = [(5, "e", "2024-01-02", "z"), (6, "f", None, "n")]
+    assert catalog.sql('SELECT id, v, day::TEXT, "k v" FROM db.t ORDER BY id').fetchall() == left
+    table = catalog.format_table("db.t")
+    assert table.overwrite({"id": [8], "day": [None], "k v": ["z"]}, partition={"k v": "z"}, dynamic=False) == 1
+    assert [row[0] for row in sorted(table.scan().to_polars().rows())] == [6, 8]
+    assert table.overwrite(table.scan(limit=0).to_arrow(), dynamic=False) == table.scan().count() == 0
+
 
 @pytest.mark.parametrize(
     ("statement", "error", "said"),
     [
-        ("INSERT OVERWRITE db.t PARTITION (day = '2024-01-02') SELECT 1, 'a', 'x'", Unsupported, "with PARTITION"),
-        ("INSERT INTO db.t REPLACE WHERE id = 1 SELECT 1", Unsupported, "REPLACE WHERE of a format table"),
+        ("INSERT OVERWRITE db.t PARTITION (v = '2') SELECT 1, 'a', 'x'", InvalidArgument, "no partition column"),
+        (
+            "INSERT INTO db.t REPLACE WHERE id = 1 SELECT 1, '', NULL, ''",
+            InvalidArgument,
+            "'id' is no partition column",
+        ),
+        (
+            "INSERT INTO db.t REPLACE WHERE day IS NULL SELECT 1, '', DATE '2024-01-02', ''",
+            InvalidArgument,
+            "not among",
+        ),
         ("INSERT WITH SCHEMA EVOLUTION INTO db.t BY NAME SELECT 1 AS more", Unsupported, "WITH SCHEMA EVOLUTION"),
         ("INSERT INTO db.t SELECT 1", InvalidArgument, "1 columns where 4 are expected"),
         ("INSERT INTO db.t BY NAME SELECT 1 AS ids", ColumnNotFound, "did you mean 'id'"),

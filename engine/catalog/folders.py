@@ -9,7 +9,7 @@ from morrow.engine.catalog.protocol import Catalog
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.local import LocalStore
-from morrow.engine.options.declared.table import TYPE
+from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
 
 
@@ -48,8 +48,10 @@ def create_format_table(catalog: Catalog, name: str, schema: TableSchema) -> Fol
     where = catalog.where_of(name)
     if not hasattr(catalog, "create_folder_table"):
         raise Unsupported("making a format table", where=where, hint="catalogs with metastore=hive or rest make them")
-    if schema.primary_keys:
+    if schema.primary_keys or PRIMARY_KEY.key in schema.options:
         raise InvalidArgument(f"{where}: a format table has no primary key")
+    if PARTITION.key in schema.options:
+        raise InvalidArgument(f"{where}: name the partition keys of a format table as such, not by an option")
     options = {**schema.options, TYPE.key: FORMAT_TABLE}
     made = replace(schema, options=options)
     _ = FolderTable(LocalStore(), "", FORMAT_TABLE, made, where).format  # Raises for an unknown one.

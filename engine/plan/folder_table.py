@@ -6,7 +6,7 @@ do not repeat. Names that begin with ``_`` or ``.`` are those of jobs that have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from morrow.engine.errors import CorruptFile, Unsupported
@@ -107,10 +107,20 @@ class FolderTable:
                 continue
             if len(outer) < len(keys):
                 raise CorruptFile(file.path, f"lies beside the folders of the partition keys {', '.join(keys)}")
-            texts = []
-            for key, folder in zip(keys, outer, strict=True):
-                found, equals, text = ("", "=", folder) if only_values else folder.partition("=")
-                if not equals or (found and unescape_path_name(found) != key):
-                    raise CorruptFile(file.path, f"lies in {folder!r}, which is no folder of the partition key {key!r}")
-                texts.append(unescape_path_name(text))
-            yield FolderFile(file.path, file.relative, file.status, tuple(None if t == default else t for t in texts))
+            yield FolderFile(file.path, file.relative, file.status, self.partition_in(outer, file.path))
+
+    def partition_in(self, folders: Sequence[str], path: str) -> tuple[str | None, ...]:
+        """Returns the texts of a partition's values from the names of its folders, None for null.
+
+        Raises:
+            CorruptFile: a folder is none of its key; `path` is the file in it.
+        """
+        default = self.given.get(PARTITION_DEFAULT_NAME)
+        only_values = self.given.get(FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE)
+        texts = []
+        for key, folder in zip(self.schema.partition_keys, folders, strict=True):
+            found, equals, text = ("", "=", folder) if only_values else folder.partition("=")
+            if not equals or (found and unescape_path_name(found) != key):
+                raise CorruptFile(path, f"lies in {folder!r}, which is no folder of the partition key {key!r}")
+            texts.append(unescape_path_name(text))
+        return tuple(None if text == default else text for text in texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 from sqlglot.dialects.duckdb import DuckDB
@@ -28,11 +28,30 @@ if TYPE_CHECKING:
     import duckdb
 
     from morrow.engine.format.snapshot import Snapshot
+    from morrow.engine.plan.filter import FilterLike
     from morrow.format_table import FormatTable
     from morrow.table import Table
 
+Done = TypeVar("Done", covariant=True)
+
 BATCH_ROWS = 1 << 17
 COUNTS = ("rows_inserted", "rows_updated", "rows_deleted")
+
+
+class _Target(Protocol[Done]):
+    """What rows are written to."""
+
+    def append(self, data: object, /) -> Done: ...
+
+    def overwrite(
+        self,
+        data: object,
+        /,
+        *,
+        partition: Mapping[str, object] | None = None,
+        replace_where: FilterLike | None = None,
+        dynamic: bool | None = None,
+    ) -> Done: ...
 
 
 @dataclass
@@ -100,22 +119,15 @@ def insert(context: Context, statement: Insert) -> duckdb.DuckDBPyRelation:
 
 def _insert_into_files(context: Context, statement: Insert, table: FormatTable) -> duckdb.DuckDBPyRelation:
     """Writes the rows of a query to a format table."""
-    words = {
-        "WITH SCHEMA EVOLUTION": statement.evolves,
-        "REPLACE WHERE": statement.replace_where is not None,
-        "OVERWRITE with PARTITION": statement.overwrite and bool(statement.partition),
-    }
-    if asked := next((name for name, is_asked in words.items() if is_asked), None):
-        hint = "INSERT OVERWRITE replaces the partitions that there are rows of"
-        raise Unsupported(f"INSERT {asked} of a format table", where=table.path, hint=hint)
+    if statement.evolves:
+        raise Unsupported("INSERT WITH SCHEMA EVOLUTION of a format table", where=table.path)
     schema = table._table.schema
     given = _partition(context, statement, schema)
     names = _columns(statement, schema, given)
     query = context.prepared(_with_defaults(statement.query, names, schema))
     with assigned(context, query, names, schema, given, by_name=statement.by_name) as filling:
-        write = table.overwrite if statement.overwrite else table.append
-        write(filling.source)
-    return counted(context, None, filling.rows, 0, None if statement.overwrite else 0)
+        _written(context, statement, table, filling, given)
+    return counted(context, None, filling.rows, 0, _deleted(statement))
 
 
 def evolve(table: Table, columns: pa.Schema, names: Sequence[str]) -> None:
@@ -129,8 +141,8 @@ def evolve(table: Table, columns: pa.Schema, names: Sequence[str]) -> None:
 
 
 def _written(
-    context: Context, statement: Insert, table: Table, filling: Filling, given: Mapping[str, object]
-) -> Snapshot | None:
+    context: Context, statement: Insert, table: _Target[Done], filling: Filling, given: Mapping[str, object]
+) -> Done:
     if statement.replace_where is not None:
         condition = sql_of(context, statement.replace_where, "REPLACE WHERE")
         return table.overwrite(filling.source, replace_where=condition)

@@ -62,26 +62,44 @@ class Part:
         return rows.with_columns(made).select(cols(each.name for each in wanted))
 
 
-def parts(table: FolderTable, filter: Filter) -> Iterator[Part]:
-    """Yields the parts of a format table whose partitions a filter admits.
+@dataclass(frozen=True)
+class Partition:
+    """The files of a partition; of a table without partition keys all files are one."""
+
+    files: tuple[FolderFile, ...]
+    constants: pl.DataFrame
+    """One row of the partition's values."""
+
+
+def partitions(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None) -> list[Partition]:
+    """Returns the partitions of a format table, or of some of its files, that conditions on keys admit.
+
+    Raises:
+        CorruptFile: a folder's name is no value of its key.
+    """
+    files, keys = table.files() if files is None else files, table.schema.partition_keys
+    by_partition: dict[tuple[str | None, ...], list[FolderFile]] = {}
+    for file in files:
+        by_partition.setdefault(file.partition, []).append(file)
+    values = _values(table, list(by_partition))
+    if keys:
+        values = matching(_about(filter, keys), [table.schema.by_name[key] for key in keys], values.lazy()).collect()
+    held = list(by_partition.values())
+    return [
+        Partition(tuple(held[number]), values[at].select(cols(keys)))
+        for at, number in enumerate(values[NUMBER].to_list())
+    ]
+
+
+def parts(table: FolderTable, filter: Filter, files: Sequence[FolderFile] | None = None) -> Iterator[Part]:
+    """Yields the parts of a format table, or of some of its files, whose partitions a filter admits.
 
     Raises:
         CorruptFile: a folder's name is no value of its key, or a file holds none of the table's columns.
     """
-    files, keys = table.files(), table.schema.partition_keys
-    partitions = list(dict.fromkeys(file.partition for file in files))
-    values = _values(table, partitions)
-    if keys:
-        values = matching(_about(filter, keys), [table.schema.by_name[key] for key in keys], values.lazy()).collect()
-    by_partition: dict[int, list[FolderFile]] = {number: [] for number in values[NUMBER].to_list()}
-    numbers = {partition: number for number, partition in enumerate(partitions)}
-    for file in files:
-        if (number := numbers[file.partition]) in by_partition:
-            by_partition[number].append(file)
-    for number, files_of in by_partition.items():
-        constants = values.filter(pl.col(NUMBER) == number).select(cols(keys))
-        for begin in range(0, len(files_of), TOGETHER):
-            yield from _same_columns(table, files_of[begin : begin + TOGETHER], constants)
+    for each in partitions(table, filter, files):
+        for begin in range(0, len(each.files), TOGETHER):
+            yield from _same_columns(table, each.files[begin : begin + TOGETHER], each.constants)
 
 
 def objects(table: FolderTable) -> pl.DataFrame:

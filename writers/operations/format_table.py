@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 
+import msgspec
 import polars as pl
 
-from morrow.engine.errors import StorageError, Unsupported
+from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.file_formats import TIMESTAMPS
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.types import DataType
+from morrow.engine.io.store import FileStatus
 from morrow.engine.options.declared.catalogs import (
     FORMAT_TABLE_FILE_COMPRESSION,
     FORMAT_TABLE_PARTITION_PATH_ONLY_VALUE,
@@ -20,12 +22,15 @@ from morrow.engine.options.declared.catalogs import (
 from morrow.engine.options.declared.commits import DYNAMIC_PARTITION_OVERWRITE
 from morrow.engine.options.declared.table import PARTITION_DEFAULT_NAME
 from morrow.engine.options.writing import parse_write_options
-from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
+from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderFile, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.readers.execution.folder_frames import Partition, partitions
 from morrow.readers.files.source import member_types
 from morrow.writers.files.encoders import EncoderOptions, encoder
 from morrow.writers.files.layout import FileLayout
 from morrow.writers.files.text_files import TEXT_ENCODERS
+from morrow.writers.operations.partitions import AnyOf, partition_filter
 from morrow.writers.rows.incoming import incoming
 from morrow.writers.target import WriteTarget
 
@@ -34,42 +39,136 @@ CODECS = {"parquet": "snappy", "orc": "zstd"}
 MOST_BYTES = 128 << 20
 """The most bytes of rows in memory that a file is made of."""
 TIMES_DIFFER = ("parquet",)
+STAGING = ".morrow-"
+"""The beginning of the names of folders of files that are not all written yet."""
 Encode = Callable[[pl.DataFrame], bytes]
 
 
-def write_rows(table: FolderTable, data: object, *, replaces: bool) -> int:
-    """Writes rows to new files of a format table; returns their number.
+@dataclass(frozen=True)
+class Replaced:
+    """What an overwrite removes: the partitions of the rows (`dynamic`), or all that `filter`, on keys, keeps.
 
-    With `replaces` the files that are there are removed afterwards: those of the partitions that the rows have, all
-    files of a table without partitions, or with ``dynamic-partition-overwrite=false``.
+    The rows have to lie in partitions that the filter keeps.
+    """
+
+    filter: Filter = NO_FILTER
+    dynamic: bool = False
+
+
+class NewFile(msgspec.Struct, frozen=True):
+    """A file that is written, and hidden yet: the folder of its partition in the table, its name, and its rows."""
+
+    folder: str
+    name: str
+    rows: int
+
+
+def write_rows(table: FolderTable, data: object, replaced: Replaced | None = None) -> int:
+    """Writes rows to new files of a format table, and removes those that they replace; returns the number of rows.
 
     Raises:
-        InvalidArgument: rows that do not fit the columns, or that the format cannot hold. Unsupported: the format.
-        StorageError: the store fails; files that were written stay hidden or are removed.
+        InvalidArgument: rows that do not fit the columns, that the format cannot hold, or that are not among those
+            that are replaced. Unsupported: the format.
+        StorageError: the store fails; files that were written are removed, or stay hidden.
     """
+    with published(table, replaced) as (staging, written):
+        written += write_files(table, data, staging)
+    return sum(each.rows for each in written)
+
+
+def replacing(table: FolderTable, partition: AnyOf, condition: FilterLike, *, dynamic: bool | None = None) -> Replaced:
+    """Returns what an overwrite of partitions replaces; see `FormatTable.overwrite`.
+
+    Raises:
+        InvalidArgument: a column that is no partition key, a value or condition that does not fit.
+    """
+    filter = partition_filter(target_of(table, partitioned=True), partition, condition, "overwrite")
+    chosen = table.given.get(DYNAMIC_PARTITION_OVERWRITE) if dynamic is None else dynamic
+    return Replaced(filter, bool(table.schema.partition_keys) and condition is None and chosen)
+
+
+def empty_partitions(table: FolderTable, wanted: AnyOf) -> None:
+    """Removes the files of partitions of these values, all files for None. Raises as `replacing`; `StorageError`."""
+    with published(table, replacing(table, wanted, None, dynamic=False)):
+        pass
+
+
+def check_writable(table: FolderTable) -> None:
+    """Raises `Unsupported` for a table, or columns, that are not written."""
     if table.kind != FORMAT_TABLE:
         raise Unsupported(f"writing a table of the type {table.kind}", where=table.where)
     _check_times(table)
-    target, encode = _target(table), _encoder(table)
-    before = table.files() if replaces else []
-    written: list[tuple[str, str]] = []
-    folders: set[str] = set()
-    rows = 0
+    _encoder(table)
+
+
+def write_files(table: FolderTable, data: object, staging: str) -> list[NewFile]:
+    """Writes rows to files in the folder `staging` of a table, which readers leave out. Raises as `write_rows`."""
+    check_writable(table)
+    encode, written = _encoder(table), []
+    for folder, frame in _by_folder(table, incoming(target_of(table), data)):
+        new = NewFile(folder, f"data-{uuid.uuid4()}-0.{table.format}", frame.height)
+        place = _place(table, staging, folder)
+        table.store.make_folder(place)
+        table.store.write(f"{place}/{new.name}", encode(frame))
+        written.append(new)
+    return written
+
+
+@contextmanager
+def published(table: FolderTable, replaced: Replaced | None) -> Iterator[tuple[str, list[NewFile]]]:
+    """Yields the name of a new folder for hidden files, and a list for those that are written to it.
+
+    At the end these become visible, and the files that they replace are removed; after an error, the hidden ones.
+
+    Raises:
+        InvalidArgument: a file lies in a partition that is not replaced. StorageError.
+    """
+    check_writable(table)
+    before = [] if replaced is None else table.files()
+    staging, written = f"{STAGING}{uuid.uuid4()}", list[NewFile]()
+    shown: list[str] = []
     try:
-        for folder, frame in _by_folder(table, incoming(target, data)):
-            rows += frame.height
-            folders.add(folder)
-            written.append(_hidden(table, folder, encode(frame)))
-        for hidden, shown in written:
-            table.store.move(hidden, shown)
+        yield staging, written
+        gone = [] if replaced is None else _gone(table, before, written, replaced)
+        for each in written:
+            place = _place(table, each.folder)
+            table.store.make_folder(place)
+            shown.append(f"{place}/{each.name}")
+            table.store.move(f"{_place(table, staging, each.folder)}/{each.name}", shown[-1])
     except BaseException:
         with suppress(StorageError):  # of the two errors the first tells more
-            table.store.discard([hidden for hidden, _ in written])
+            table.store.discard(shown)
         raise
-    only_written = bool(table.schema.partition_keys) and table.given.get(DYNAMIC_PARTITION_OVERWRITE)
-    gone = [each for each in before if not only_written or _folder_of(table, each.relative) in folders]
+    finally:
+        with suppress(StorageError):  # what stays is hidden
+            table.store.delete_folder(_place(table, staging))
     table.store.delete_many([each.path for each in gone])
-    return rows
+
+
+def _gone(
+    table: FolderTable, before: Sequence[FolderFile], written: Sequence[NewFile], replaced: Replaced
+) -> list[FolderFile]:
+    """Returns the files that an overwrite removes. Raises `InvalidArgument` for rows outside of what it replaces."""
+    folders = {each.folder: table.partition_in(each.folder.split("/") if each.folder else [], "") for each in written}
+    status = FileStatus("", 0, 0, is_dir=False)
+    new = [FolderFile("", folder, status, texts) for folder, texts in folders.items()]
+    inside = {file.relative for each in partitions(table, replaced.filter, new) for file in each.files}
+    for outside in folders.keys() - inside:
+        raise InvalidArgument(f"{table.where}: the data has rows of {outside!r}, which is not among what it replaces")
+    kept = partitions(table, replaced.filter, before)
+    if not replaced.dynamic:
+        return [file for each in kept for file in each.files]
+    touched = {_values_of(each) for each in partitions(table, NO_FILTER, new)}
+    return [file for each in kept if _values_of(each) in touched for file in each.files]
+
+
+def _values_of(partition: Partition) -> str:
+    """Returns the values as text, by which NaN is NaN."""
+    return repr(partition.constants.row(0))
+
+
+def _place(table: FolderTable, *folders: str) -> str:
+    return "/".join(each for each in (table.root, *folders) if each)
 
 
 def _check_times(table: FolderTable) -> None:
@@ -87,9 +186,10 @@ def _kinds(kind: DataType) -> Iterator[DataType]:
         yield from _kinds(inner)
 
 
-def _target(table: FolderTable) -> WriteTarget:
-    """Returns what rows are checked against: a table with these columns."""
-    schema = replace(table.schema, options={}, partition_keys=(), primary_keys=())
+def target_of(table: FolderTable, *, partitioned: bool = False) -> WriteTarget:
+    """Returns what rows are checked against: a table with these columns, and its partition keys if `partitioned`."""
+    keys = table.schema.partition_keys if partitioned else ()
+    schema = replace(table.schema, options={}, partition_keys=keys, primary_keys=())
     metadata = TableMetadata(table.store, table.root)
     options = parse_write_options({}, keyed=False, where=table.where)
     return WriteTarget(metadata, schema, metadata.options(schema), options)
@@ -142,16 +242,3 @@ def _parts(table: FolderTable, frame: pl.DataFrame) -> Iterator[tuple[str, pl.Da
         if only_values:
             folders = [folder.partition("=")[2] for folder in folders]
         yield "/".join(folders), part.select(names)
-
-
-def _hidden(table: FolderTable, folder: str, data: bytes) -> tuple[str, str]:
-    """Writes a file under a name that readers leave out; returns it, and the name that it will have."""
-    name = f"data-{uuid.uuid4()}-0.{table.format}"
-    place = "/".join(filter(None, (table.root, folder)))
-    table.store.make_folder(place)
-    table.store.write(f"{place}/.{name}", data)
-    return f"{place}/.{name}", f"{place}/{name}"
-
-
-def _folder_of(table: FolderTable, relative: str) -> str:
-    return "/".join(relative.split("/")[: len(table.schema.partition_keys)])

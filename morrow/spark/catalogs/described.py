@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from morrow.engine.format import types as t
 from morrow.engine.options.declared.table import PRIMARY_KEY
+from morrow.format_table import FormatTable
 from morrow.spark.reading.hidden import PLACES, hidden_fields
 from morrow.spark.types.to_paimon import COMMENT
 from morrow.spark.types.to_spark import default_sql, spark_schema, spark_type, with_nullable_members
@@ -67,6 +68,20 @@ def of_rows(
         "properties": {"provider": PROVIDER},
         "writable": False,
         "streams": streams,
+    }
+
+
+def of_folder(name: str, table: FormatTable, state: Mapping[str, object]) -> dict[str, object]:
+    """Describes a format table: what its files hold when they are read."""
+    comment = {} if table.comment is None else {"comment": table.comment}
+    place = {"provider": table.format, "location": table.path, "is_managed_location": "true"}
+    return {
+        **of_rows(name, table.fields, state, streams=False),
+        "keys": [],
+        "partitions": list(table.partition_keys),
+        "places": [],
+        "properties": {**table.options, **comment, **place},
+        "writable": True,
     }
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from morrow.engine.errors import Unsupported
-from morrow.readers.casts.dtypes import to_arrow_table
+from morrow.engine.plan.filter import NO_FILTER
+from morrow.readers.casts.dtypes import polars_schema, to_arrow_table
+from morrow.readers.execution.folder_frames import partitions
 from morrow.spark import handoff
 from morrow.spark.catalogs.place import Place, Question, full_name
+from morrow.spark.catalogs.read import format_table, is_of_folder
 from morrow.spark.catalogs.rewriting import placed
 from morrow.spark.catalogs.words import name_of
+from morrow.writers.operations.format_table import empty_partitions
 from morrow.writers.operations.partitions import greatest, listed
 from morrow.writers.target import WriteTarget
 
@@ -19,6 +25,12 @@ if TYPE_CHECKING:
 
 def _partitions(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame:
     """Returns the partitions that hold files now, a row for each."""
+    if is_of_folder(question):
+        table = format_table(place, question)._table
+        held = [each.constants for each in partitions(table, NO_FILTER)]
+        keys = [table.schema.by_name[key] for key in table.schema.partition_keys]
+        frame = pl.concat([pl.DataFrame(schema=polars_schema(keys)), *held])
+        return handoff.to_spark(to_arrow_table(frame, keys).to_batches(), keys, place.spark, where=table.where)
     target = WriteTarget.of(place.table(question["table"])._metadata, None)
     batches = to_arrow_table(listed(target), target.partition_fields).to_batches()
     return handoff.to_spark(batches, target.partition_fields, place.spark, where=target.where)
@@ -34,9 +46,13 @@ def _greatest(place: Place, question: Question, _rows: DataFrame | None) -> str:
 
 
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    told = [[None if value[0] == "null" else value[1] for value in values] for values in question["partitions"]]
+    if is_of_folder(question):
+        folder = format_table(place, question)
+        empty_partitions(folder._table, [dict(zip(folder.partition_keys, values, strict=True)) for values in told])
+        return
     table = place.table(question["table"])
     keys = table.partition_keys
-    told = [[None if value[0] == "null" else value[1] for value in values] for values in question["partitions"]]
     table.drop_partition(*(dict(zip(keys, values, strict=True)) for values in told))
 
 

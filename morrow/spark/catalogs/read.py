@@ -21,6 +21,7 @@ from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
 from morrow.spark.catalogs.write_options import without_settings_of_writes
+from morrow.spark.format_tables.reading import to_dataframe as folder_rows
 from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
@@ -53,6 +54,8 @@ def load(place: Place, question: Question, _rows: DataFrame | None = None) -> di
         folder = None if at else _folder(place, name)
         if folder is None:
             raise
+        if isinstance(folder, FormatTable):
+            return described.of_folder(name, folder, {FOLDER: True})
         return described.of_rows(name, folder.fields, {FOLDER: True}, streams=False)
     given = {} if at else options_for(question.get("settings", {}), place.name, *name.split(".", 1))
     set = without_settings_of_writes(given)
@@ -126,7 +129,7 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
     columns, name = tuple(question["columns"]), question["table"]
     if isinstance(question["state"], Mapping) and CHANGES in question["state"]:
         return _changed(place, question)
-    if isinstance(question["state"], Mapping) and FOLDER in question["state"]:
+    if is_of_folder(question):
         return _of_folder(place, question)
     if isinstance(question["state"], Mapping):
         system = _system(place, name, question["state"])
@@ -150,14 +153,33 @@ def _folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
     return None
 
 
+def is_of_folder(question: Question) -> bool:
+    """Returns whether a question is about a format table or object table."""
+    return isinstance(question["state"], Mapping) and FOLDER in question["state"]
+
+
+def format_table(place: Place, question: Question) -> FormatTable:
+    """Returns the format table of a question. Raises `TableNotFound` where it is none any more."""
+    found = _folder(place, question["table"])
+    if not isinstance(found, FormatTable):
+        raise TableNotFound(f"{question['table']} is no longer a format table; make the DataFrame again")
+    return found
+
+
 def _of_folder(place: Place, question: Question) -> DataFrame:
-    """Returns the rows of a format table or object table, made by the driver; partitions are pruned."""
+    """Returns the rows of a format table, or of an object table, which the driver makes; partitions are pruned."""
     columns, folder = tuple(question["columns"]), _folder(place, question["table"])
     if folder is None:
         raise TableNotFound(f"{question['table']} is no longer a table of files; make the DataFrame again")
     kept = predicates(question["filters"], {field.name: field for field in folder.fields})
-    found = folder.scan().narrowed(columns or (folder.fields[0].name,), conjunction(*kept) if kept else None)
-    return to_dataframe(found, place.spark).select(*map(quoted, columns))
+    wanted = columns or (folder.fields[0].name,)
+    predicate = conjunction(*kept)
+    if isinstance(folder, FormatTable):
+        filter = Filter(predicate, (), columns_of(predicate), str(predicate))
+        frame = folder_rows(folder._table, wanted, filter, place.spark)
+    else:
+        frame = to_dataframe(folder.scan().narrowed(wanted, predicate if kept else None), place.spark)
+    return frame.select(*map(quoted, columns))
 
 
 def narrowed(place: Place, question: Question) -> Scan:

@@ -10,6 +10,8 @@ from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, TableNotFound, Unsupported
 from morrow.engine.format.file_formats import known_format
 from morrow.engine.options.declared.files import FILE_FORMAT
+from morrow.engine.options.declared.table import TYPE
+from morrow.engine.plan.folder_table import FORMAT_TABLE, FORMATS
 from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Place, Question, full_name, parsed
 from morrow.spark.catalogs.read import load
@@ -17,8 +19,6 @@ from morrow.spark.types.to_paimon import check_collations, paimon_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from morrow.table import Table
 
 PROVIDERS = ("paimon", "morrow")
 DEFAULT_SOURCE = "spark.sql.sources.default"
@@ -36,7 +36,7 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
     return load(place, question)
 
 
-def _made(place: Place, question: Question, name: str) -> Table:
+def _made(place: Place, question: Question, name: str) -> None:
     from pyspark.sql.types import StructType
 
     full = full_name(question["namespace"], name)
@@ -45,16 +45,29 @@ def _made(place: Place, question: Question, name: str) -> Table:
     _check(place, properties)
     own = {k: v for k, v in properties.items() if k not in IGNORED and not k.startswith(OPTION)}
     provider = properties.get("provider", "").lower()
-    if provider != FILE_FORMAT.default and _is_format(provider):
+    if provider != FILE_FORMAT.default and (_is_format(provider) or (_is_of_files(properties) and provider in FORMATS)):
         own.setdefault(FILE_FORMAT.key, provider)
     schema = StructType.fromJson(json.loads(question["schema"]))
     check_collations(schema)
     fields = paimon_fields(schema)
-    return place.catalog.create_table(
+    partition_keys = [_column(path) for path in question["partitions"]]
+    if _is_of_files(properties):
+        if defaults_in(place.spark, schema, {field.name: field for field in fields}):
+            raise Unsupported("default values of columns of a format table", where=full)
+        place.catalog.create_format_table(
+            full,
+            fields,
+            format=str(own.pop(FILE_FORMAT.key, FILE_FORMAT.default)),
+            partition_keys=partition_keys,
+            options={key: value for key, value in own.items() if key != TYPE.key},
+            comment=properties.get("comment"),
+        )
+        return
+    place.catalog.create_table(
         full,
         schema=fields,
         defaults=defaults_in(place.spark, schema, {field.name: field for field in fields}),
-        partition_keys=[_column(path) for path in question["partitions"]],
+        partition_keys=partition_keys,
         options=own,
         comment=properties.get("comment"),
     )
@@ -71,13 +84,19 @@ def _check(place: Place, properties: dict[str, str]) -> None:
     provider = properties.get("provider", PROVIDERS[0]).lower()
     # saveAsTable names the session's default where its caller names none.
     is_default = provider == place.spark.conf.get(DEFAULT_SOURCE) and _is_format(provider)
-    if provider not in PROVIDERS and not is_default:
+    is_files = _is_of_files(properties) and provider in FORMATS
+    if provider not in PROVIDERS and not is_default and not is_files:
         raise Unsupported(f"a table USING {provider}", hint="write USING paimon, or leave it out")
     for key in ("location", "external"):
         if key in properties:
             raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
     if COLLATION in properties:
         raise Unsupported(f"a table with DEFAULT COLLATION {properties[COLLATION]}", hint="collate in queries")
+
+
+def _is_of_files(properties: dict[str, str]) -> bool:
+    """Returns whether a format table is asked for."""
+    return properties.get(TYPE.key, "").strip().lower() == FORMAT_TABLE
 
 
 def _is_format(provider: str) -> bool:
@@ -122,6 +141,8 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
     if question["how"] == "create":
         _made(place, question, question["name"])
         return {**load(place, question), "staged": {"how": "create"}}
+    if _is_of_files(question["properties"]):
+        raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
     place.catalog.check_replaceable()
     beside = f"{question['name']}-staged-{uuid.uuid4().hex[:12]}"
     _made(place, question, beside)

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.format.types import DataField
+from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import Predicate, conjunction
+from morrow.engine.plan.predicate import columns as columns_of
+from morrow.format_table import WITHOUT_SNAPSHOTS
 from morrow.spark.catalogs.derived import Derivation, repeated
 from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.read import format_table, is_of_folder
 from morrow.spark.catalogs.write_options import sink_of
-from morrow.spark.types.told import predicates
+from morrow.spark.format_tables.writing import write as write_folder
+from morrow.spark.types.told import column_of, predicates
 from morrow.spark.writing.changes import insert
 from morrow.spark.writing.write import write as write_rows
+from morrow.writers.operations.format_table import Replaced, empty_partitions, replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +30,9 @@ if TYPE_CHECKING:
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
     """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     assert rows is not None  # every write has some
+    if is_of_folder(question):
+        _write_files(place, question, rows)
+        return
     table = place.table(question["table"])
     if isinstance(rows, Derivation):
         repeated(place, question, rows, insert)
@@ -32,7 +42,7 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
         rows = _by_position(rows, table)
     arguments: dict[str, Any] = {}
     if "condition" in question:
-        arguments = {"replace_where": _condition(table, question["condition"])}
+        arguments = {"replace_where": _condition(question["condition"], table._newest.fields, table.path)}
     elif question["mode"] != "append":
         arguments = {"partition": _partition(question["partition"]), "dynamic": question["mode"] == "dynamic"}
     write_rows(
@@ -48,6 +58,26 @@ def _write(place: Place, question: Question, rows: DataFrame | Derivation | None
     )
 
 
+def _write_files(place: Place, question: Question, rows: DataFrame | Derivation) -> None:
+    """Writes rows to a format table; overwrites replace whole partitions."""
+    table = format_table(place, question)
+    if isinstance(rows, Derivation):
+        raise Unsupported("MERGE INTO a format table", where=table.path, hint=WITHOUT_SNAPSHOTS)
+    if question["options"]:
+        raise Unsupported(f"the option {min(question['options'])!r} of a write to a format table", where=table.path)
+    replaced = None
+    if "condition" in question:
+        condition = _condition(question["condition"], table.fields, table.path)
+        about = columns_of(condition)
+        if others := about - set(table.partition_keys):
+            raise InvalidArgument(f"{table.path}: {min(others)!r} is no partition column; overwrites are of partitions")
+        replaced = Replaced(Filter(condition, (), about, str(condition)))
+    elif question["mode"] != "append":
+        dynamic = question["mode"] == "dynamic"
+        replaced = replacing(table._table, _partition(question["partition"]), None, dynamic=dynamic)
+    write_folder(table._table, rows, replaced)
+
+
 def _by_position(rows: DataFrame, table: Table) -> DataFrame:
     """Returns rows whose first columns have the names of the table's. Raises `InvalidArgument` for a name twice."""
     names, given = table.schema.names, rows.columns
@@ -57,23 +87,24 @@ def _by_position(rows: DataFrame, table: Table) -> DataFrame:
     return rows.toDF(*wanted)
 
 
-def _condition(table: Table, told: Sequence[Sequence[Any] | None]) -> Predicate:
+def _condition(told: Sequence[Sequence[Any] | None], fields: Sequence[DataField], where: str) -> Predicate:
     """Returns the predicate that an overwrite keeps to. Raises `Unsupported` where a part of it cannot be told."""
-    known = {field.name: field for field in table._newest.fields}
+    known = {field.name: field for field in fields}
     found = [predicates([] if one is None else [one], known) for one in told]
     if not all(found):
-        raise Unsupported(
-            "to overwrite by this condition", where=table.path, hint="compare partition columns with values"
-        )
+        raise Unsupported("to overwrite by this condition", where=where, hint="compare partition columns with values")
     return conjunction(*(part for parts in found for part in parts))
 
 
 def _partition(told: dict[str, list[str]]) -> dict[str, str | None]:
     """Returns values of partition columns as text, which is parsed as their types."""
-    return {name: None if value[0] == "null" else value[1] for name, value in told.items()}
+    return {column_of(name): None if value[0] == "null" else value[1] for name, value in told.items()}
 
 
 def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    if is_of_folder(question):
+        empty_partitions(format_table(place, question)._table, None)
+        return
     place.table(question["table"]).truncate()
 
 

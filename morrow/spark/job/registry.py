@@ -47,6 +47,10 @@ class Work(StrEnum):
     """Folders: hashes of the names in them."""
     FIND = "find"
     """Folders: the files whose names have given hashes."""
+    READ_FOLDER = "read folder"
+    """Files of a format table: their rows."""
+    WRITE_FOLDER = "write folder"
+    """Rows of a DataFrame: the files of a format table written."""
 
 
 HOMES: Mapping[Work, str] = {
@@ -63,6 +67,8 @@ HOMES: Mapping[Work, str] = {
     Work.SORT: "morrow.spark.maintenance.sort_work",
     Work.LIST: "morrow.spark.maintenance.listing_work",
     Work.FIND: "morrow.spark.maintenance.listing_work",
+    Work.READ_FOLDER: "morrow.spark.format_tables.work",
+    Work.WRITE_FOLDER: "morrow.spark.format_tables.work",
 }
 
 

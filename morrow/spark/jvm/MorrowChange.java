@@ -29,6 +29,9 @@ public final class MorrowChange implements RowLevelOperationBuilder, SupportsDel
     }
 
     public RowLevelOperation build() {
+        if (table.isOfFiles()) {
+            throw Refused.of("Unsupported", command + " of a format table is not supported; it is a folder of files, without keys and places of rows");
+        }
         if (table.rowId().isEmpty()) {
             throw Refused.of("Unsupported", command + " of a table with columns that are named as the hidden ones is not supported; rename them");
         }

@@ -119,6 +119,11 @@ public class Target extends MorrowTable
         return !((List) described("keys")).isEmpty();
     }
 
+    /** Whether it is a format table, whose rows lie in no place that stays. */
+    boolean isOfFiles() {
+        return ((List) described("places")).isEmpty();
+    }
+
     /** The columns that tell a row from all others: the primary key, or where it lies; none where they cannot be read. */
     List rowId() {
         if (isKeyed()) {

@@ -155,7 +155,7 @@ def _of_plan(plan: ScanPlan) -> str | None:
     for field in virtual_columns(plan, [plan.schema.by_name[name] for name in plan.read_columns]):
         return f"{field.name} is no column of files"
     for name in plan.read_columns:
-        if not _is_plain(plan.schema.by_name[name].type):
+        if not is_plain(plan.schema.by_name[name].type):
             return f"the type {plan.schema.by_name[name].type} of {name}"
     return None
 
@@ -256,10 +256,11 @@ def _holds(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _is_plain(kind: DataType) -> bool:
+def is_plain(kind: DataType) -> bool:
+    """Returns whether Spark reads a type, and those that it is made of, from Parquet as Morrow does."""
     if isinstance(kind, (t.TimestampType, t.LocalZonedTimestampType)):
         # Finer ones are stored in a form whose meaning depends on settings of the session.
         return kind.precision <= MICROSECONDS
     if isinstance(kind, (t.ArrayType, t.MultisetType, t.MapType, t.RowType)):
-        return all(map(_is_plain, _parts(kind)))
+        return all(map(is_plain, _parts(kind)))
     return isinstance(kind, PLAIN)

@@ -68,7 +68,7 @@ def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession
     numbers = [(each.file.size, rows[each.section.partition_row], first) for each, first in zip(scan.files, firsts)]
     keys = [field for field in scan.fields if field.name in scan.found]
     places = [scan.plan.schema.partition_keys.index(field.name) for field in keys]
-    folder = _folder(scan.paths)
+    folder = folder_of(scan.paths)
     described = {
         "stored": _json([field for field in scan.fields if field.name not in scan.found]),
         "constants": _json(keys),
@@ -112,7 +112,7 @@ def _masks(files: Sequence[MaskedFile]) -> tuple[list[int], list[Words]]:
     return firsts, masks
 
 
-def _folder(paths: Sequence[str]) -> str:
+def folder_of(paths: Sequence[str]) -> str:
     """Returns the beginning that all paths share, with the slash at its end."""
     shared = os.path.commonprefix([min(paths), max(paths)])  # noqa: RUF071  # names are cut off below
     return shared[: shared.rfind("/") + 1]

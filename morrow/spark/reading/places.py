@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from morrow.engine.io.store import FileStore
-from morrow.engine.plan.scan_plan import DataFile
 from morrow.spark.jvm.scanning import Scanning
 
 if TYPE_CHECKING:
@@ -38,7 +37,17 @@ class Place:
 DISK = Place("file:")
 
 
-def place_of(store: FileStore, file: DataFile | None, scanning: Scanning, spark: SparkSession) -> Place:
+class Located(Protocol):
+    """A file that Spark has to find."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+def place_of(store: FileStore, file: Located | None, scanning: Scanning, spark: SparkSession) -> Place:
     """Returns where Spark finds the files of a store; `file` is one of them, which it has to find."""
     if store.is_local:
         return DISK

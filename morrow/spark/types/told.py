@@ -54,7 +54,7 @@ def _predicate(told: Sequence[Any], fields: Mapping[str, DataField]) -> Predicat
     value: Any = None
     if values:
         value = tuple(map(value_of, values[0])) if name == "In" else value_of(values[0])
-    return predicate(name, (_column(column),), value, fields, negated=negated)
+    return predicate(name, (column_of(column),), value, fields, negated=negated)
 
 
 def value_of(told: Sequence[str]) -> Any:
@@ -62,7 +62,7 @@ def value_of(told: Sequence[str]) -> Any:
     return None if told[0] == "null" else PARSERS[told[0]](told[1])
 
 
-def _column(told: str) -> str:
+def column_of(told: str) -> str:
     """Returns the name of a column, which Spark quotes where it has dots; members of rows are no columns."""
     if told.startswith("`") and told.endswith("`") and len(told) > 1:
         return told[1:-1].replace("``", "`")

@@ -1,0 +1,117 @@
+"""Format tables in Spark's SQL: made, written by tasks, read by Spark or by tasks with the rows of local reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.functions import lit
+
+import morrow
+from tests.support.rest_server import rest_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = "id BIGINT, s STRING, `k v` STRING, day DATE, d DECIMAL(9, 2), f DOUBLE, t TIMESTAMP_NTZ, b BINARY"
+ROWS = """
+VALUES (1L, 'a, "b" \\\\ ü', 'x/=% ü', DATE'2024-02-29', 1.50, 0.1D, TIMESTAMP_NTZ'2024-01-02 03:04:05.000006', X'00'),
+       (2L, NULL, NULL, NULL, NULL, CAST('NaN' AS DOUBLE), NULL, NULL),
+       (3L, 'c', '_h', DATE'1500-02-28', -0.01, -0.0D, TIMESTAMP_NTZ'1969-12-31 23:59:58.5', X'01')
+"""
+PLACE = "PARTITION (`k v` = 'x/=% ü', day = '2024-02-29')"
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[morrow.Catalog]:
+    """A catalog of a server, which Spark has as ``files``."""
+    with rest_server(tmp_path / "rest") as server:
+        options = {"metastore": "rest", "uri": server.url, "token.provider": "bear", "token": "x"}
+        morrow.spark.catalog(spark, "files", **options)
+        spark.sql("CREATE DATABASE files.db")
+        yield morrow.open_catalog(options)
+
+
+Run = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def run(spark: SparkSession) -> Run:
+    return lambda text: [tuple(row) for row in spark.sql(text).collect()]
+
+
+def local(catalog: morrow.Catalog, name: str = "db.t") -> list[tuple[Any, ...]]:
+    return sorted(catalog.format_table(name).scan().to_polars().rows())
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_written_and_read(catalog: morrow.Catalog, run: Run, spark: SparkSession, format_: str) -> None:
+    run(
+        f"CREATE TABLE files.db.t ({COLUMNS}) USING {format_} PARTITIONED BY (`k v`, day) "
+        "TBLPROPERTIES ('type' = 'format-table')"
+    )
+    run(f"INSERT INTO files.db.t {ROWS}")
+    there = run("SELECT * FROM files.db.t ORDER BY id")
+    assert (len(there), repr(there)) == (3, repr(local(catalog)))
+    rows = spark.table("files.db.t").where("day = DATE'2024-02-29'").select("id")
+    assert ("FileScan parquet" in rows._jdf.queryExecution().executedPlan().toString()) is (format_ == "parquet")
+    assert rows.collect() == [(1,)]
+
+    run(f"INSERT OVERWRITE files.db.t {PLACE} (id, s) VALUES (10L, 'new')")
+    spark.table("files.db.t").where("id = 3").withColumn("id", lit(103)).writeTo("files.db.t").overwritePartitions()
+    assert [row[0] for row in local(catalog)] == [2, 10, 103]
+    assert run("SHOW PARTITIONS files.db.t")[1:] == [("k v=null/day=null",), ("k v=x%2F%3D%25 ü/day=2024-02-29",)]
+    run(f"ALTER TABLE files.db.t DROP {PLACE}")
+    run("INSERT OVERWRITE files.db.t SELECT * FROM files.db.t WHERE id > 2")
+    assert run("SELECT id, `k v` FROM files.db.t") == [(103, "_h")]
+    run("TRUNCATE TABLE files.db.t")
+    assert run("SELECT count(*) FROM files.db.t") == [(0,)]
+    root = Path(catalog.format_table("db.t").path)
+    assert [each for each in root.rglob("*") if each.is_file() or each.name.startswith(".")] == []
+
+
+def test_files_of_others(catalog: morrow.Catalog, run: Run) -> None:
+    """Columns in other types, in capitals, or not there: what local reads make of them."""
+    table = catalog.create_format_table("db.t", "id BIGINT, s STRING, p INT", partition_keys="p")
+    table.append({"id": [1], "s": ["a"], "p": [1]})
+    others = [
+        {"id": pl.Series([8], dtype=pl.Int32), "s": ["int32"]},
+        {"ID": [7], "s": ["up"]},
+        {"s": ["no id"]},
+        {"more": [1], "id": [9]},
+    ]
+    for number, columns in enumerate(others):
+        pl.DataFrame(columns).write_parquet(Path(table.path, "p=1", f"{number}.parquet"))
+    found = run("SELECT * FROM files.db.t")
+    assert (sorted(map(repr, found)), len(found)) == (sorted(map(repr, table.scan().to_polars().rows())), 5)
+    properties = "TBLPROPERTIES ('type' = 'format-table', 'file.format' = 'json')"
+    run(f"CREATE TABLE files.db.made {properties} AS SELECT p, s FROM files.db.t")
+    assert run("SELECT count(s), sum(p) FROM files.db.made") == [(4, 5)]
+
+
+REFUSED = {
+    "DELETE FROM files.db.t WHERE v = ''": "DELETE of a format table",
+    "UPDATE files.db.t SET v = 'x'": "UPDATE of a format table",
+    "MERGE INTO files.db.t t USING (SELECT 'x' AS v) s ON t.v = s.v WHEN NOT MATCHED THEN INSERT *": "MERGE INTO a",
+    "ALTER TABLE files.db.t ADD COLUMN w INT": "type 'format-table'",
+    "SELECT * FROM files.db.t VERSION AS OF 1": "type 'format-table'",
+    "INSERT INTO files.db.t VALUES ('')": "set csv.null-literal",
+    "INSERT OVERWRITE files.db.t VALUES ('a' || chr(10))": "CSV holds no line breaks",
+    "CREATE OR REPLACE TABLE files.db.t (a INT) TBLPROPERTIES ('type' = 'format-table')": "REPLACE TABLE by a format",
+    "CREATE TABLE files.db.u (a INT DEFAULT 1) TBLPROPERTIES ('type' = 'format-table')": "default values of columns",
+    "CREATE TABLE files.db.u (a INT) TBLPROPERTIES ('type' = 'format-table', 'primary-key' = 'a')": "no primary key",
+    "CREATE TABLE files.db.u (a INT) USING avro TBLPROPERTIES ('type' = 'format-table')": "a table USING avro",
+}
+
+
+def test_refusals(catalog: morrow.Catalog, run: Run) -> None:
+    table = catalog.create_format_table("db.t", "v STRING", format="csv")
+    table.append({"v": ["there"]})
+    for statement, told in REFUSED.items():
+        with pytest.raises(PySparkException, match=told):
+            run(statement)
+    assert (local(catalog), catalog.tables("db")) == ([("there",)], ["t"])

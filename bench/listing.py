@@ -15,7 +15,6 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,6 +24,7 @@ import morrow
 from bench.planning import SCHEMA, fill
 from morrow.engine.format.manifest import DELETE
 from morrow.engine.plan.manifests import manifest_entries, manifests_of
+from morrow.engine.values import replace
 from morrow.writers.commit.manifests import ManifestWriter
 from morrow.writers.commit.snapshots import SnapshotLog
 from tests.support.s3_server import BUCKET, running

@@ -29,10 +29,10 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from bench import tables
+from morrow.engine.values import replace
 
 PROJECT = Path(__file__).parents[1]
 WORKER = "bench.memory_worker"

@@ -18,7 +18,6 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +28,7 @@ import morrow.spark
 from bench.tables import HOME
 from morrow.engine.format.binary_row_encode import encode_columns
 from morrow.engine.plan.manifests import manifest_entries, manifests_of
+from morrow.engine.values import replace
 from morrow.writers.commit.manifests import ARITY, ManifestWriter
 from morrow.writers.commit.snapshots import SnapshotLog
 

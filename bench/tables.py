@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pyarrow as pa
 from bench import data
 from morrow.engine.format.bucket import bucket_of
 from morrow.engine.format.types import BigIntType
+from morrow.engine.values import replace
 from tests.support.table_factory import DataFile, TableFactory
 
 HOME = Path(__file__).parent / ".data"

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from morrow.engine.format.snapshot import snapshot_json
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.target import WriteTarget

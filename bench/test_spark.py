@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from bench.conftest import Peers, Tables
 from bench.spark_worker import DRIVER, DRIVER_HEAP, DRIVER_JVM, EXECUTOR_HEAP, EXECUTORS, WARM
 from bench.tables import HOME, SPARK_SIZES, Table
 from bench.test_write import Workshop
+from morrow.engine.values import replace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
+
+import msgspec
 
 from morrow.engine.wording import plural, size_text, span_text
 
@@ -28,8 +29,7 @@ BAR = 24
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass
-class Work:
+class Work(msgspec.Struct):
     """What is done, how much of it there is (0: not known), and how much is done; `files` are found or removed."""
 
     what: str
@@ -38,7 +38,7 @@ class Work:
     rows: int = 0
     bytes: int = 0
     files: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float = msgspec.field(default_factory=time.monotonic)
 
     @property
     def share(self) -> float | None:

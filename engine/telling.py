@@ -44,7 +44,7 @@ _NAMED = (
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s,;)}\]'\"]+)"
 )
 _BEARER = r"(?i)\b(bearer|basic|aws4-hmac-sha256)\s+[A-Za-z0-9._~+/=-]{8,}"
-_ENVIRONMENT = "(?i)^(?:AWS|AZURE|GOOGLE|GCS|GCP|S3|OSS|MINIO|ARM|MORROW)_"
+_ENVIRONMENT = ("AWS_", "AZURE_", "GOOGLE_", "GCS_", "GCP_", "S3_", "OSS_", "MINIO_", "ARM_", "MORROW_")
 
 _secrets: OrderedDict[str, None] = OrderedDict()
 _lock = Lock()
@@ -100,10 +100,11 @@ def printable(text: str) -> str:
 
 def redacted(text: str) -> str:
     """Returns the text without passwords in URLs, signatures, values of secret options, and registered secrets."""
-    text = re.sub(_USERINFO, _without_password, text)
-    text = re.sub(_PARAMETER, rf"\1{HIDDEN}", text)
-    text = re.sub(_NAMED, _without_value, text)
-    text = re.sub(_BEARER, rf"\1 {HIDDEN}", text)
+    if "=" in text or ":" in text or len(text.split(None, 1)) > 1:  # as all that the patterns find; a path has none
+        text = re.sub(_USERINFO, _without_password, text)
+        text = re.sub(_PARAMETER, rf"\1{HIDDEN}", text)
+        text = re.sub(_NAMED, _without_value, text)
+        text = re.sub(_BEARER, rf"\1 {HIDDEN}", text)
     # Registered secrets come last: one of them may be part of the name by which another is found.
     for secret in _known():
         for form in {secret, quote(secret, safe=""), quote(secret), unquote(secret)}:
@@ -152,7 +153,9 @@ def logger(name: str) -> ShownLogger:
 def _known() -> Iterable[str]:
     with _lock:
         known = list(_secrets)
-    environment = (value for name, value in os.environ.items() if re.match(_ENVIRONMENT, name) and is_secret(name))
+    environment = (
+        value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENT) and is_secret(name)
+    )
     # The longest first: one secret may be part of another.
     return sorted({*known, *filter(_is_findable, environment)}, key=len, reverse=True)
 

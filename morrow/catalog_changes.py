@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from morrow.engine.arguments import mapping
@@ -13,6 +12,7 @@ from morrow.engine.catalog.watching import changed
 from morrow.engine.errors import AlreadyExists
 from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.values import replace
 from morrow.table import Table
 
 if TYPE_CHECKING:

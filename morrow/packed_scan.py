@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
 from morrow.engine.plan.predicate import ALWAYS, conjunction, conjuncts
 from morrow.engine.plan.predicate import columns as columns_of
+from morrow.engine.values import replace
 from morrow.system_scan import Asked, SystemScan
 from morrow.table_scan import Scan
 

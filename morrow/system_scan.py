@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike, both, parse_filter
 from morrow.engine.telling import did_you_mean, shown
+from morrow.engine.values import replace
 from morrow.rows import Rows
 from morrow.scan_arguments import checked_columns, checked_limit, checked_rows
 from morrow.table_scan import Scan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
 from morrow.engine.telling import did_you_mean, shown, shown_lines
+from morrow.engine.values import replace
 from morrow.planning import planned, read_lists
 from morrow.rows import Rows
 from morrow.scan_arguments import checked_columns, checked_limit, checked_rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol, cast
 
 from morrow.engine.catalog.protocol import Catalog
@@ -11,6 +10,7 @@ from morrow.engine.format.schema import TableSchema
 from morrow.engine.io.local import LocalStore
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
+from morrow.engine.values import replace
 
 
 class FolderCatalog(Protocol):

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -51,15 +50,17 @@ class AvroBlock(msgspec.Struct, frozen=True):
     size: int
 
 
-@dataclass(frozen=True)
-class AvroContainer:
+class AvroContainer(msgspec.Struct, frozen=True):
     """A container parsed down to its blocks; payloads are still compressed inside `data`."""
 
     where: str
     schema: bytes
     codec: str
     blocks: tuple[AvroBlock, ...]
-    data: bytes = field(repr=False)
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"AvroContainer({self.where!r}, {self.rows} rows in {self.codec})"
 
     @property
     def rows(self) -> int:
@@ -190,8 +191,7 @@ def decode(container: AvroContainer, rewrapped_data: bytes, rows: int, columns: 
 # --- the frame of a container ---
 
 
-@dataclass
-class _Cursor:
+class _Cursor(msgspec.Struct):
     """Reads the frame front to back; invalid bytes raise `CorruptFile` with their position."""
 
     data: bytes

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -35,6 +35,7 @@ from morrow.engine.format.date_parts import (
     read_all,
 )
 from morrow.engine.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from morrow.engine.values import replace
 
 MOST_YEAR = 999_999_999
 SHORT_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -7,7 +7,8 @@ How files of a format are read and written is registered under its name in `morr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.types import (
@@ -34,8 +35,7 @@ def _none(_: DataType) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class FileFormat:
+class FileFormat(msgspec.Struct, frozen=True):
     """A format of data files. `name` is the value of ``file.format`` and the ending of files: letters and digits.
 
     Metadata of a column are those that Java writes, from footers or from rows, so they differ between formats.

@@ -6,10 +6,10 @@ Source: the format specification, section Schema; format versions 1-3 differ onl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from morrow.engine.errors import ColumnNotFound, CorruptFile, Unsupported
@@ -65,8 +65,7 @@ MOST_SHOWN = 40
 """Columns that the repr of a schema names."""
 
 
-@dataclass(frozen=True, repr=False)
-class TableSchema:
+class TableSchema(msgspec.Struct, frozen=True, dict=True):
     """One version of a table's schema: columns, keys and options, immutable."""
 
     id: int
@@ -74,10 +73,13 @@ class TableSchema:
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
     comment: str | None = None
     time_millis: int | None = None
     version: int = NEWEST_SCHEMA_VERSION
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.fields, self.time_millis))
 
     def __repr__(self) -> str:
         """Returns id, columns, keys and options, whose secrets are hidden."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from morrow.engine.errors import CorruptFile, Unsupported
 from morrow.engine.format.json_file import built, parse_object, printed
@@ -67,8 +68,7 @@ _KEPT = frozenset(("uuid", "writerVersion"))
 """Known members that are only copied, in `Snapshot.extra`."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """One committed state of the table: the root of all its metadata.
 
     Counts are rows before merging (null in snapshots of old versions); `time_millis` is the commit time in epoch
@@ -95,15 +95,18 @@ class Snapshot:
     watermark: int | None = None
     statistics: str | None = None
     next_row_id: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
-    log_offsets: Mapping[str, int] = field(default_factory=dict, hash=False)
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    log_offsets: Mapping[str, int] = msgspec.field(default_factory=dict)
     operation: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def time(self) -> dt.datetime:
         """The commit time as an aware datetime in UTC."""
         return EPOCH + dt.timedelta(milliseconds=self.time_millis)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.schema_id, self.delta_manifest_list, self.time_millis))
 
     def __repr__(self) -> str:
         """Returns the distinguishing members of the snapshot on one line; the time is in UTC."""
@@ -111,8 +114,7 @@ class Snapshot:
         return f"Snapshot(id={self.id}, kind={self.commit_kind!r}, time={time!r}, records={records})"
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(msgspec.Struct, frozen=True):
     """A named snapshot that expiry keeps until `time_retained` has passed since `create_time`.
 
     `create_time` is the local wall-clock time of the tag's creator, so it has no zone; `create_nanos` are its

@@ -45,13 +45,12 @@ PLAIN_TYPES: dict[str, type[DataType]] = {
 }
 
 
-_ATOMIC = re.compile(
-    r"""\s* (?P<name>[A-Za-z_]+ (?:\s+PRECISION)?) \s*
+# As text: `re` compiles it when it is first used, for types that schema files do not write as they are here.
+_ATOMIC = r"""(?xi) \s* (?P<name>[A-Za-z_]+ (?:\s+PRECISION)?) \s*
         (?: \( \s* (?P<first>\d+) \s* (?: , \s* (?P<second>\d+) \s* )? \) )? \s*
         (?P<zone> WITH \s+ LOCAL \s+ TIME \s+ ZONE | WITHOUT \s+ TIME \s+ ZONE | WITH \s+ TIME \s+ ZONE )? \s*
-        (?P<null> NOT \s+ NULL | NULL )? \s*""",
-    re.VERBOSE | re.IGNORECASE,
-)
+        (?P<null> NOT \s+ NULL | NULL )? \s*"""
+NOT_NULL = " NOT NULL"
 
 
 def parse_atomic(text: str, *, where: str | None = None) -> DataType:
@@ -60,7 +59,10 @@ def parse_atomic(text: str, *, where: str | None = None) -> DataType:
     Raises:
         Unsupported: the text names no type of the specification that Morrow knows.
     """
-    match = _ATOMIC.fullmatch(text)
+    plain = PLAIN_TYPES.get(text.removesuffix(NOT_NULL))
+    if plain is not None:
+        return plain(nullable=not text.endswith(NOT_NULL))
+    match = re.fullmatch(_ATOMIC, text)
     if match is None:
         raise Unsupported(f"the type {text!r}", where=where)
     name = re.sub(r"\s+", " ", match["name"]).upper()

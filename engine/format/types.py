@@ -6,11 +6,13 @@ A type is a frozen value: it prints as Paimon writes it (``DECIMAL(10, 2) NOT NU
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 import pyarrow as pa
+
+from morrow.engine.values import replace
 
 MAX_LENGTH = 2**31 - 1
 """The length of STRING and BYTES: Java's Integer.MAX_VALUE."""
@@ -24,12 +26,8 @@ ARROW_MICROS_PRECISION = 6
 T = TypeVar("T", bound="DataType")
 
 
-@dataclass(frozen=True)
-class DataType:
-    """Base of all types; `nullable` is part of the type, as in SQL.
-
-    Subclasses without fields of their own are no dataclasses anew: to make one takes as long as to read a small file.
-    """
+class DataType(msgspec.Struct, frozen=True):
+    """Base of all types; `nullable` is part of the type, as in SQL."""
 
     nullable: bool = True
     keyword: ClassVar[str] = ""
@@ -49,63 +47,63 @@ class DataType:
         return self.text() if self.nullable else f"{self.text()} NOT NULL"
 
 
-class BooleanType(DataType):
+class BooleanType(DataType, frozen=True):
     keyword: ClassVar[str] = "BOOLEAN"
 
     def arrow(self) -> pa.DataType:
         return pa.bool_()
 
 
-class TinyIntType(DataType):
+class TinyIntType(DataType, frozen=True):
     keyword: ClassVar[str] = "TINYINT"
 
     def arrow(self) -> pa.DataType:
         return pa.int8()
 
 
-class SmallIntType(DataType):
+class SmallIntType(DataType, frozen=True):
     keyword: ClassVar[str] = "SMALLINT"
 
     def arrow(self) -> pa.DataType:
         return pa.int16()
 
 
-class IntType(DataType):
+class IntType(DataType, frozen=True):
     keyword: ClassVar[str] = "INT"
 
     def arrow(self) -> pa.DataType:
         return pa.int32()
 
 
-class BigIntType(DataType):
+class BigIntType(DataType, frozen=True):
     keyword: ClassVar[str] = "BIGINT"
 
     def arrow(self) -> pa.DataType:
         return pa.int64()
 
 
-class FloatType(DataType):
+class FloatType(DataType, frozen=True):
     keyword: ClassVar[str] = "FLOAT"
 
     def arrow(self) -> pa.DataType:
         return pa.float32()
 
 
-class DoubleType(DataType):
+class DoubleType(DataType, frozen=True):
     keyword: ClassVar[str] = "DOUBLE"
 
     def arrow(self) -> pa.DataType:
         return pa.float64()
 
 
-class DateType(DataType):
+class DateType(DataType, frozen=True):
     keyword: ClassVar[str] = "DATE"
 
     def arrow(self) -> pa.DataType:
         return pa.date32()
 
 
-class VariantType(DataType):
+class VariantType(DataType, frozen=True):
     """Semi-structured values; in Arrow the two byte strings of the Parquet variant encoding."""
 
     keyword: ClassVar[str] = "VARIANT"
@@ -116,7 +114,7 @@ class VariantType(DataType):
         )
 
 
-class BlobType(DataType):
+class BlobType(DataType, frozen=True):
     """Large bytes, stored in separate files."""
 
     keyword: ClassVar[str] = "BLOB"
@@ -125,8 +123,7 @@ class BlobType(DataType):
         return pa.large_binary()
 
 
-@dataclass(frozen=True)
-class _SizedType(DataType):
+class _SizedType(DataType, frozen=True):
     length: int = MAX_LENGTH
     unbounded_keyword: ClassVar[str | None] = None
 
@@ -136,8 +133,7 @@ class _SizedType(DataType):
         return f"{self.keyword}({self.length})"
 
 
-@dataclass(frozen=True)
-class CharType(_SizedType):
+class CharType(_SizedType, frozen=True):
     length: int = 1
     keyword: ClassVar[str] = "CHAR"
 
@@ -145,7 +141,7 @@ class CharType(_SizedType):
         return pa.string()
 
 
-class VarCharType(_SizedType):
+class VarCharType(_SizedType, frozen=True):
     keyword: ClassVar[str] = "VARCHAR"
     unbounded_keyword: ClassVar[str | None] = "STRING"
 
@@ -153,8 +149,7 @@ class VarCharType(_SizedType):
         return pa.string()
 
 
-@dataclass(frozen=True)
-class BinaryType(_SizedType):
+class BinaryType(_SizedType, frozen=True):
     length: int = 1
     keyword: ClassVar[str] = "BINARY"
 
@@ -162,7 +157,7 @@ class BinaryType(_SizedType):
         return pa.binary()
 
 
-class VarBinaryType(_SizedType):
+class VarBinaryType(_SizedType, frozen=True):
     keyword: ClassVar[str] = "VARBINARY"
     unbounded_keyword: ClassVar[str | None] = "BYTES"
 
@@ -170,8 +165,7 @@ class VarBinaryType(_SizedType):
         return pa.binary()
 
 
-@dataclass(frozen=True)
-class DecimalType(DataType):
+class DecimalType(DataType, frozen=True):
     precision: int = 10
     scale: int = 0
     keyword: ClassVar[str] = "DECIMAL"
@@ -183,8 +177,7 @@ class DecimalType(DataType):
         return pa.decimal128(self.precision, self.scale)
 
 
-@dataclass(frozen=True)
-class TimeType(DataType):
+class TimeType(DataType, frozen=True):
     """Time of day; Paimon keeps milliseconds whatever the precision is."""
 
     precision: int = 0
@@ -206,8 +199,7 @@ def arrow_time_unit(precision: int) -> str:
     return "us" if precision <= ARROW_MICROS_PRECISION else "ns"
 
 
-@dataclass(frozen=True)
-class TimestampType(DataType):
+class TimestampType(DataType, frozen=True):
     """Wall-clock time without zone: not an instant."""
 
     precision: int = 6
@@ -220,8 +212,7 @@ class TimestampType(DataType):
         return pa.timestamp(arrow_time_unit(self.precision))
 
 
-@dataclass(frozen=True)
-class LocalZonedTimestampType(DataType):
+class LocalZonedTimestampType(DataType, frozen=True):
     """An instant, shown in the session's zone by SQL engines; UTC in Arrow."""
 
     precision: int = 6
@@ -234,8 +225,7 @@ class LocalZonedTimestampType(DataType):
         return pa.timestamp(arrow_time_unit(self.precision), tz="UTC")
 
 
-@dataclass(frozen=True)
-class ArrayType(DataType):
+class ArrayType(DataType, frozen=True):
     element: DataType = DataType()
     keyword: ClassVar[str] = "ARRAY"
 
@@ -246,8 +236,7 @@ class ArrayType(DataType):
         return pa.list_(pa.field("element", self.element.arrow(), nullable=self.element.nullable))
 
 
-@dataclass(frozen=True)
-class VectorType(DataType):
+class VectorType(DataType, frozen=True):
     """An array of a fixed number of elements (embeddings)."""
 
     element: DataType = DataType()
@@ -261,8 +250,7 @@ class VectorType(DataType):
         return pa.list_(pa.field("element", self.element.arrow(), nullable=self.element.nullable), self.length)
 
 
-@dataclass(frozen=True)
-class MapType(DataType):
+class MapType(DataType, frozen=True):
     key: DataType = DataType()
     value: DataType = DataType()
     keyword: ClassVar[str] = "MAP"
@@ -277,8 +265,7 @@ class MapType(DataType):
         )
 
 
-@dataclass(frozen=True)
-class MultisetType(DataType):
+class MultisetType(DataType, frozen=True):
     """A bag: each element with its count, a map in Arrow."""
 
     element: DataType = DataType()
@@ -293,8 +280,7 @@ class MultisetType(DataType):
         )
 
 
-@dataclass(frozen=True)
-class DataField:
+class DataField(msgspec.Struct, frozen=True):
     """A named, typed column or row member; its `id` is its identity through renames and moves."""
 
     id: int
@@ -310,8 +296,7 @@ class DataField:
         return f"`{self.name}` {self.type}"
 
 
-@dataclass(frozen=True)
-class RowType(DataType):
+class RowType(DataType, frozen=True):
     fields: tuple[DataField, ...] = ()
     keyword: ClassVar[str] = "ROW"
 

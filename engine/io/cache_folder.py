@@ -20,9 +20,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+import msgspec
 
 SWITCH, FOLDER, SIZE = "MORROW_CACHE", "MORROW_CACHE_DIR", "MORROW_CACHE_SIZE"
 OFF = frozenset(("off", "0", "false", "no"))
@@ -55,8 +56,7 @@ def digest(*parts: object) -> bytes:
     ).digest()
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(msgspec.Struct, frozen=True):
     """What a folder holds: entries, their bytes, and how often one was found."""
 
     entries: int
@@ -64,13 +64,12 @@ class Contents:
     hits: int
 
 
-@dataclass
-class CacheFolder:
+class CacheFolder(msgspec.Struct, eq=False):
     """The folder `path`, of at most `capacity` bytes; safe between threads and processes."""
 
     path: Path
     capacity: int
-    _held: int | None = field(default=None, init=False)
+    _held: int | None = None
     """Bytes in the folder when it was last gone through, and those written since."""
 
     def get(self, key: bytes) -> memoryview | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.telling import did_you_mean
@@ -34,21 +35,21 @@ KNOWN = (
     ),
     *("hadoop.security.authentication", "hadoop.security.key.provider.path", "hadoop-load-default-config"),
 )
-UNDERSTOOD = re.compile(
+# Patterns as text: `re` compiles each when it is first used.
+UNDERSTOOD = (
     r"(dfs\.ha\.namenodes|dfs\.namenode\.rpc-address|fs\.viewfs\.mounttable|dfs\.client\.failover"
     r"|dfs\.client\.block\.write\.replace-datanode-on-failure)\..+"
 )
-TUNING = re.compile(r"(dfs\.client|ipc\.client|io)\..+|fs\.hdfs\.impl.*|(dfs\.)?hadoop\.security\.token\..+")
+TUNING = r"(dfs\.client|ipc\.client|io)\..+|fs\.hdfs\.impl.*|(dfs\.)?hadoop\.security\.token\..+"
 PREFIXES = ("dfs.", PREFIX, "ipc.client.", "fs.viewfs.", "fs.hdfs.", "security.kerberos.login.")
-SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+SIZE = r"(?i)(\d+)([kmgt]?)b?"
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-@dataclass(frozen=True)
-class HadoopOptions:
+class HadoopOptions(msgspec.Struct, frozen=True):
     """What a client of Hadoop's file system is made with. `config` goes before the files of `conf_dir`."""
 
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = msgspec.field(default_factory=dict)
     conf_dir: str | None = None
     principal: str | None = None
     keytab: str | None = None
@@ -71,9 +72,9 @@ def hadoop_options(options: Mapping[str, str]) -> HadoopOptions:
     config: dict[str, str] = {}
     for key, value in options.items():
         name = key.removeprefix(PREFIX) if not key.startswith("hadoop.security.") else key
-        if key in KNOWN or name in KNOWN or f"{PREFIX}{name}" in KNOWN or UNDERSTOOD.fullmatch(name):
+        if key in KNOWN or name in KNOWN or f"{PREFIX}{name}" in KNOWN or re.fullmatch(UNDERSTOOD, name):
             config[name] = value
-        elif not TUNING.fullmatch(name):
+        elif not re.fullmatch(TUNING, name):
             hint = did_you_mean(key, KNOWN)
             raise InvalidArgument(
                 f"the option {key!r} of HDFS is not known; {hint}known are {', '.join(sorted(KNOWN))}"
@@ -92,7 +93,7 @@ def hadoop_options(options: Mapping[str, str]) -> HadoopOptions:
 def _size(key: str, value: str | None) -> int | None:
     if value is None:
         return None
-    found = SIZE.fullmatch(value.strip())
+    found = re.fullmatch(SIZE, value.strip())
     if found is None or not int(found[1]):
         raise InvalidArgument(f"the option {key!r} is a number, 1 or more, not {value!r}")
     return int(found[1]) * UNITS[found[2].lower()]

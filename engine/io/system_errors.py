@@ -38,7 +38,7 @@ WHAT_TO_DO: Mapping[int | None, str] = {
 }
 """Error number -> the second half of the message."""
 
-NUMBER = re.compile(r"\(os error (\d+)\)|\[[Ee]rrno:? (\d+)\]|Os \{ code: (\d+)")
+NUMBER = r"\(os error (\d+)\)|\[[Ee]rrno:? (\d+)\]|Os \{ code: (\d+)"
 """The forms in which Rust, Python and Arrow print the number."""
 _WORDS = {os.strerror(number).lower(): number for number in (*filter(None, WHAT_TO_DO), errno.ENOENT)}
 _KINDS: Mapping[type[OSError], int] = {
@@ -53,7 +53,7 @@ def error_number(error: BaseException) -> int | None:
     known = getattr(error, "errno", None) if isinstance(error, OSError) else None
     if known is None:
         known = next((number for kind, number in _KINDS.items() if isinstance(error, kind)), None)
-    if known is None and (found := NUMBER.search(str(error))) is not None:
+    if known is None and (found := re.search(NUMBER, str(error))) is not None:
         known = int(next(filter(None, found.groups())))
     if known is None:
         text = str(error).lower()

@@ -7,8 +7,9 @@ The computation of a function is in the readers. Another package adds one by the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.types import (
@@ -39,6 +40,7 @@ from morrow.engine.options.declared import columns
 from morrow.engine.options.declaring import ColumnOption
 from morrow.engine.options.kinds import AGGREGATE_FUNCTION_PLUGINS
 from morrow.engine.plugins import plugin
+from morrow.engine.values import replace
 
 NUMERIC = (TinyIntType, SmallIntType, IntType, BigIntType, FloatType, DoubleType, DecimalType)
 TEXT = (CharType, VarCharType)
@@ -63,8 +65,7 @@ def no_options(call: AggregateCall, _: FieldOptions) -> AggregateCall:
     return call
 
 
-@dataclass(frozen=True)
-class FunctionSpec:
+class FunctionSpec(msgspec.Struct, frozen=True):
     """An aggregate function.
 
     `accepts` tells whether it folds columns of a type, `type_names` names those types in errors. `retracts`: it can

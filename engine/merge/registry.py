@@ -7,7 +7,8 @@ package; there the function `MergeEngine.describe` alone suffices.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from morrow.engine.errors import Unsupported
 from morrow.engine.format.schema import TableSchema
@@ -20,6 +21,7 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions
 from morrow.engine.options.kinds import MERGE_ENGINE_PLUGINS
 from morrow.engine.plugins import plugin
+from morrow.engine.values import replace
 
 Describe = Callable[[TableSchema, TableOptions, str], MergeSpec]
 Check = Callable[[TableSchema, TableOptions, str], None]
@@ -29,8 +31,7 @@ def _takes_all(schema: TableSchema, options: TableOptions, where: str) -> None:
     """Accepts every table."""
 
 
-@dataclass(frozen=True)
-class MergeEngine:
+class MergeEngine(msgspec.Struct, frozen=True):
     """A merge engine: the description of a table's merge, and its rules for tables that are created or changed.
 
     Both take the schema, its options and the table's place for messages, and raise `MorrowError`. `describe` is called

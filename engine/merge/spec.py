@@ -8,15 +8,15 @@ options into a `MergeSpec`; `morrow.engine.merge.registry.merge_spec` finds it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 UNLIMITED = 2**31 - 1
 """The default of ``count-limit``: Java's Integer.MAX_VALUE."""
 
 
-@dataclass(frozen=True)
-class AggregateCall:
+class AggregateCall(msgspec.Struct, frozen=True):
     """The function that folds a column: ``fields.<column>.aggregate-function`` with its options, checked.
 
     `function` is the canonical name (``first_not_null_value`` is ``first_non_null_value``). Members that the function
@@ -51,8 +51,7 @@ class AggregateCall:
             yield "retractions ignored"
 
 
-@dataclass(frozen=True)
-class SequenceGroup:
+class SequenceGroup(msgspec.Struct, frozen=True):
     """Columns whose versions are ordered by columns of their own.
 
     `sequence` is compared in order, ascending, nulls first; a version whose sequence columns are all null leaves the
@@ -102,8 +101,7 @@ class OnDelete(StrEnum):
     """Each column retracts by its function; inside a sequence group without a function it becomes null."""
 
 
-@dataclass(frozen=True)
-class ColumnMerge:
+class ColumnMerge(msgspec.Struct, frozen=True):
     """The fold of one column.
 
     `call` None is partial-update's own rule: a value that is not null overwrites; in a group, nulls overwrite too.
@@ -115,8 +113,7 @@ class ColumnMerge:
     group: int | None = None
 
 
-@dataclass(frozen=True)
-class MergeSpec:
+class MergeSpec(msgspec.Struct, frozen=True):
     """A merge of the versions of one key into one row.
 
     `engine` is the name for options and messages, `rule` the kind of merge. Versions are ordered by `sequence` columns

@@ -11,7 +11,6 @@ an option is refused, not taken for an unknown one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -60,8 +59,7 @@ class Refusal(msgspec.Struct, frozen=True):
     stages: frozenset[Stage]
 
 
-@dataclass(frozen=True, eq=False)
-class Declared(Generic[T_co]):
+class Declared(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     """An option. `idle` says why it has no effect here, `refusal` which values are refused.
 
     `former` are former keys, in order of precedence where the key itself is not set. An `immutable` option keeps its
@@ -138,8 +136,7 @@ def refused(
     return Declared(key, kind, default, doc, former, immutable, rows, refusal=refusal)
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnOption(Generic[T_co]):
+class ColumnOption(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     """An option that each column may have: ``fields.<column>.<suffix>``. The attributes are those of `Declared`."""
 
     suffix: str

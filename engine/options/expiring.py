@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.declared import compaction, history
@@ -15,8 +16,7 @@ UNLIMITED = history.SNAPSHOT_NUM_RETAINED_MAX.default
 MILLI = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True)
-class Retention:
+class Retention(msgspec.Struct, frozen=True):
     """The limits of retention: `least` to `most` of the newest are kept, in between those younger than `time`."""
 
     most: int
@@ -37,8 +37,7 @@ class Retention:
             )
 
 
-@dataclass(frozen=True)
-class ExpireOptions:
+class ExpireOptions(msgspec.Struct, frozen=True):
     """The options ``snapshot.*``, ``changelog.*`` and ``consumer.changelog-only``, parsed.
 
     `limit`: the most snapshots, and the most changelogs, that one expiry removes.

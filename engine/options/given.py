@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declaring import Declared
@@ -13,16 +14,22 @@ from morrow.engine.options.kinds import BadValue, UnknownWord
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """Option texts by key; `where` names the table in errors.
 
     >>> Options({"bucket": "4"}).get(BUCKET)
     4
     """
 
-    raw: Mapping[str, str] = field(default_factory=dict, hash=False)
-    where: str = field(default="options", compare=False)
+    raw: Mapping[str, str] = msgspec.field(default_factory=dict)
+    where: str = "options"
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether the texts are the same, wherever they come from."""
+        return isinstance(other, Options) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.raw.items()))
 
     def get(self, option: Declared[T]) -> T:
         """Returns the value of an option, or its default when neither its key nor a former one is set.

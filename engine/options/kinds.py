@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Generic, TypeVar
+
+import msgspec
 
 from morrow.engine.units import NANOS_PER_MICRO
 
@@ -21,7 +22,8 @@ T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=StrEnum)
 
 MOST_LONG = 2**63 - 1
-MEMORY_TEXT = re.compile(r"([0-9]+)\s*([a-z]*)")
+# Patterns as text: `re` compiles each when it is first used.
+MEMORY_TEXT = r"([0-9]+)\s*([a-z]*)"
 MEMORY_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
@@ -29,7 +31,7 @@ MEMORY_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
-DURATION_TEXT = re.compile(r"([0-9]+)\s*([a-zµ]*)")
+DURATION_TEXT = r"([0-9]+)\s*([a-zµ]*)"
 DURATION_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1),
     **dict.fromkeys(("µs", "micro", "micros", "microsecond", "microseconds"), 1_000),
@@ -40,7 +42,7 @@ DURATION_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("d", "day", "days"), 86_400 * 1_000_000_000),
 }
 """Unit -> nanoseconds. Without a unit a number is milliseconds."""
-REAL_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+REAL_TEXT = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 QUOTES = ("'", '"')
 """Paimon allows parts of pairs to be quoted; no option that has pairs needs it."""
 MERGE_ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
@@ -58,8 +60,7 @@ class UnknownWord(BadValue):
     """A word that an option does not know; the message lists those it does."""
 
 
-@dataclass(frozen=True)
-class Kind(Generic[T_co]):
+class Kind(msgspec.Struct, Generic[T_co], frozen=True):
     """The values that an option takes: `name` and `expected` describe them, `parse` raises `BadValue` for others.
 
     `strict`: blanks around a value are refused when it is set, as in Paimon. `is_open`: other software may know more
@@ -117,17 +118,17 @@ def _bool(text: str) -> bool | None:
 
 def _real(text: str) -> float | None:
     text = text.strip()
-    return float(text.rstrip("fFdD")) if REAL_TEXT.fullmatch(text) else None
+    return float(text.rstrip("fFdD")) if re.fullmatch(REAL_TEXT, text) else None
 
 
 def _memory(text: str) -> int | None:
-    match = MEMORY_TEXT.fullmatch(text.strip().lower())
+    match = re.fullmatch(MEMORY_TEXT, text.strip().lower())
     size = int(match[1]) * MEMORY_UNITS[match[2]] if match and match[2] in MEMORY_UNITS else None
     return None if size is None or size > MOST_LONG else size
 
 
 def _duration(text: str) -> timedelta | None:
-    match = DURATION_TEXT.fullmatch(text.strip().lower())
+    match = re.fullmatch(DURATION_TEXT, text.strip().lower())
     if match is None or match[2] not in DURATION_UNITS or int(match[1]) > MOST_LONG:
         return None
     try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from morrow.engine.format.date_patterns import DatePattern, date_pattern
 from morrow.engine.options.declared import history
@@ -13,8 +14,7 @@ from morrow.engine.options.views import option, values
 from morrow.engine.options.words import ExpireStrategy
 
 
-@dataclass(frozen=True)
-class PartitionExpiryOptions:
+class PartitionExpiryOptions(msgspec.Struct, frozen=True):
     """Partitions older than `expiration_time` expire (None: never), at most `max_num` at a time, `batch_size` a commit.
 
     `pattern` builds a time from the partition's values (``$year-$month-$day``; None: the first value is it), and

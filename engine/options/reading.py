@@ -7,8 +7,9 @@ Options that only affect writing, streaming or a particular engine are kept as t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.declared.files import DATA_FILE_THIN_MODE, FILE_FORMAT, FILE_INDEX_READ_ENABLED
@@ -58,11 +59,10 @@ TRAVEL_KEYS = tuple(each.key for each in TRAVEL)
 DESCENDING = "descending"
 
 
-@dataclass(frozen=True)
-class TableOptions:
+class TableOptions(msgspec.Struct, frozen=True):
     """The options of a table that reads depend on, parsed; `given` holds all of them as text."""
 
-    given: Options = field(default_factory=Options, hash=False, repr=False)
+    given: Options = msgspec.field(default_factory=Options)
     merge_engine: str = option(MERGE_ENGINE)
     bucket: int = option(BUCKET)
     bucket_key: tuple[str, ...] = option(BUCKET_KEY)
@@ -85,7 +85,10 @@ class TableOptions:
     data_evolution: bool = option(DATA_EVOLUTION_ENABLED)
     fallback_branch: str | None = option(SCAN_FALLBACK_BRANCH)
     primary_branch: str | None = option(SCAN_PRIMARY_BRANCH)
-    travel: Mapping[str, str] = field(default_factory=dict, hash=False)
+    travel: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.given)
 
     @property
     def raw(self) -> Mapping[str, str]:

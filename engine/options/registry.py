@@ -64,7 +64,7 @@ ANY = "#"
 
 CLOSE = 0.8
 """The similarity above which one key may be a misspelling of the other."""
-SEPARATORS = re.compile(r"[._]")
+SEPARATORS = "[._]"
 
 
 def _by_any_key() -> dict[str, tuple[AnyOption, ...]]:
@@ -195,8 +195,8 @@ def _nearest(key: str) -> str | None:
 
 def _close(name: str, known: Iterable[str]) -> Iterator[str]:
     """Yields the known names that are similar: dots, dashes and case make no difference."""
-    plain = {SEPARATORS.sub("-", other.lower()): other for other in known}
+    plain = {re.sub(SEPARATORS, "-", other.lower()): other for other in known}
     import difflib
 
-    for near in difflib.get_close_matches(SEPARATORS.sub("-", name.lower()), plain, n=1, cutoff=CLOSE):
+    for near in difflib.get_close_matches(re.sub(SEPARATORS, "-", name.lower()), plain, n=1, cutoff=CLOSE):
         yield plain[near]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declared import scans
@@ -27,8 +28,7 @@ OF_BATCHES = (scans.SCAN_TAG_NAME, scans.SCAN_WATERMARK, scans.SCAN_VERSION)
 """Options for the time travel of batches, at which no stream can begin."""
 
 
-@dataclass(frozen=True)
-class StreamOptions:
+class StreamOptions(msgspec.Struct, frozen=True):
     """`start` is ``full`` or ``latest``; `snapshot` and `timestamp` (milliseconds or text) are its origin, if set.
 
     `bound` is the greatest watermark that is read, `delay` the least age of a snapshot, `interval` the time between

@@ -14,7 +14,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.options.declared import history
@@ -26,7 +27,7 @@ from morrow.engine.options.zones import zone
 
 TAG_KEYS = ("tag.", "sink.process-time-zone", "sink.watermark-time-zone", "snapshot.watermark-idle-timeout")
 """Prefixes of the options that `parse_tag_options` reads."""
-TIME_OF_DAY = re.compile(r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])")
+TIME_OF_DAY = r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
 DAY = dt.timedelta(days=1)
 SHORTEST_PERIOD = dt.timedelta(milliseconds=1)
 """The shortest period: Java counts periods in milliseconds."""
@@ -42,8 +43,7 @@ LENGTHS: Mapping[Period, dt.timedelta] = {
 }
 
 
-@dataclass(frozen=True)
-class TagOptions:
+class TagOptions(msgspec.Struct, frozen=True):
     """The ``tag.*`` options of a table.
 
     `period` is the named period, or None where `period_length` was given. `process_zone` is None for the zone of this
@@ -127,7 +127,7 @@ def _released(options: Options) -> Mapping[str, str]:
 
 def _minutes(options: Options) -> str:
     text = options.get(history.TAG_CREATE_TIME)
-    match = TIME_OF_DAY.fullmatch("00:00" if text is None else text.strip())
+    match = re.fullmatch(TIME_OF_DAY, "00:00" if text is None else text.strip())
     if match is None:
         raise options.refused(history.TAG_CREATE_TIME, "it must be a time of day such as 02:30")
     return f"{60 * int(match['hour']) + int(match['minute'])} min"

@@ -1,7 +1,6 @@
-"""Frozen dataclasses whose attributes are options: each names the declaration, which has kind and default.
+"""Frozen structs whose attributes are options: each names the declaration, which has kind and default.
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True):
     target: int | None = option(TARGET_FILE_SIZE)
 
 read(Sizes, options).target
@@ -9,35 +8,32 @@ read(Sizes, options).target
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+import msgspec
 
 from morrow.engine.options.declaring import Declared
 from morrow.engine.options.given import Options
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    V = TypeVar("V", bound=DataclassInstance)
-else:
-    V = TypeVar("V")
 T = TypeVar("T")
-DECLARED = "declared"
+
+
+class _Default(msgspec.Struct, frozen=True):
+    """Makes the default of an option."""
+
+    declared: Declared[Any]
+
+    def __call__(self) -> Any:
+        return self.declared.default
 
 
 def option(declared: Declared[T]) -> T:
-    """Returns a dataclass attribute that takes the value of an option."""
-    member: Any = field(
-        default_factory=lambda: declared.default,
-        hash=not isinstance(declared.default, Mapping),
-        metadata={DECLARED: declared},
-    )
-    return cast(T, member)
+    """Returns an attribute that takes the value of an option."""
+    return cast(T, msgspec.field(default_factory=_Default(declared)))
 
 
-def values(view: type[V], options: Options) -> dict[str, Any]:
+def values(view: type[msgspec.Struct], options: Options) -> dict[str, Any]:
     """Returns the values of the attributes that are options, by name.
 
     Raises: as `Options.get`.
@@ -46,6 +42,7 @@ def values(view: type[V], options: Options) -> dict[str, Any]:
 
 
 @lru_cache
-def _members(view: type[DataclassInstance]) -> tuple[tuple[str, Declared[Any]], ...]:
-    declared = ((member.name, member.metadata.get(DECLARED)) for member in fields(view))
-    return tuple((name, each) for name, each in declared if each is not None)
+def _members(view: type[msgspec.Struct]) -> tuple[tuple[str, Declared[Any]], ...]:
+    defaults = (getattr(default, "factory", None) for default in view.__struct_defaults__)
+    named = zip(view.__struct_fields__[-len(view.__struct_defaults__) :], defaults)
+    return tuple((name, default.declared) for name, default in named if isinstance(default, _Default))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from morrow.engine.options.declared import commits, compaction, files, merging, scans, table
 from morrow.engine.options.declaring import Declared, Stage
@@ -20,11 +21,10 @@ RUNS_ABOVE_TRIGGER = 3
 NO_HOUR = -1
 
 
-@dataclass(frozen=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """The options that writers depend on, parsed; sizes are in bytes, defaults those of a table with a primary key."""
 
-    given: Options = field(default_factory=Options, hash=False, repr=False)
+    given: Options = msgspec.field(default_factory=Options)
     # Files
     file_format: str = option(files.FILE_FORMAT)
     format_per_level: Mapping[int, str] = option(files.FILE_FORMAT_PER_LEVEL)
@@ -107,6 +107,9 @@ class WriteOptions:
     commit_max_wait: timedelta = option(commits.COMMIT_MAX_RETRY_WAIT)
     force_create_snapshot: bool = option(commits.COMMIT_FORCE_CREATE_SNAPSHOT)
     commit_user_prefix: str | None = option(commits.COMMIT_USER_PREFIX)
+
+    def __hash__(self) -> int:
+        return hash(self.given)
 
     @property
     def raw(self) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from morrow.engine.errors import InvalidArgument
 
-OFFSET = re.compile(
+OFFSET = (
     r"(?:UTC|GMT|UT)?(?P<sign>[+-])"
     r"(?:(?P<hour>[0-9])|(?P<hours>[0-9]{2})(?:(?P<colon>:?)(?P<minutes>[0-5][0-9])(?:(?P=colon)(?P<seconds>[0-5][0-9]))?)?)"
 )
@@ -24,7 +24,7 @@ def zone(name: str) -> dt.tzinfo:
     """
     if name in NO_OFFSET:
         return dt.UTC
-    if match := OFFSET.fullmatch(name):
+    if match := re.fullmatch(OFFSET, name):
         hours = int(match["hour"] or match["hours"])
         offset = dt.timedelta(hours=hours, minutes=int(match["minutes"] or 0), seconds=int(match["seconds"] or 0))
         if offset <= WIDEST:

@@ -9,7 +9,7 @@ Three sources (option ``incremental-between-scan-mode``):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -37,6 +37,7 @@ from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import projected, value_mask
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.values import replace
 
 ROWKIND_FIELD = DataField(2**31 - 5, ROWKIND, VarCharType(nullable=False), "+I, -U, +U or -D")
 

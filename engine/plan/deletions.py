@@ -25,7 +25,7 @@ ALIKE = 0.75
 """The similarity above which two file names cannot be alike by accident: half of a name is random."""
 MOST_COMPARED = 1000
 
-WRITTEN = re.compile(r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+")
+WRITTEN = r".*[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+\..+"
 """The pattern of the names that writers give to data files."""
 
 
@@ -126,7 +126,7 @@ def _check(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
     # A name changed by damage lacks its vector; in a table with many files, only those without vectors are compared.
     others = live if len(live) <= MOST_COMPARED else live.filter(~live.is_in(ranges["f0"].implode()))
     for stray in strays:
-        if WRITTEN.fullmatch(stray) is None or any(_almost_equal(stray, name) for name in others[:MOST_COMPARED]):
+        if re.fullmatch(WRITTEN, stray) is None or any(_almost_equal(stray, name) for name in others[:MOST_COMPARED]):
             raise CorruptFile(where, f"a deletion vector of {stray}, which is no file of its bucket and never was one")
 
 

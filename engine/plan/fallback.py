@@ -8,8 +8,6 @@ which then apply to both branches.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
@@ -27,6 +25,7 @@ from morrow.engine.plan.predicate import leaves
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import Travel, at_time, resolve
+from morrow.engine.values import replace
 
 PLAN_BYTES, PLAN_BYTES_PER_FILE, PLAN_BYTES_PER_LITERAL = 4096, 512, 64
 """The bytes that a cached plan counts as."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.planner import file_columns
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan
+from morrow.engine.values import replace
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import errno
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -47,6 +47,7 @@ from morrow.engine.options.declared.features import BLOB_AS_DESCRIPTOR
 from morrow.engine.plan.newest import newest_schema_of, newest_snapshot_of
 from morrow.engine.plan.owner import FILES, TableOwner
 from morrow.engine.telling import did_you_mean, redacted
+from morrow.engine.values import replace
 
 SCHEMA_PREFIX = "schema-"
 SNAPSHOT_PREFIX = "snapshot-"

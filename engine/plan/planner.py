@@ -7,7 +7,6 @@ statistics may match -> sections -> value statistics and file indexes on the sec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import polars as pl
@@ -29,6 +28,7 @@ from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projec
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKind
 from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, members_of, schema_ids_of, sectioned
+from morrow.engine.values import replace
 
 ASSEMBLED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED, SECTION, BUCKET_NUMBER, VECTOR)
 """Columns of entries that the files and sections of a plan are made of."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import msgspec
 
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
@@ -12,10 +13,10 @@ from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.time_travel import Travel
+from morrow.engine.values import replace
 
 
-@dataclass(frozen=True)
-class ScanRequest:
+class ScanRequest(msgspec.Struct, frozen=True, dict=True):
     """A caller's request: output columns in order, a parsed filter, a limit; snapshot and schema are resolved.
 
     `travel` is how the caller asked for this snapshot, where that matters later. `merge` overrides the table's own
@@ -30,8 +31,8 @@ class ScanRequest:
     columns: tuple[str, ...]
     filter: Filter
     limit: int | None = None
-    travel: Travel = field(default_factory=Travel)
-    left_out: frozenset[bytes] = field(default=frozenset(), repr=False)
+    travel: Travel = msgspec.field(default_factory=Travel)
+    left_out: frozenset[bytes] = frozenset()
     least_level: int = 0
     extra: tuple[DataField, ...] = ()
     keeps_retractions: bool = False

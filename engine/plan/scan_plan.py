@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -18,6 +17,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.plan.filter import Filter
 from morrow.engine.telling import one_line, shown_lines
+from morrow.engine.values import replace
 from morrow.engine.wording import plural
 
 MOST_SHOWN = 20
@@ -118,8 +118,7 @@ class PruneStep(msgspec.Struct, frozen=True):
     of: int
 
 
-@dataclass(frozen=True, repr=False)
-class ScanPlan:
+class ScanPlan(msgspec.Struct, frozen=True, dict=True):
     """A complete plan: a reader needs nothing else to produce the rows.
 
     `schema` is the schema of the result; `file_fields` are the columns of data files by the schema id they were
@@ -137,14 +136,17 @@ class ScanPlan:
     snapshot: Snapshot | None = None
     merge: MergeSpec | None = None
     limit: int | None = None
-    file_fields: Mapping[int, tuple[DataField, ...]] = field(default_factory=dict, hash=False)
-    file_options: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    file_fields: Mapping[int, tuple[DataField, ...]] = msgspec.field(default_factory=dict)
+    file_options: Mapping[str, str] = msgspec.field(default_factory=dict)
     steps: tuple[PruneStep, ...] = ()
     fallback: ScanPlan | None = None
-    root: str = field(default="", repr=False)
-    branch: str = field(default=MAIN_BRANCH, repr=False)
+    root: str = ""
+    branch: str = MAIN_BRANCH
     of_changes: bool = False
-    roots: tuple[str, ...] = field(default=(), repr=False)
+    roots: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.table, self.columns, self.filter, self.sections, self.snapshot, self.limit))
 
     def __repr__(self) -> str:
         """Returns a few lines; `Scan.explain` tells the whole plan."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 
 import msgspec
@@ -38,13 +37,12 @@ MAX_CODE_POINT = 0x10FFFF
 SURROGATES = range(0xD800, 0xE000)
 
 
-@dataclass(frozen=True)
-class StatsFrame:
+class StatsFrame(msgspec.Struct, frozen=True, eq=False):
     """Statistics of many files, one row a file: `row_count` (Int64; null unknown) and the columns that have any."""
 
     row_count: pl.Series
     columns: Mapping[str, ColumnStats]
-    _known: dict[str, _Bounds | None] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[str, _Bounds | None] = msgspec.field(default_factory=dict)
 
     def bounds(self, name: str) -> _Bounds | None:
         """Returns the trustworthy bounds of a column, None when there are none; a filter may ask a thousand times."""

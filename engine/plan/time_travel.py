@@ -29,7 +29,7 @@ from morrow.engine.plan.snapshot_search import first_reaching, last_until
 MOST_DIGITS = 19
 SNAPSHOT_VERSION_PREFIX = "snapshot."
 WATERMARK_VERSION_PREFIX = "watermark-"
-ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+ISO_DATE = r"\d{4}-\d{2}-\d{2}"
 
 AsOf: TypeAlias = int | str | dt.datetime | dt.date
 Time: TypeAlias = int | str | dt.datetime | dt.date
@@ -239,7 +239,7 @@ def at_version(metadata: TableMetadata, version: str) -> Snapshot:
         number = _number(digits.removeprefix("-"))
         if number is not None and not mark:
             return at_watermark(metadata, -number if digits.startswith("-") else number)
-        if ISO_DATE.match(version):
+        if re.match(ISO_DATE, version):
             return at_time(metadata, to_millis(version))
         raise
 

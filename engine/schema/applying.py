@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, Unsupported
@@ -28,6 +28,7 @@ from morrow.engine.schema.option_changes import check_remove, check_set_option
 from morrow.engine.schema.renames import renamed_options
 from morrow.engine.schema.validation import validate_schema
 from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.engine.values import replace
 
 
 def changed_schema(

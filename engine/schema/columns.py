@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from morrow.engine.format.types import (
 )
 from morrow.engine.schema.arrow_types import COMMENT, paimon_type
 from morrow.engine.schema.sql import Column, Columns, parse_columns, parse_type
+from morrow.engine.values import replace
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from morrow.engine.arguments import mapping, text, texts
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
@@ -16,6 +15,7 @@ from morrow.engine.schema.defaults import checked_default
 from morrow.engine.schema.sql import Column
 from morrow.engine.schema.validation import validate_schema
 from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.engine.values import replace
 
 
 def new_schema(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format.types import ArrayType, DataField, DataType, MapType, RowType
 from morrow.engine.schema.changes import Path
 from morrow.engine.telling import did_you_mean
+from morrow.engine.values import replace
 
 Fields: TypeAlias = "tuple[DataField, ...]"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from morrow.engine.format import types as t
+from morrow.engine.values import replace
 from morrow.readers.casts.base import Cast, apply
 from morrow.readers.casts.dtypes import list_offsets, null_mask
 

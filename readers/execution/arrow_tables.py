@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import msgspec
 import polars as pl
@@ -20,6 +19,7 @@ from morrow.engine.format.types import DataField, arrow_schema, same_values
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
 from morrow.engine.progress import advance
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import conform, to_arrow_array
 from morrow.readers.casts.evolution import file_columns
 from morrow.readers.files.file_frames import constant_of, source_of, written_fields

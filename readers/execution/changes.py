@@ -6,7 +6,6 @@ The first column is ``rowkind``, text: +I, -U, +U or -D, as in the table ``$audi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -20,6 +19,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import COUNT, NEW_ROW, OLD_ROW, cols
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference, FileChanges
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.changelog import NO_ROW, Comparison, changelog, rows_at

@@ -9,7 +9,6 @@ dataset declares plain strings, because DuckDB pushes no filter into a dataset t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
@@ -37,6 +36,7 @@ from morrow.engine.format.types import (
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.counting import check_complete

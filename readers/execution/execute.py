@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Literal
 
 import polars as pl
@@ -19,6 +18,7 @@ from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
 from morrow.engine.progress import advance, working
+from morrow.engine.values import replace
 from morrow.engine.wording import plural
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.counting import check_complete, checked_rows, enough, is_complete

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import polars as pl
@@ -17,6 +17,7 @@ from morrow.engine.names import col, cols, own
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.folder_table import OBJECT_FIELDS, OBJECT_TABLE, FolderFile, FolderTable
 from morrow.engine.plan.predicate import ALWAYS, columns, conjunction, conjuncts
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.expressions.polars import matching
 from morrow.readers.files import scan

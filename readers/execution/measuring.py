@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import polars as pl
 
@@ -14,6 +13,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import col
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.values import replace
 from morrow.readers.casts.java_text import texts_of
 from morrow.readers.execution import execute
 

@@ -8,7 +8,6 @@ To add a format: declare it in `morrow.engine.format.file_formats`, put a module
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
@@ -46,8 +45,7 @@ class KeyBounds(msgspec.Struct, frozen=True):
     high: Any
 
 
-@dataclass(frozen=True)
-class FileReader:
+class FileReader(msgspec.Struct, frozen=True):
     """The way files of a format are read: by `decode`, or by a `scan` of their own. The other functions save work.
 
     All raise `CorruptFile`, `Unsupported` and errors of the store; what Polars or Arrow raise for damaged bytes is

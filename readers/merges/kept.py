@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 
 import polars as pl
 
 from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import Section
+from morrow.engine.values import replace
 from morrow.readers.masks.file_keys import fingerprints
 from morrow.readers.masks.folder import Entry, of_bucket, of_files
 from morrow.readers.masks.refresh import nearest, remember

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from morrow.engine.format.row_kinds import NAMES, UPDATE_AFTER, UPDATE_BEFORE
 from morrow.engine.format.schema import ROWKIND, ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD
 from morrow.engine.format.types import ArrayType, DataField, arrow_schema
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import conform
 
 PLAIN = (ROWKIND_FIELD, SEQUENCE_NUMBER_FIELD)

@@ -7,7 +7,7 @@ so columns, filters, limits and time travel reach the files as in any other scan
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -18,6 +18,7 @@ from morrow.engine.options.declared.merging import TABLE_READ_SEQUENCE_NUMBER_EN
 from morrow.engine.options.declared.table import ROW_TRACKING_ENABLED
 from morrow.engine.options.writing import levels_of
 from morrow.engine.plan.request import ScanRequest
+from morrow.engine.values import replace
 from morrow.readers.system.base import Fields, TableState
 from morrow.readers.system.binlog import packed_field
 

@@ -6,7 +6,7 @@ import datetime as dt
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import morrow
 from morrow.engine.format.types import arrow_schema
+from morrow.engine.values import replace
 from morrow.table import Table
 from tests.support.hostile_names import drawn_names, in_avro
 from tests.support.value_pools import POOLS

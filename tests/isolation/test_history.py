@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
+from morrow.engine.values import replace
 from tests.isolation.history import COMMITTED, NOTHING, REFUSED, Committed, Did, History, Saw, anomalies
 from tests.isolation.kinds import FIRST_ROWS, KINDS, Row
 from tests.isolation.operations import Operation

@@ -5,10 +5,11 @@ A model is told what was committed; what maintenance removes it works out by its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from morrow.engine.format.paths import MAIN_BRANCH
+from morrow.engine.values import replace
 from tests.lifecycle.observed import Changes, Line, Rows, State
 
 NEVER = 1 << 62

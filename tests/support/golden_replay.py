@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.manifests import delta_manifests_of, index_entries, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.operations.compact import compact
 from morrow.writers.operations.overwrite import drop_partitions, overwrite, truncate
 from morrow.writers.operations.session import WriteSession

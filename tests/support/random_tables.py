@@ -9,7 +9,7 @@ Tables are drawn with plain names, and `with_hostile_names` gives a finished one
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.format import types as t
 from morrow.engine.format.type_text import parse_atomic
+from morrow.engine.values import replace
 from tests.oracle import File, Record, Row, Rules, compare_age, read_bucket
 from tests.support.hostile_names import hostile_names, in_options, named_in, renamed_options, renamings
 from tests.support.renamed_members import moved, with_members

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from morrow.engine.format import types as t
+from morrow.engine.values import replace
 
 
 def with_members(kind: t.DataType, name: Callable[[str], str]) -> t.DataType:

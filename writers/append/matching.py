@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section
+from morrow.engine.values import replace
 from morrow.readers.execution.execute import BATCH_ROWS
 from morrow.readers.execution.section_frames import filtered
 from morrow.readers.expressions import polars as expressions

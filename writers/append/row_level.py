@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -23,6 +22,7 @@ from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan
+from morrow.engine.values import replace
 from morrow.readers.masks import live_masks
 from morrow.writers.append.matching import Found, Positions, matching_rows
 from morrow.writers.append.stored import AppendFiles, check_rewritable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.request import ScanRequest
 from morrow.engine.plan.scan_plan import Section
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.execution import execute
 from morrow.writers.target import WriteTarget

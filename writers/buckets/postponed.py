@@ -7,7 +7,6 @@ that number to every partition that it writes, where the option is set. Rows alr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import polars as pl
 
@@ -16,6 +15,7 @@ from morrow.engine.format.data_file_meta import IndexFileMeta
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import BUCKET
 from morrow.engine.options.declared.table import POSTPONE_DEFAULT_BUCKET_NUM
+from morrow.engine.values import replace
 from morrow.writers.buckets.router import Routed, split
 from morrow.writers.files import Placement
 from morrow.writers.target import WriteTarget

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from morrow.engine.format.snapshot import COMPACT, Snapshot
+from morrow.engine.values import replace
 from morrow.writers.commit.attempt import Committer
 from morrow.writers.commit.changes import Changes
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER

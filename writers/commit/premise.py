@@ -7,7 +7,7 @@ checked against every snapshot between the two, on each try of the commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 from msgspec import structs
@@ -23,6 +23,7 @@ from morrow.engine.plan.planner import make_plan
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, key_mask, projected
 from morrow.engine.plan.request import ScanRequest
+from morrow.engine.values import replace
 from morrow.readers.execution import execute
 from morrow.writers.target import WriteTarget
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import polars as pl
 
@@ -11,6 +10,7 @@ from morrow.engine.errors import FileMissing
 from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.schema import SEQUENCE_NUMBER
 from morrow.engine.options import parse_write_options
+from morrow.engine.values import replace
 from morrow.readers.execution.execute import BATCH_ROWS
 from morrow.readers.files.file_errors import reading_files
 from morrow.writers.files import Placement, delete_files, write_files

@@ -7,7 +7,9 @@ column, up or (keys) down from a base.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from morrow.engine.values import replace
 
 NESTED_ID_BASE = (2**31 - 1) // 4
 DEPTHS = 1 << 10

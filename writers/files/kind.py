@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
 from morrow.engine.options import WriteOptions
+from morrow.engine.values import replace
 from morrow.writers.files import stats
 from morrow.writers.files.blocks import MOST_BLOCK_BYTES
 from morrow.writers.files.encoders import Block, Encoder, EncoderOptions, FileWriter, file_writer

@@ -9,7 +9,7 @@ files named there were removed before them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -36,6 +36,7 @@ from morrow.engine.plan.references import (
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.engine.progress import advance
 from morrow.engine.telling import logger
+from morrow.engine.values import replace
 from morrow.writers.history.removable import data_paths, index_paths, remove_empty_folders
 
 MOST_TRIES = 5

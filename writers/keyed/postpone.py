@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 import msgspec
 import polars as pl
@@ -20,6 +19,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from morrow.engine.names import cols
+from morrow.engine.values import replace
 from morrow.writers.buckets.fixed import FixedRouter
 from morrow.writers.buckets.postponed import with_buckets
 from morrow.writers.buckets.restored import BucketState

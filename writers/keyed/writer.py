@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 
 import polars as pl
 
@@ -13,6 +12,7 @@ from morrow.engine.format.data_file_meta import DataFileMeta, FileSource
 from morrow.engine.format.row_kinds import RETRACT_BIT, UPDATE_BEFORE
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.options.words import ChangelogProducer
+from morrow.engine.values import replace
 from morrow.writers.buckets.restored import BucketState
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files import Placement, delete_files, write_files

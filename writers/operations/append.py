@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.values import replace
 from morrow.writers.buckets import BucketMode, bucket_mode
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.operations.growing import READ_AGAIN, SchemaMode, grown

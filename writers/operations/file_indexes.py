@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
@@ -26,6 +26,7 @@ from morrow.engine.options.declared.files import FILE_INDEX_IN_MANIFEST_THRESHOL
 from morrow.engine.plan.data_files import external
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.planner import file_columns
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.messages import BATCH_COMMIT_IDENTIFIER, CommitMessage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import polars as pl
@@ -25,6 +25,7 @@ from morrow.engine.options.writing import parse_write_options
 from morrow.engine.plan.filter import NO_FILTER, Filter, FilterLike
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderFile, FolderTable
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.readers.execution.folder_frames import Partition, partitions
 from morrow.readers.files.source import member_types
 from morrow.writers.files.encoders import EncoderOptions, encoder

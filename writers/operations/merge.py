@@ -7,7 +7,7 @@ every row of either side without a match, the first clause whose condition is tr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
+from morrow.engine.values import replace
 from morrow.writers.commit import tally
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded

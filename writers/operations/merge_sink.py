@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Protocol
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.names import POSITION
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.writers.append.matching import Found
 from morrow.writers.append.row_level import RowChanges

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import parse_write_options
 from morrow.engine.options.declared import commits, compaction, files, flink, formats, history, merging, table
 from morrow.engine.options.registry import OPTIONS, declared_in, present_key
 from morrow.engine.schema.option_changes import check_set_option
+from morrow.engine.values import replace
 from morrow.writers.target import WriteTarget
 
 OF_A_WRITE = frozenset(

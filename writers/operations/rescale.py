@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from morrow.engine.errors import InvalidArgument, SnapshotNotFound, Unsupported
 from morrow.engine.format.paths import POSTPONE_BUCKET
@@ -11,6 +10,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.options import parse_write_options
 from morrow.engine.options.declared.table import BUCKET
 from morrow.engine.plan.filter import FilterLike
+from morrow.engine.values import replace
 from morrow.writers.commit.base_entries import live_in_partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.history.expiry.automatic import maintained

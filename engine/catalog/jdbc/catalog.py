@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from morrow.engine.catalog.filesystem import FilesystemCatalog
@@ -47,6 +47,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import TableOwner
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.telling import did_you_mean
+from morrow.engine.values import replace
 
 METASTORE = "jdbc"
 CATALOG_KEY = honoured("catalog-key", TEXT, METASTORE, "Name of the catalog among those of its database")

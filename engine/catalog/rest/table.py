@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from morrow.engine.catalog.rest.client import Client, Refusal
@@ -36,6 +36,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned, TableOwner
 from morrow.engine.schema.changes import SchemaChange
 from morrow.engine.units import MILLIS_PER_SECOND
+from morrow.engine.values import replace
 
 NOT_FOUND: dict[str, type[NotFound]] = {
     "DATABASE": DatabaseNotFound,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
+import msgspec
 import polars as pl
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument
@@ -38,8 +38,7 @@ MOST_SHOWN = 500
 """The most characters of a filter that a message shows."""
 
 
-@dataclass(frozen=True, eq=False)
-class Residual:
+class Residual(msgspec.Struct, frozen=True, eq=False):
     """A condition without an exact `Predicate`: apply it to the rows, keep those where it is true.
 
     `expression` is SQL text (DuckDB's dialect), a `pyarrow.compute.Expression` or a `polars.Expr` as `kind` says;
@@ -51,8 +50,11 @@ class Residual:
     kind: Kind
     text: str
     columns: frozenset[str]
-    expression: Expression = field(repr=False)
-    identity: bytes | None = field(default=None, repr=False)
+    expression: Expression
+    identity: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Residual({self.kind!r}, {self.text!r}, {set(self.columns)})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Residual) or self.identity is None or other.identity is None:

@@ -6,7 +6,6 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.catalog import Catalog
@@ -14,6 +13,7 @@ from morrow.engine.arguments import mapping
 from morrow.engine.catalog.settings import WAREHOUSE
 from morrow.engine.errors import AlreadyExists, InvalidArgument
 from morrow.engine.io.resolve import Roots, given_roots
+from morrow.engine.values import replace
 from morrow.opening import open_with, storage_of
 from morrow.session import Verify
 from morrow.spark.catalogs.answers import Answers, Rewriting

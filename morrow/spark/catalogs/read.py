@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from morrow.engine.catalog.names import SYSTEM_DATABASE
@@ -13,6 +12,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, TableNotFound,
 from morrow.engine.plan.filter import Filter
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.engine.plan.predicate import conjunction
+from morrow.engine.values import replace
 from morrow.format_table import FormatTable, ObjectTable
 from morrow.incremental import are_of_changes, changes
 from morrow.spark.catalogs import described

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from morrow.engine.errors import DatabaseNotFound, InvalidArgument, Unsupported
+from morrow.engine.values import replace
 from morrow.incremental import CHANGES_BY
 from morrow.spark.catalogs.place import full_name
 from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, Statement, parsed

@@ -7,7 +7,7 @@ themselves, of which the driver reads one column. A first column that hardly var
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -15,13 +15,14 @@ import msgspec
 import polars as pl
 
 from morrow.engine.errors import MorrowError
-from morrow.engine.format.types import BinaryType, DataField, DecimalType, VarBinaryType
+from morrow.engine.format.types import BinaryType, DataField, DataType, DecimalType, VarBinaryType
 from morrow.engine.io.cache import ByteCache
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import series
 from morrow.engine.plan.filter import Filter, both
 from morrow.engine.plan.predicate import Leaf, Op, columns, conjunction
 from morrow.engine.plan.scan_plan import KeyCut, ScanPlan, Section, SectionKind
+from morrow.engine.values import replace
 from morrow.readers.files.file_errors import reading_files
 from morrow.readers.files.file_frames import file_frame
 from morrow.readers.masks.key_ranges import RANGED_TYPES, row_groups
@@ -37,7 +38,7 @@ ENOUGH = 2
 SAMPLED = 64
 """Keys that are looked at for each piece."""
 
-CUT_TYPES = (*RANGED_TYPES, DecimalType, BinaryType, VarBinaryType)
+CUT_TYPES: tuple[type[DataType], ...] = (*RANGED_TYPES, DecimalType, BinaryType, VarBinaryType)
 """Types of keys that are cut at: literals of them compare as the keys do, exactly."""
 
 _KNOWN: ByteCache[list[Section]] = ByteCache(64 << 20)

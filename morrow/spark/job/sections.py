@@ -6,7 +6,7 @@ A section is a MessagePack array of its members; values of the partition and key
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +16,7 @@ from morrow.engine.format.binary_row_encode import encode_row
 from morrow.engine.format.types import DataType
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import DataFile, KeyCut, ScanPlan, Section, SectionKind
+from morrow.engine.values import replace
 from morrow.spark.job import wire
 from morrow.spark.job.cutting import cut, narrowed
 from morrow.spark.job.packing import packed_sections, task_bytes

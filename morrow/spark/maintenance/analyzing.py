@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +13,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.table_statistics import ColumnFacts
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.values import replace
 from morrow.readers.execution.measuring import facts_of, has_length
 from morrow.spark.reading.distributed import to_dataframe
 from morrow.spark.reading.expressions import quoted

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from morrow.catalog import Catalog
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.io.resolve import Roots, given_roots
+from morrow.engine.values import replace
 from morrow.procedures.procedure import Kind, Procedure, Rows
 from morrow.procedures.registry import TABLE, procedure_named
 from morrow.spark.procedures import databases, files

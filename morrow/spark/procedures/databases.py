@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from morrow.engine.errors import MorrowError
 from morrow.engine.telling import logger
+from morrow.engine.values import replace
 from morrow.many_tables import chosen_tables
 from morrow.procedures.databases import COMPACT_DATABASE, finished
 from morrow.procedures.procedure import Rows, pairs

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from morrow.engine.errors import Unsupported
+from morrow.engine.values import replace
 from morrow.procedures.files import COMPACT, REMOVE_ORPHAN_FILES, compaction_of, distribution_of
 from morrow.procedures.procedure import DONE, Rows
 from morrow.spark.maintenance import maintain

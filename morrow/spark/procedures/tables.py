@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morrow.catalog import Catalog
@@ -14,6 +14,7 @@ from morrow.engine.errors import InvalidArgument
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
+from morrow.engine.values import replace
 from morrow.spark.views import attached_catalogs
 from morrow.table import Table
 

@@ -6,7 +6,6 @@ The driver makes the plan and, up to a size, the masks; it holds no rows. `choic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import VIEW
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.values import replace
 from morrow.readers.execution.counting import enough
 from morrow.readers.files.file_frames import source_of
 from morrow.readers.merges.version_masks import is_folded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, cast
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from morrow.engine.format.schema import VALUE_KIND_FIELD
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.scan_plan import DataFile, ScanPlan, Section, SectionKind
+from morrow.engine.values import replace
 from morrow.readers.files.file_frames import written_fields
 from morrow.readers.masks import Mask
 from morrow.spark.reading.choice import read_fields

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from morrow.engine.format import types as t
 from morrow.engine.format.types import DataField
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.values import replace
 
 SPARKS_NULL = "__HIVE_DEFAULT_PARTITION__"
 BUCKET_AND_FILE = 2

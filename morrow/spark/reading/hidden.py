@@ -7,7 +7,6 @@ buckets, files and positions are added by tasks; row ids are columns of the read
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from morrow.engine.names import FILE_PATH, ROW_BUCKET, ROW_INDEX, ROW_PARTITION
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, SectionKind
+from morrow.engine.values import replace
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections
 from morrow.spark.reading import distributed

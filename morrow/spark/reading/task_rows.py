@@ -9,7 +9,6 @@ Morrow tests as Spark does leave out partitions, row groups and rows; Spark test
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -20,6 +19,7 @@ from morrow.engine.plan.filter import Filter, both
 from morrow.engine.plan.predicate import ALWAYS, columns, conjunction
 from morrow.engine.plan.pruning import projected
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.values import replace
 from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.spark.job.registry import Work
 from morrow.spark.job.sections import run_sections

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
 import polars as pl
@@ -15,6 +14,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import FILE_PATH, POSITION, ROW_BUCKET, ROW_INDEX, cols
 from morrow.engine.plan.in_flight import in_flight
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution import execute
 from morrow.readers.execution.section_frames import filtered

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 
 from morrow.engine.format.types import DataField
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.changes import Changes, Difference, FileChanges, FullRows
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.engine.values import replace
 from morrow.spark.job.packing import OPENING_BYTES, packed, packed_sections, section_weight, task_bytes
 from morrow.spark.job.packing import pieces as pieces_of
 from morrow.spark.job.registry import Work

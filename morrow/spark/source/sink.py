@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 import msgspec
@@ -27,6 +26,7 @@ from pyspark import TaskContext
 from morrow.engine.errors import InvalidArgument, StorageError, Unsupported
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.telling import logger
+from morrow.engine.values import replace
 from morrow.spark.job.wire import encoded, messages_in
 from morrow.spark.source.option_values import SinkOptions
 from morrow.spark.source.options import Options

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from morrow.changes import make_request, start_of
@@ -32,6 +31,7 @@ from morrow.engine.plan.change_ranges import snapshot_or_changelog
 from morrow.engine.plan.changes import ROWKIND_FIELD, Changes, Difference
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.scan_plan import DataFile
+from morrow.engine.values import replace
 from morrow.spark.source.limits import NO_END, Limit
 from morrow.spark.source.option_names import CHANGES, FULL
 from morrow.spark.source.option_values import StreamOptions

@@ -21,7 +21,6 @@ The other types are the same in all three.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +30,7 @@ import pyarrow.compute as pc
 from morrow.engine.errors import Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.schema.defaults import default_text_of, default_value
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import conform, list_offsets, null_mask
 
 if TYPE_CHECKING:

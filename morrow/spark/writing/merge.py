@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import InvalidArgument, Unsupported
@@ -11,6 +11,7 @@ from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.resolve import Roots
 from morrow.engine.plan.filter import NO_FILTER
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.spark.writing.assigning import Assignments, Value, by_column, column_of, default_of, is_column
 from morrow.spark.writing.merge_rows import Prepared, Step, side, sources_of
 from morrow.spark.writing.write import Place, metadata_at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.format.binary_row_encode import hash_rows
 from morrow.engine.names import TASK
+from morrow.engine.values import replace
 from morrow.spark.job.registry import Run, Work
 from morrow.spark.job.results import attempt_name, result
 from morrow.spark.job.table import TableAccess

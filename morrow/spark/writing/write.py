@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from morrow.engine.errors import AlreadyExists, InvalidArgument, TableNotFound
@@ -15,6 +14,7 @@ from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
+from morrow.engine.values import replace
 from morrow.spark.types.to_paimon import paimon_fields
 from morrow.spark.types.to_spark import spark_type, without_not_null
 from morrow.spark.writing.evolving import Evolution, evolve

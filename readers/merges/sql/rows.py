@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from morrow.engine.format.types import DataType
 from morrow.engine.merge.spec import AggregateCall
+from morrow.engine.values import replace
 
 START, APPEND, PREPEND, RETRACT, UNDO = "start", "append", "prepend", "retract", "undo"
 """The effect of a version on a column: it is its first value, is added as the newest or as the oldest one, is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options import Options
 from morrow.engine.options.words import ChangelogProducer, LookupCompact
 from morrow.engine.options.writing import APPEND_TARGET_FILE_SIZE, WriteOptions, parse_write_options
+from morrow.engine.values import replace
 
 
 def parsed(keyed: bool = True, **raw: str) -> WriteOptions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import morrow
 from morrow.engine.errors import CorruptFile, UnsafePath, Unsupported
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
+from morrow.engine.values import replace
 from tests.support.table_factory import DataFile as Written
 from tests.support.table_factory import TableFactory
 

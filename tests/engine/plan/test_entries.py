@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.manifests import index_entries
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Or, Predicate
+from morrow.engine.values import replace
 from tests.support.table_factory import DataFile, TableFactory
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.creating import new_schema
+from morrow.engine.values import replace
 from tests.support.table_factory import TableFactory
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from morrow.engine.format.bucket import bucket_of
 from morrow.engine.plan.predicate import ALWAYS, And, Leaf, Op, Or, Predicate, columns
 from morrow.engine.plan.pruning import projected
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.values import replace
 from tests.support.predicates import matching, predicates, rows
 from tests.support.table_factory import DataFile, TableFactory
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from morrow.engine.schema import changes as c
 from morrow.engine.schema.applying import changed_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.engine.schema.sql import parse_type
+from morrow.engine.values import replace
 
 FIRST, LAST = c.Position(c.Place.FIRST), c.Position(c.Place.LAST)
 INT = t.IntType()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.format.schema import TableSchema, parse_schema, schema_json
 from morrow.engine.schema.creating import new_schema
+from morrow.engine.values import replace
 
 COLUMNS = "dt STRING, id BIGINT, name STRING COMMENT 'of whom' DEFAULT 'nobody'"
 

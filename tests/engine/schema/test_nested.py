@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from morrow.engine.errors import ColumnNotFound, InvalidArgument, Unsupported
 from morrow.engine.format import types as t
 from morrow.engine.schema.columns import columns_of, numbered
 from morrow.engine.schema.nested import Fields, type_at, with_field, with_fields, with_type
+from morrow.engine.values import replace
 
 FIELDS = numbered(
     columns_of("id INT, r ROW<x INT, l ARRAY<ROW<y INT NOT NULL>>> NOT NULL, m MAP<INT, ROW<z INT>>").columns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.type_text import parse_atomic
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.scan_plan import ScanPlan
+from morrow.engine.values import replace
 from morrow.readers.execution import duckdb_own, duckdb_stream, execute
 from morrow.readers.execution.dataset import PaimonDataset
 from morrow.readers.execution.duckdb_relation import relation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import morrow
 from morrow.engine.errors import CorruptFile
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.scan_plan import SectionKind
+from morrow.engine.values import replace
 from morrow.readers.masks import clear_mask_cache, key_ranges
 from morrow.readers.masks.superseded import superseded_masks
 from tests.oracle import File, Record, read_bucket

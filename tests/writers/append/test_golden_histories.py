@@ -8,7 +8,7 @@ places, row counts, sequence numbers, levels, sources, statistics, deletion vect
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -23,6 +23,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.names import POSITION
 from morrow.engine.plan.manifests import delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.append.matching import Found
 from morrow.writers.append.row_level import RowChanges
 from morrow.writers.append.small_files import compact_append

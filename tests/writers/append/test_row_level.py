@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from morrow.engine.errors import CommitConflict, InvalidArgument, StorageError, Unsupported
 from morrow.engine.plan.filter import parse_filter
+from morrow.engine.values import replace
 from morrow.writers.append import matching
 from morrow.writers.append.row_level import RowChanges, delete_where, update_where
 from morrow.writers.append.small_files import compact_append

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from morrow.engine.errors import CommitConflict, StorageError, Unsupported
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.filter import parse_filter
+from morrow.engine.values import replace
 from morrow.writers.append.row_level import delete_where
 from morrow.writers.append.small_files import compact_append
 from morrow.writers.commit.messages import CommitMessage

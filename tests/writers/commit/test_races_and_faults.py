@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.manifests import delta_manifests_of, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit, snapshots
 from tests.support.commits import committer, data_file, live, message, names, table, vectors
 

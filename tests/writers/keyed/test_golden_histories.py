@@ -10,7 +10,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.options import parse_write_options
 from morrow.engine.plan.manifests import changelog_manifests_of, delta_manifests_of, manifest_entries
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import polars_dtype
 from morrow.readers.files import file_frames
 from morrow.writers.buckets.fixed import FixedRouter

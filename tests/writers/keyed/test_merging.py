@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 import morrow
 from morrow.engine.errors import Unsupported
 from morrow.engine.io.durability import fsync_disabled
+from morrow.engine.values import replace
 from morrow.writers.buckets.restored import BucketState, restored_partitions
 from morrow.writers.buckets.router import split
 from morrow.writers.commit import TableCommit

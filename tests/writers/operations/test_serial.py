@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import morrow
 from morrow.engine.errors import CommitConflict
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit, commit_lock
 from morrow.writers.commit.premise import Premise
 from morrow.writers.operations import serial

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from morrow.engine.format.orc_columns import ZEROS_BITS
 from morrow.engine.format.orc_layout import SECONDARY, OrcLayout
 from morrow.engine.format.protobuf import Field, fields, message, numbered
 from morrow.engine.units import NANOS_PER_MILLI, NANOS_PER_SECOND
+from morrow.engine.values import replace
 from morrow.writers.files.formats.orc_footer import STATISTICS, STRIPES, Tail, block_size, integer, split, stored
 
 DATA, ROW_INDEX = 1, 6

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from posixpath import dirname
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from morrow.engine.io.confined import is_link
 from morrow.engine.io.store import FileStatus, FileStore
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.telling import logger, one_line
+from morrow.engine.values import replace
 from morrow.engine.wording import plural
 from morrow.writers.commit.attempt_log import PREFIX
 from morrow.writers.history.cleaning.listing import FOUND, FolderListing, Listing

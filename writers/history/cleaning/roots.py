@@ -8,7 +8,7 @@ files are needed, and nothing may be removed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from morrow.engine.errors import CorruptFile, FileMissing
 from morrow.engine.format.paths import EARLIEST, MAIN_BRANCH, numbered
@@ -17,6 +17,7 @@ from morrow.engine.plan.manifests import Stored
 from morrow.engine.plan.metadata import TableMetadata, read_hint
 from morrow.engine.plan.references import changelog_lists, data_lists
 from morrow.engine.plan.roots import Root, RootKind
+from morrow.engine.values import replace
 
 WITH_HINTS = (RootKind.SNAPSHOT, RootKind.CHANGELOG)
 

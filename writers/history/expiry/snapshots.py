@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from morrow.engine.errors import InvalidArgument, NotFound, SnapshotExpired, StorageError
@@ -30,6 +29,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.roots import Line, Root, RootKind, lines
 from morrow.engine.telling import logger
 from morrow.engine.units import NANOS_PER_MILLI
+from morrow.engine.values import replace
 from morrow.engine.wording import plural
 from morrow.writers.commit.commit_lock import commit_locked
 from morrow.writers.history.tombstones import finish_removals, retire

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
 from morrow.engine.errors import AlreadyExists, FileMissing, TagNotFound
 from morrow.engine.format.snapshot import Snapshot, Tag, tag_json
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import to_millis
+from morrow.engine.values import replace
 from morrow.writers.history.tags.creation import (
     Clock,
     check_new_name,

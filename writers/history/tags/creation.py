@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from morrow.engine.errors import (
@@ -25,6 +24,7 @@ from morrow.engine.plan.changelogs import living_changelog_ids
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.owner import Owned
 from morrow.engine.plan.time_travel import Travel, resolve, to_millis
+from morrow.engine.values import replace
 from morrow.writers.history.tags.listing import tag_files
 from morrow.writers.history.tags.periods import TagPeriod
 from morrow.writers.history.tags.success import SUCCESS_FOLDER, write_success

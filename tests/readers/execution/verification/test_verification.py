@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ import morrow
 from morrow.engine.errors import CorruptFile, FileMissing, MorrowError
 from morrow.engine.format.types import DataField, VarCharType
 from morrow.engine.plan.file_facts import Bounds, FileFacts, file_facts
+from morrow.engine.values import replace
 from morrow.readers.execution.verification.bounds import wrong_bounds
 from morrow.readers.execution.verification.files import verified_file
 from tests.support import golden

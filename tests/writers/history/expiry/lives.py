@@ -9,7 +9,6 @@ life.files()                         # {"c"}
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from morrow.engine.format.data_file_meta import EMPTY_ROW, DataFileMeta, FileSou
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.durability import fsync_disabled
 from morrow.engine.io.store import FileStore
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit
 from morrow.writers.commit.messages import CommitMessage
 from morrow.writers.files.placement import Placement, file_path
@@ -55,7 +55,7 @@ class Life:
 
     def on_branch(self, branch: str) -> Life:
         """Commits the same files to a branch."""
-        other = dataclasses.replace(self)
+        other = replace(self)
         other.metadata, other.known = self.metadata.on_branch(branch), self.known
         return other
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from morrow.engine.errors import StorageError
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.consumers import Consumers
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit
 from morrow.writers.history.expiry import automatic, snapshots
 from morrow.writers.history.expiry.automatic import AutomaticMaintenance, after_commit, maintained

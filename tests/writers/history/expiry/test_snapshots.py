@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from morrow.engine.io.local import LocalStore
 from morrow.engine.options.expiring import UNLIMITED, Retention
 from morrow.engine.plan.consumers import Consumers
 from morrow.engine.plan.manifests import delta_manifests_of
+from morrow.engine.values import replace
 from morrow.writers.commit import manifests
 from morrow.writers.history.branches.creation import create_branch
 from morrow.writers.history.expiry import snapshots as module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from morrow.engine.errors import (
 from morrow.engine.format.snapshot import Tag
 from morrow.engine.io.local import LocalStore
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.history.tags.creation import check_new_name, create_tag, first_since
 from tests.support.tags import expire, millis, moment, table, tags
 

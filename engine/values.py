@@ -1,0 +1,17 @@
+"""Values with other members: of dataclasses, and of msgspec's structs, which take a fortieth of the time to declare."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace  # noqa: TID251  # whose members the type checker knows, those of structs as well
+else:
+
+    def replace(value, /, **changes):
+        """Returns the value with other members; raises `TypeError` for one that it does not have."""
+        change = msgspec.structs.replace if isinstance(value, msgspec.Struct) else dataclasses.replace  # noqa: TID251
+        return change(value, **changes)

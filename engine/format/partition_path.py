@@ -40,9 +40,10 @@ from morrow.engine.format.types import (
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
-_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
-_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
-_BLANK = re.compile("[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
+# Patterns as text: `re` compiles each when it is first used.
+_ESCAPED = r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]"""
+_ESCAPE = "%([0-9A-Fa-f]{2})"
+_BLANK = "[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*"
 """White space as Java defines it, without the non-breaking spaces."""
 
 PLAIN_NOTATION_FROM = 1e-3
@@ -77,7 +78,7 @@ def partition_path(
     folders = []
     for value, kind, name in zip(values, types, names, strict=True):
         text = None if value is None else _to_text(value, kind, legacy_name, time_zone)
-        if text is None or _BLANK.fullmatch(text):
+        if text is None or re.fullmatch(_BLANK, text):
             text = default_name
         folders.append(f"{escape_path_name(name)}={escape_path_name(text)}")
     return "/".join(folders)
@@ -85,12 +86,12 @@ def partition_path(
 
 def escape_path_name(text: str) -> str:
     """Returns `text` with the characters that folder names may not contain as %XX."""
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+    return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:
     """Reverses `escape_path_name`; a lone % stays."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    return re.sub(_ESCAPE, lambda match: chr(int(match[1], 16)), text)
 
 
 def _to_text(value: Value, kind: DataType, legacy_name: bool, time_zone: dt.tzinfo) -> str:

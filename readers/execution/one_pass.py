@@ -7,9 +7,10 @@ read is a masked scan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -35,6 +36,11 @@ MOST_ROWS = 1 << 22
 
 SECTION_WORKERS = 2
 """Sections that are read at once."""
+
+THREADED_ROWS = 1 << 16
+"""Rows from which on threads pay: two that hand the interpreter to each other take longer than one, for a few."""
+
+T = TypeVar("T")
 
 WIDTHS: dict[type[pl.DataType], int] = {
     **dict.fromkeys((pl.Boolean, pl.Int8), 1),
@@ -64,11 +70,9 @@ def read_at_once(
     chosen = {id(section) for section, end in zip(candidates, reached) if end <= held}
     frames = joined_rows(plan, [section for section in joined if id(section) in chosen], store)
     merged = [section for section in merging if id(section) in chosen]
-    if len(merged) > 1:
-        with ThreadPoolExecutor(SECTION_WORKERS) as pool:
-            found = list(pool.map(lambda section: whole_section(plan, section, store), merged))
-    else:  # a thread takes longer to start than to find that the masks are known
-        found = [whole_section(plan, section, store) for section in merged]
+    rows = sum(section.row_count for section in merged)
+    threads = SECTION_WORKERS if rows >= THREADED_ROWS or not store.is_local else 1
+    found = _each(lambda section: whole_section(plan, section, store), merged, threads=threads)
     chosen -= {id(section) for section, frame in zip(merged, found) if frame is None}
     frames += [frame for frame in found if frame is not None]
     return frames, [section for section in sections if id(section) not in chosen]
@@ -104,16 +108,23 @@ def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:
     keys = SectionKeys.of(plan, section, store)
     read = keys.read_whole(plan.read_columns)
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        deciding = list(pool.map(keys.deciding, read))
+    threads = WORKERS if section.row_count >= THREADED_ROWS else 1
+    deciding = _each(keys.deciding, read, threads=threads)
     rows = cuts(deciding, keys.key_fields[0])
 
     def newest(part: Sequence[pl.DataFrame], keyed: Sequence[pl.DataFrame]) -> tuple[Live, list[pl.DataFrame]]:
         live = live_rows(keys, keyed, lambda: [keys.unpacked(frame) for frame in part])
         return live, [frame.select(cols(plan.read_columns)).filter(series_of(mask)) for frame, mask in zip(part, live)]
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        parts = list(pool.map(newest, halves(read, rows), halves(deciding, rows)))
+    parts = _each(newest, halves(read, rows), halves(deciding, rows), threads=threads)
     by_file = dict(zip(oldest_first(section), map(np.concatenate, zip(*(live for live, _ in parts)))))
     keep_merged(plan, section, store, [by_file[i] for i in range(len(section.files))])
     return pl.concat([frame for _, frames in parts for frame in frames])
+
+
+def _each(do: Callable[..., T], *parts: Sequence[Any], threads: int) -> list[T]:
+    """Returns what `do` returns for each of the parts, in their order; several at once in threads."""
+    if threads == 1 or len(parts[0]) < 2:
+        return list(map(do, *parts))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(do, *parts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from morrow.engine.catalog.hive.client import Metastore, thrift_types
@@ -21,6 +21,7 @@ from morrow.engine.options.declared.files import FILE_FORMAT
 from morrow.engine.options.declared.formats import CSV_FIELD_DELIMITER
 from morrow.engine.options.declared.table import PATH, TYPE
 from morrow.engine.plan.folder_table import FORMAT_TABLE, FolderTable
+from morrow.engine.values import replace
 
 DELIMITER, HIVES_DELIMITER = "field.delim", "\x01"
 

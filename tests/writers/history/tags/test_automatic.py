@@ -9,6 +9,7 @@ import pytest
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.values import replace
 from morrow.writers.commit import TableCommit
 from morrow.writers.history.expiry.automatic import maintained
 from morrow.writers.history.tags.automatic import PeriodTags, after_commit, create_due, forces_snapshot
@@ -141,7 +142,7 @@ def test_watermarks_tell_the_time_of_rows(tmp_path: Path) -> None:
 def test_the_end_of_a_stream_makes_no_tag(tmp_path: Path) -> None:
     metadata = table(tmp_path, "2024-05-13T09:00", options=BY_WATERMARK)
     periods = PeriodTags(metadata, tag_options(metadata))
-    last = metadata.snapshot(1).__class__(**{**vars(metadata.snapshot(1)), "watermark": 2**63 - 1})
+    last = replace(metadata.snapshot(1), watermark=2**63 - 1)
 
     assert periods.run(last) == []
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from morrow.spark.catalogs.formats import register
     from morrow.spark.catalogs.install import catalog
     from morrow.spark.java import Java, find_java
     from morrow.spark.maintenance.maintain import compact, remove_orphan_files
     from morrow.spark.procedures.calling import call
     from morrow.spark.reading.read import explain, read
     from morrow.spark.sessions import session
-    from morrow.spark.source import register
     from morrow.spark.source.foreach import sink
     from morrow.spark.statements.running import sql
     from morrow.spark.views import attach, detach
@@ -65,7 +65,7 @@ _HOMES = {
     "find_java": "morrow.spark.java",
     "merge": "morrow.spark.writing.merge",
     "read": "morrow.spark.reading.read",
-    "register": "morrow.spark.source",
+    "register": "morrow.spark.catalogs.formats",
     "remove_orphan_files": "morrow.spark.maintenance.maintain",
     "session": "morrow.spark.sessions",
     "sink": "morrow.spark.source.foreach",

@@ -157,6 +157,18 @@ def view_using(at: Place) -> None:
     assert at.sql("SELECT name FROM v WHERE id = 6") == [("six",)]
 
 
+def table_using(at: Place) -> None:
+    """A table of Spark's own catalog."""
+    at.sql(
+        f"CREATE TABLE mine (id BIGINT, name STRING) USING morrow LOCATION '{at.folder}/mine' "
+        "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
+    )
+    at.sql("INSERT INTO mine VALUES (1, 'a'), (2, 'b')")
+    at.spark.sql("SELECT 2L AS id, 'B' AS name").writeTo("mine").append()
+    assert at.sql("SELECT name FROM mine WHERE id > 1") == [("B",)]
+    at.sql("DROP TABLE mine")
+
+
 def stream_in(at: Place) -> None:
     stream = at.spark.readStream.format("morrow").option("starting-snapshot", 1).load(at.orders)
     sink = morrow.spark.sink(str(at.folder / "db.db" / "copy"), create={"primary_keys": "id"})
@@ -274,6 +286,7 @@ STEPS: tuple[Step, ...] = (
     views,
     data_source,
     view_using,
+    table_using,
     for_each_batch,
     stream_in,
     stream_out,
@@ -287,8 +300,7 @@ STEPS: tuple[Step, ...] = (
 )
 
 REFUSED: Mapping[str, tuple[Step, ...]] = {
-    "3.5": (stream_in, stream_out, catalog),
-    "4.0": (stream_out,),
+    "3.5": (table_using, stream_in, stream_out, catalog),
 }
 """What versions of PySpark do not have."""
 NEEDS: Mapping[Step, Step] = {sql: catalog, options: catalog, merge: catalog, call: catalog}

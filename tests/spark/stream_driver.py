@@ -18,6 +18,7 @@ from morrow.spark import register
 from morrow.spark.sessions import session
 from morrow.spark.source.datasource import MorrowDataSource, StreamWriter
 from tests.spark.conftest import SETTINGS
+from tests.support.by_source import BY_SOURCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ FATAL = 1
 def copying(spark: SparkSession, source: str, copy: str, checkpoint: str) -> DataStreamWriter:
     """Builds the stream without starting it."""
     changes = spark.readStream.format("morrow").options(**{"starting-snapshot": 1, "max-snapshots-per-trigger": 1})
-    writer = changes.load(source).writeStream.format("morrow").option("checkpointLocation", checkpoint)
+    writer = changes.load(source).writeStream.format(BY_SOURCE).option("checkpointLocation", checkpoint)
     return writer.trigger(availableNow=True).option("path", copy)
 
 
@@ -47,6 +48,10 @@ def dying(victims: Sequence[int]) -> type[MorrowDataSource]:
             super().commit(messages, batchId)
 
     class DyingSource(MorrowDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return BY_SOURCE
+
         def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
             return Dying(dict(self.options), schema, overwrite)
 

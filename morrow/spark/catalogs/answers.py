@@ -21,6 +21,7 @@ from morrow.engine.errors import (
 from morrow.engine.telling import shown
 from morrow.spark.catalogs import (
     alter,
+    by_path,
     changes,
     created,
     databases,
@@ -35,7 +36,8 @@ from morrow.spark.catalogs import (
 )
 from morrow.spark.catalogs.derived import DERIVATION, Derivation
 from morrow.spark.catalogs.place import Place, Question
-from morrow.spark.catalogs.rewriting import changed_rows, rewritten
+from morrow.spark.catalogs.rewriting import changed_rows, check_options_of_view, rewritten
+from morrow.spark.source.options import Options
 from morrow.spark.views import Access
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ ANSWERS: Mapping[str, Answer] = {
 
 OF_STATEMENTS: Mapping[str, Callable[[SparkSession, Question], object]] = {
     "rewrite": lambda spark, asked: rewritten(spark, asked["text"]),
+    "options of view": lambda spark, asked: check_options_of_view(spark, asked["view"], asked["options"]),
     "changed rows": lambda spark, asked: changed_rows(spark, asked["function"], asked["arguments"]),
 }
 """By the verb of a question of a session, whatever the catalog."""
@@ -96,6 +99,28 @@ class Answers:
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         return "the answers of morrow.spark.catalog"
+
+
+class OfFormat:
+    """A ``java.util.function.BiFunction`` for `MorrowFormat` in the JVM: as `Answers`, of tables by their paths."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def apply(self, question: str, rows: Any) -> Any:
+        asked = json.loads(question)
+        frame = None if rows is None else DataFrame(rows, self._spark)
+
+        def answer() -> object:
+            return by_path.ANSWERS[asked["verb"]](by_path.ByPath(self._spark, Options(asked["options"])), asked, frame)
+
+        return _in_java(answer)
+
+    def toString(self) -> str:  # noqa: N802 - Java's name
+        return "the answers of format('morrow')"
 
 
 class Rewriting:

@@ -16,10 +16,10 @@ from morrow.engine.io.resolve import Roots, given_roots
 from morrow.engine.values import replace
 from morrow.opening import open_with, storage_of
 from morrow.session import Verify
-from morrow.spark.catalogs.answers import Answers, Rewriting
+from morrow.spark.catalogs.answering import answer_statements, register_streams, start_answering
+from morrow.spark.catalogs.answers import Answers
 from morrow.spark.catalogs.rewriting import CLASS, SETTING, SPARKS_OWN
-from morrow.spark.jvm.runtime import class_name, java_class, load, take_statements
-from morrow.spark.source import register_source
+from morrow.spark.jvm.runtime import class_name, load
 from morrow.spark.views import Access, access_of
 
 if TYPE_CHECKING:
@@ -67,11 +67,9 @@ def catalog(
     answers = _answers(spark, name, warehouse, access, {**mapping(options, "options"), **more})
     answers.catalog()  # a wrong warehouse is an error here
     load(spark)
-    _register_streams(spark)
-    _start_answering(spark, _id_of(spark, name), answers)
-    statements = take_statements(spark)
-    if statements is not None:
-        _start_answering(spark, statements, Rewriting(spark))
+    register_streams(spark)
+    start_answering(spark, _id_of(spark, name), answers)
+    answer_statements(spark)
     # Spark makes its catalogs when they are first named, in a thread that may not know the classes, and by the settings
     # of the active session, which becomes this one.
     session = cast("Any", spark)._jsparkSession
@@ -103,12 +101,6 @@ def _answers(
     return Answers(spark, name, lambda: access.catalog(warehouse), access)
 
 
-def _register_streams(spark: SparkSession) -> None:
-    from morrow.spark.source.datasource import StreamsByName  # which Spark 3.5 cannot import
-
-    register_source(spark, StreamsByName)
-
-
 def _id_of(spark: SparkSession, name: str) -> str:
     """Returns the id under which a catalog asks, which its settings hold; sets them where they are not there."""
     setting, ours = f"{SETTING}{name}", class_name(CLASS)
@@ -122,11 +114,3 @@ def _id_of(spark: SparkSession, name: str) -> str:
     spark.conf.set(f"{setting}.{ID}", made)
     spark.conf.set(setting, ours)
     return made
-
-
-def _start_answering(spark: SparkSession, id: str, answers: Answers | Rewriting) -> None:
-    from pyspark import java_gateway
-
-    gateway = cast("Any", spark).sparkContext._gateway
-    cast("Any", java_gateway).ensure_callback_server_started(gateway)
-    java_class(spark, "Python").getField("ANSWERING").get(None).put(id, answers)

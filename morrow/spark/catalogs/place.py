@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from morrow.catalog import Catalog
 from morrow.engine.catalog.names import ObjectName, object_name
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Question: TypeAlias = Mapping[str, Any]
+
+
+class Opens(Protocol):
+    """A session and its way to a table by the name in a question."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+
+    def table(self, name: str) -> Table: ...
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from morrow.engine.values import replace
 from morrow.format_table import FormatTable, ObjectTable
 from morrow.incremental import are_of_changes, changes
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.place import Place, Question, full_name, parsed
+from morrow.spark.catalogs.place import Opens, Place, Question, full_name, parsed
 from morrow.spark.catalogs.read_options import travel
 from morrow.spark.catalogs.settings import PREFIX, options_for
 from morrow.spark.catalogs.streams import streams
@@ -135,6 +135,12 @@ def rows(place: Place, question: Question, _rows: DataFrame | None = None) -> Da
         system = _system(place, name, question["state"])
         wanted = columns or (system.fields[0].name,)
         return to_dataframe(system.narrowed(wanted), place.spark).select(*map(quoted, columns))
+    return of_table(place, question)
+
+
+def of_table(place: Opens, question: Question) -> DataFrame:
+    """Returns the columns of the state of a table as a DataFrame, as `rows` does."""
+    columns = tuple(question["columns"])
     scan = narrowed(place, question)
     limits = [limit for limit in (scan.request.limit, question.get("limit")) if limit is not None]
     limit = min(limits, default=None)
@@ -182,7 +188,7 @@ def _of_folder(place: Place, question: Question) -> DataFrame:
     return frame.select(*map(quoted, columns))
 
 
-def narrowed(place: Place, question: Question) -> Scan:
+def narrowed(place: Opens, question: Question) -> Scan:
     """Returns the scan of a state and of those of its rows that the filters keep, as far as Morrow can test them.
 
     Raises `TableNotFound` where the catalog has been given another warehouse since.

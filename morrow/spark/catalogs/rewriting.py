@@ -16,6 +16,7 @@ from morrow.spark.catalogs.syntax import ALL_ANALYZED, CONSTRAINT, Statement, pa
 from morrow.spark.catalogs.words import name_of
 from morrow.spark.jvm.runtime import class_name
 from morrow.spark.reading.expressions import quoted
+from morrow.spark.source.statements import bare, check_ignored, ignored_option, names_table_of_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,9 @@ def rewritten(spark: SparkSession, text: str) -> str | None:
 
     Raises:
         InvalidArgument: it begins as one of Paimon's, and goes on otherwise.
+        Unsupported: it has options that Spark ignores.
     """
+    check_ignored(bare(text), lambda name: _is_temporary(spark, name) and names_table_of_ours(name, spark))
     statement = parsed(text)
     if statement is None:
         return None
@@ -49,6 +52,18 @@ def rewritten(spark: SparkSession, text: str) -> str | None:
             raise Unsupported(f"CREATE TABLE LIKE a table of another catalog, {source[0]},")
         statement = replace(statement, parts={**statement.parts, "source": source[1]})
     return f"CALL {quoted(catalog)}.sys.{quoted(PROCEDURE)}('{packed(statement, name)}')"
+
+
+def check_options_of_view(spark: SparkSession, view: str, options: Sequence[str]) -> None:
+    """Raises `InvalidArgument` for options of a reader of a view of a Morrow table, which Spark ignores."""
+    if names_table_of_ours(view, spark):
+        raise ignored_option(view, options[0])
+
+
+def _is_temporary(spark: SparkSession, name: str) -> bool:
+    """Returns whether this is the name of a temporary view, of the session or of all."""
+    session = cast("Any", spark)._jsparkSession.sessionState()
+    return bool(session.catalog().isTempView(session.sqlParser().parseMultipartIdentifier(name)))
 
 
 def placed(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Sequence[str]]:

@@ -11,7 +11,7 @@ from morrow.readers.casts.dtypes import to_arrow_table
 from morrow.readers.execution.summaries import ORDERED, Summary, Summing, result_fields, summarised
 from morrow.spark import handoff
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.place import Opens, Question
 from morrow.spark.catalogs.read import narrowed
 from morrow.spark.types.told import predicates
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def _partition_filters(_place: Place, question: Question, _rows: DataFrame | None) -> list[bool]:
+def _partition_filters(_place: Opens, question: Question, _rows: DataFrame | None) -> list[bool]:
     """Returns of each filter whether Morrow keeps exactly the rows that Spark would: those of whole partitions."""
     if isinstance(question["state"], Mapping):
         return [False] * len(question["filters"])
@@ -29,7 +29,7 @@ def _partition_filters(_place: Place, question: Question, _rows: DataFrame | Non
     return [bool(found) and columns_of(found[0]) <= keys for found in told]
 
 
-def _aggregate(place: Place, question: Question, _rows: DataFrame | None) -> DataFrame | None:
+def _aggregate(place: Opens, question: Question, _rows: DataFrame | None) -> DataFrame | None:
     """Returns aggregates as metadata tells them; None where it does not."""
     if isinstance(question["state"], Mapping):
         return None  # a system table, or changes
@@ -44,7 +44,7 @@ def _aggregate(place: Place, question: Question, _rows: DataFrame | None) -> Dat
     return handoff.to_spark(to_arrow_table(found, fields).to_batches(), fields, place.spark, where=scan.title)
 
 
-def _statistics(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, int]:
+def _statistics(place: Opens, question: Question, _rows: DataFrame | None) -> dict[str, int]:
     """Estimates rows and bytes, of all columns."""
     if isinstance(question["state"], Mapping):
         return {}

@@ -50,7 +50,8 @@ final class Questions {
         return found;
     }
 
-    static Map creation(Map question, Column[] columns, Transform[] partitions, Map properties) {
+    /** The names of the columns that partition a table. */
+    static List keys(Transform[] partitions) {
         List keys = new ArrayList();
         for (int i = 0; i < partitions.length; i++) {
             if (!partitions[i].name().equals("identity")) {
@@ -58,6 +59,10 @@ final class Questions {
             }
             keys.add(path(partitions[i].references()[0].fieldNames()));
         }
+        return keys;
+    }
+
+    static Map creation(Map question, Column[] columns, Transform[] partitions, Map properties) {
         StructType schema = CatalogV2Util.v2ColumnsToStructType(columns);
         for (int i = 0; i < columns.length; i++) {
             if (columns[i].generationExpression() != null) {
@@ -65,7 +70,7 @@ final class Questions {
             }
         }
         question.put("schema", schema.json());
-        question.put("partitions", keys);
+        question.put("partitions", keys(partitions));
         question.put("properties", new HashMap(properties));
         return question;
     }

@@ -1,14 +1,18 @@
 package morrow.spark.jvm;
 
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RowLevelWrite;
@@ -22,7 +26,15 @@ import scala.collection.mutable.ArrayBuffer;
 
 /** The rule that puts the plan of a table's rows where a query scans the table, with the names and ids that the query has. */
 public class ReadPlans extends Rule {
+    /** What Spark's own catalog does by itself, or what only reads it. */
+    private static final List OF_CATALOG = Arrays.asList((Object[]) new String[] {
+        "DropTable", "RenameTable", "RefreshTable", "DescribeRelation", "DescribeColumn", "DescribeTablePartition",
+        "ShowTableProperties", "ShowColumns", "ShowCreateTable", "CacheTable", "UncacheTable"});
+
     public TreeNode apply(TreeNode plan) {
+        if (plan instanceof Command) {
+            refuseOfLocated((LogicalPlan) plan);
+        }
         if (Commands.changesRows(plan)) {
             return plan; // whose target has to stay the table; Commands has the rows read
         }
@@ -32,6 +44,19 @@ public class ReadPlans extends Rule {
         TreeNode read = (TreeNode) ((LogicalPlan) plan).transformDown(new Scans());
         boolean isWrite = read instanceof V2WriteCommand && !(read instanceof RowLevelWrite);
         return isWrite ? writable((V2WriteCommand) read, ((V2WriteCommand) plan).query()) : read;
+    }
+
+    /** Refuses commands that would change what Spark's own catalog keeps of a table, and leave the table as it is. */
+    private static void refuseOfLocated(LogicalPlan command) {
+        scala.collection.Iterator parts = command.children().iterator();
+        while (parts.hasNext()) {
+            Object part = parts.next();
+            boolean isLocated = part instanceof ResolvedTable && ((ResolvedTable) part).table() instanceof Located;
+            if (isLocated && !OF_CATALOG.contains(command.getClass().getSimpleName())) {
+                throw Refused.of("Unsupported", command.nodeName() + " of a table of Spark's own catalog is not supported;"
+                    + " name the table by a catalog of morrow.spark.catalog");
+            }
+        }
     }
 
     /** The write, of columns that are NOT NULL where those of the query were: rows that are read say nothing of it. */

@@ -13,7 +13,7 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 
 /** The parser of a session as it was, but that Python may put a statement of Spark's in the place of one of Paimon's. */
 public final class Statements implements InvocationHandler {
-    private static final Pattern MAYBE_PAIMONS = Pattern.compile("\\bTAGS?\\b|\\bANALYZE\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+    private static final Pattern MAYBE_PAIMONS = Pattern.compile("/\\*\\+|\\bWITH\\s*\\(|\\bTAGS?\\b|\\bANALYZE\\b|\\bCONSTRAINT\\b|\\bTABLE\\b.*\\bLIKE\\b", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     private static final String PARSED = "parsePlan";
     private final Object own;
     private final String id;
@@ -33,7 +33,7 @@ public final class Statements implements InvocationHandler {
         Object parser = Proxy.newProxyInstance(Statements.class.getClassLoader(), new Class[] {ParserInterface.class}, made);
         ((ParserInterface) parser).parsePlan("SELECT 1");
         ChangedRows.install(state, made.id);
-        Writes.install(state);
+        Writes.install(state, made.id);
         Field field = SessionState.class.getDeclaredField("sqlParser");
         field.setAccessible(true);
         field.set(state, parser);

@@ -40,16 +40,18 @@ public class Writes extends Rule {
     private static final String WHERE = "replacewhere";
     private static final int OPTIONS = 4; // of CREATE and REPLACE TABLE AS SELECT: name, partitions, query, table, options
     private final SessionState state;
+    private final String id;
 
-    private Writes(SessionState state) {
+    private Writes(SessionState state, String id) {
         this.state = state;
+        this.id = id;
     }
 
     /** Puts the rule in front of those that a session analyses statements by, unless it is there already. */
-    static void install(SessionState state) throws Exception {
+    static void install(SessionState state, String id) throws Exception {
         Analyzer analyzer = state.analyzer();
         ArrayBuffer all = new ArrayBuffer(4);
-        all.$plus$eq(new Writes(state));
+        all.$plus$eq(new Writes(state, id));
         scala.collection.Iterator rules = analyzer.hintResolutionRules().iterator();
         while (rules.hasNext()) {
             Object rule = rules.next();
@@ -67,10 +69,22 @@ public class Writes extends Rule {
     }
 
     public TreeNode apply(TreeNode plan) {
+        if (plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).options().isEmpty()) {
+            refuseView((UnresolvedRelation) plan);
+        }
         if (plan instanceof InsertIntoStatement || (plan instanceof V2WriteCommand && !(plan instanceof RowLevelWrite))) {
             return written(plan);
         }
         return plan instanceof CreateTableAsSelect || plan instanceof ReplaceTableAsSelect ? made(plan) : plan;
+    }
+
+    /** Refuses options of a temporary view of Morrow's, which Spark ignores. */
+    private void refuseView(UnresolvedRelation view) {
+        Seq parts = view.multipartIdentifier();
+        Map options = view.clearWritePrivileges().options().asCaseSensitiveMap();
+        if (!options.isEmpty() && state.catalog().isTempView(parts)) {
+            Python.ask(id, Questions.of("options of view", "view", parts.mkString("."), "options", new ArrayList(options.keySet())));
+        }
     }
 
     // Rows for a table that is there

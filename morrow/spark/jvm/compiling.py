@@ -31,6 +31,10 @@ SHARED = {SCANS: ("Values.java",)}
 JAVA_VERSION = 8
 """The language that Janino knows."""
 
+SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+"""Where Spark finds the formats of a jar."""
+FORMAT = "MorrowFormat"
+
 IMPORT = re.compile(r"^import [^;]+;\n", re.MULTILINE)
 
 
@@ -118,5 +122,15 @@ def jar(spark: SparkSession) -> Path:
         with zipfile.ZipFile(made, "w") as archive:
             for name, code in compiled(spark).items():
                 archive.writestr(f"{name.replace('.', '/')}.class", code)
+            archive.writestr(SOURCES, f"{package()}.{FORMAT}\n")
         _JARS[key] = made
     return _JARS[key]
+
+
+def alias_jar(spark: SparkSession) -> Path:
+    """Returns a jar that makes the format known by Paimon's name, beside that of `jar`. Raises as `compiled`."""
+    made = jar(spark).with_name(f"{package()}-alias.jar")
+    if not made.exists():
+        with zipfile.ZipFile(made, "w") as archive:
+            archive.writestr(SOURCES, f"{package()}.{FORMAT}$Alias\n")
+    return made

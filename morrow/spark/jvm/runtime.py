@@ -5,13 +5,18 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.errors import PySparkException
+
 from morrow.engine.errors import Unsupported
-from morrow.spark.jvm.compiling import jar, package
+from morrow.spark.jvm.compiling import alias_jar, jar, package
 from morrow.spark.versions import as_list, check_catalogs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
+ALIAS = "paimon"
 RULES = {"extraOptimizations": "ReadPlans", "extraStrategies": "Commands"}
 """Where Spark takes rules of others in a running session, and the class of ours."""
 
@@ -34,10 +39,30 @@ def load(spark: SparkSession) -> None:
         )
     check_catalogs(spark)
     if _found(spark, "Python") is None:
-        path = str(jar(spark)).replace("'", "\\'")
-        spark.sql(f"ADD JAR '{path}'")
+        _add(spark, jar(spark))
     for place, name in RULES.items():
         _add_rule(spark, place, name)
+
+
+def load_alias(spark: SparkSession) -> None:
+    """Makes the format known by Paimon's name as well, after `load`, unless a jar has that name."""
+    from py4j.protocol import Py4JJavaError
+
+    sources = cast("Any", spark)._jvm.org.apache.spark.sql.execution.datasources.DataSource
+    conf = cast("Any", spark)._jsparkSession.sessionState().conf()
+    try:
+        sources.lookupDataSource(ALIAS, conf)
+    except (Py4JJavaError, PySparkException):
+        _add(spark, alias_jar(spark))
+
+
+def _add(spark: SparkSession, jar: Path) -> None:
+    """Adds a jar for executors, for this thread, and for threads to come, whose class loader is another one."""
+    loader = cast("Any", spark)._jsparkSession.sharedState().jarClassLoader().getParent()
+    if hasattr(loader, "addURL"):
+        loader.addURL(cast("Any", spark)._jvm.java.io.File(str(jar)).toURI().toURL())
+    path = str(jar).replace("'", "\\'")
+    spark.sql(f"ADD JAR '{path}'")
 
 
 def take_statements(spark: SparkSession) -> str | None:

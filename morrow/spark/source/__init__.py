@@ -1,14 +1,15 @@
-"""The data source ``morrow`` for Spark: batch reads and writes, and streams in both directions.
+"""The format ``morrow``: its options, streams, and what it is where no JVM can be reached: a data source in Python.
 
-    register(spark)
+    morrow.spark.register(spark)
     spark.read.format("morrow").load("warehouse/db.db/orders")
     frame.write.format("morrow").mode("append").save("warehouse/db.db/orders")
     spark.readStream.format("morrow").option("read.changelog", "true").load("warehouse/db.db/orders")
     frame.writeStream.format("morrow").option("checkpointLocation", "...").start("warehouse/db.db/copy")
 
-In a registered session the first two do what `morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`): Spark's
-own scan reads the files where it can, and rows are shuffled to the tasks that write their buckets. The last one writes
-the rows that a task happens to get; `sink` shuffles those of a stream, and takes tables of every kind:
+From Spark 4.0 on the session's JVM has the format (`morrow.spark.catalogs.by_path`), and asks the data source here for
+streams alone. Over Spark Connect, and before, methods of PySpark's classes are replaced, so that the first two do what
+`morrow.spark.read` and `morrow.spark.write` do (`dataframe_io`); there the last one writes the rows that a task happens
+to get. `foreach.sink` shuffles the rows of a stream, and takes tables of every kind:
 
     copy = morrow.spark.sink("warehouse/db.db/copy")
     frame.writeStream.foreachBatch(copy).option("checkpointLocation", "...").start()
@@ -27,10 +28,10 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 
 
-def register(spark: SparkSession) -> None:
-    """Registers ``format("morrow")`` in a session; its options are in `options`. Repeating it changes nothing.
+def register_replacing(spark: SparkSession) -> None:
+    """Registers the format in a session without a JVM to reach, or before Spark 4.0; as ``paimon``, too.
 
-    It is registered as ``paimon``, too, unless a jar has that name.
+    Methods of PySpark's classes are replaced where a data source in Python would do less. Repeating it changes nothing.
     """
     from morrow.spark.source import absent_streams, catalog_tables, dataframe_io, statements
     from morrow.spark.source.takeover import take_over

@@ -107,7 +107,7 @@ def _save(save: Method) -> Method:
         if located is None or given.others:
             save(self, path)
             return
-        _write(asks.frame(self), located, given)
+        save(asks.frame(self), located, given)
 
     return saving
 
@@ -148,7 +148,12 @@ def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -
     return frame
 
 
-def _write(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
+def save(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
+    """Writes rows in the mode of a writer, to the table of the options, which is made where it is not there.
+
+    Raises:
+        AlreadyExists: the table is there, in a mode that makes it. Others: as `write`.
+    """
     if given.partition_by:
         if any(name.lower() == PARTITION.key for name in options):
             raise InvalidArgument("partitionBy(...) and the option 'partition' say the same; give one of them")

@@ -64,6 +64,19 @@ from morrow.spark.writing.evolving import Evolution
 
 T = TypeVar("T")
 
+TRAVEL: Mapping[str, Callable[[str], int | str]] = {
+    "as-of": id_or_text,
+    "snapshot": int,
+    "tag": str,
+    "timestamp": id_or_text,
+    "watermark": int,
+    "version": str,
+}
+"""Options that choose the state of a read, and how their text is parsed."""
+OF_READS = ("columns", "filter", PUSH_FILTERS, *TRAVEL)
+OF_ALL = ("branch", "verify", *OF_SPARK)
+"""Options of reads and writes alike, besides those of stores."""
+
 
 class Options:
     """Options as Spark passes them. Each getter raises `InvalidArgument` for an invalid value."""
@@ -82,8 +95,8 @@ class Options:
         path = self._given.get("path")
         if not path:
             raise InvalidArgument(
-                'there is no table: give its path, .load("warehouse/db.db/orders"); of tables of its own catalog '
-                "(CREATE TABLE ... USING morrow) Spark tells none"
+                'there is no table: give its path, .load("warehouse/db.db/orders"), or CREATE TABLE ... USING morrow '
+                "LOCATION '...'"
             )
         names = [name for name in self._given if name.startswith(STORAGE_PREFIX)]
         storage = {name.removeprefix(STORAGE_PREFIX): self._given[name] for name in names}
@@ -101,16 +114,8 @@ class Options:
 
     def read(self) -> ReadOptions:
         """Parses the options of a batch read. Refuses those of a stream and unknown ones."""
-        travel: dict[str, Callable[[str], int | str]] = {
-            "as-of": id_or_text,
-            "snapshot": int,
-            "tag": str,
-            "timestamp": id_or_text,
-            "watermark": int,
-            "version": str,
-        }
-        self._only("columns", "filter", PUSH_FILTERS, *travel)
-        found = {name.replace("-", "_"): self._get(name, parse) for name, parse in travel.items()}
+        self._only(*OF_READS)
+        found = {name.replace("-", "_"): self._get(name, parse) for name, parse in TRAVEL.items()}
         chosen = {name: value for name, value in found.items() if value is not None}
         return ReadOptions(
             self._get("columns", names_of_columns), self._given.get("filter"), cast("TravelArguments", chosen)
@@ -218,12 +223,19 @@ class Options:
             raise InvalidArgument(f"the option {name!r} cannot be {text!r}: {error}") from error
 
     def _only(self, *known: str) -> None:
-        allowed = {*known, "branch", "verify", *OF_SPARK}
+        allowed = {*known, *OF_ALL}
         for name in self._given:
             if name not in allowed and not name.startswith(STORAGE_PREFIX):
                 raise InvalidArgument(
                     f"there is no option {name!r} here; known are {', '.join(sorted(known))}, branch, verify"
                 )
+
+
+def options_of_reads(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options that a batch read takes; the others are a table's."""
+    known = {*OF_READS, *OF_ALL}
+    names = {key: ALIASES.get(key.lower(), key.lower()) for key in given}
+    return {key: given[key] for key, name in names.items() if name in known or name.startswith(STORAGE_PREFIX)}
 
 
 def check_stream_sink(given: Mapping[str, str]) -> None:

@@ -85,7 +85,7 @@ def _table(table: Method) -> Method:
         frame = table(self, tableName)
         given = _options(self)
         if given and is_registered(frame.sparkSession) and is_of_table(frame):
-            raise InvalidArgument(f"{tableName}: Spark does not heed the option {given[0]!r} of a view; {TRAVEL}")
+            raise ignored_option(tableName, given[0])
         return frame
 
     return read
@@ -140,11 +140,24 @@ def _check(text: str, spark: SparkSession) -> None:
     default = str(spark.conf.get(DEFAULT_SOURCE, ""))
     if makes_table(text, default, names_of(spark), lambda name: is_of_other_catalog(name, spark)):
         raise refused("CREATE TABLE")
+    check_ignored(text, lambda name: names_table_of_ours(name, spark))
+
+
+def check_ignored(text: str, is_view: Callable[[str], bool]) -> None:
+    """Raises `Unsupported` for options in a statement, stripped by `bare`, that Spark ignores.
+
+    `is_view`: whether this is the name of a view of a Morrow table.
+    """
     if HINT.search(ODD_NAME.sub("`_`", text)):
         raise Unsupported("the hint OPTIONS in Spark's SQL, which Spark ignores,", hint=TRAVEL)
     for found in WITH_OPTIONS.finditer(text):
-        if names_table_of_ours(found[1], spark):
+        if is_view(found[1]):
             raise Unsupported(f"options of the view {found[1]}, which Spark ignores,", hint=TRAVEL)
+
+
+def ignored_option(view: str, option: str) -> InvalidArgument:
+    """Returns the error for an option of a reader of a view."""
+    return InvalidArgument(f"{view}: Spark does not heed the option {option!r} of a view; {TRAVEL}")
 
 
 def names_table_of_ours(name: str, spark: SparkSession) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 import morrow
 from morrow.engine.errors import ColumnNotFound, Unsupported
-from morrow.spark.source import register
+from morrow.spark import register
 from tests.spark.conftest import INTERPRETED, settings
 
 if TYPE_CHECKING:

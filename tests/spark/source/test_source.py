@@ -1,6 +1,6 @@
-"""The data source in batches: reads equal Morrow's own, writes are committed once.
+"""The data source in Python, in batches: reads equal Morrow's own, writes are committed once.
 
-Sessions that registered the format do this otherwise (`test_source_faces`, where both are held against each other).
+Sessions with a JVM do this otherwise (`test_source_faces`, where both are held against each other).
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ from pyspark.sql.datasource import (
 import morrow
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.plan.filter import parse_filter
-from morrow.spark.source import register
 from morrow.spark.source.options import Options
 from morrow.spark.source.sink import abort, commit, write
-from morrow.spark.source.takeover import REGISTERED
 from morrow.spark.types.filters import translated
+from tests.support.by_source import BY_SOURCE, register_by_source
 from tests.support.golden import reads
 from tests.support.spark_rows import assert_reads_alike
 
@@ -50,16 +49,12 @@ GOLDEN = [name for name in READS if name.startswith("public/")][::ONE_IN]
 
 @pytest.fixture(scope="module")
 def source(spark: SparkSession) -> SparkSession:
-    """A session in which the format is the data source and nothing else."""
-    register(spark)  # Spark looks a format up in the active session, which may be this one
-    session = spark.newSession()
-    register(session)
-    session.conf.unset(REGISTERED)
-    return session
+    register_by_source(spark)
+    return spark
 
 
 def load(spark: SparkSession, path: Path | str, **options: object) -> DataFrame:
-    return spark.read.format("morrow").options(**{k.replace("_", "-"): v for k, v in options.items()}).load(str(path))
+    return spark.read.format(BY_SOURCE).options(**{k.replace("_", "-"): v for k, v in options.items()}).load(str(path))
 
 
 # --- reading ---
@@ -234,6 +229,6 @@ def test_tables_that_take_one_writer(source: SparkSession, tmp_path: Path) -> No
     table = morrow.Catalog(tmp_path).create_table("db.t", schema="id BIGINT", primary_keys=["id"], options=options)
     frame = source.range(10)
     with pytest.raises(Exception, match="several tasks that write to a table whose keys are given buckets"):
-        frame.repartition(2).write.format("morrow").mode("append").save(table.path)
-    frame.coalesce(1).write.format("morrow").mode("append").save(table.path)
+        frame.repartition(2).write.format(BY_SOURCE).mode("append").save(table.path)
+    frame.coalesce(1).write.format(BY_SOURCE).mode("append").save(table.path)
     assert table.scan().count() == 10

@@ -1,8 +1,9 @@
-"""``load`` and ``save`` of a session that registered the format: the same options as in the data source, other ways."""
+"""``load`` and ``save`` by the format of the JVM: the same options as in the data source in Python, other ways."""
 
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +11,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
+
 import morrow
-from morrow.engine.errors import (
-    AlreadyExists,
-    InvalidArgument,
-    MorrowError,
-    SnapshotNotFound,
-    TableNotFound,
-    Unsupported,
-)
-from morrow.spark.source import register
-from morrow.spark.source.takeover import REGISTERED
+from morrow.engine.errors import BranchNotFound, InvalidArgument, MorrowError, SnapshotNotFound, TableNotFound
+from morrow.spark import register
+from tests.support.by_source import BY_SOURCE, register_by_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,16 +28,11 @@ ORDERS = "id INT, item STRING, day DATE"
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
     register(spark)
+    register_by_source(spark)
     return spark
 
 
-@pytest.fixture
-def by_source(session: SparkSession) -> SparkSession:
-    """A session in which everything goes to the data source, as if nothing had been taken over."""
-    other = session.newSession()
-    register(other)
-    other.conf.unset(REGISTERED)
-    return other
+WAYS = ("morrow", BY_SOURCE)
 
 
 def plan(frame: DataFrame) -> str:
@@ -89,11 +80,10 @@ def test_options_of_reads_mean_the_same_in_both_ways(
     options: dict[str, Any],
     expected: list[tuple[Any, ...]],
     session: SparkSession,
-    by_source: SparkSession,
     orders: morrow.Table,
 ) -> None:
-    for spark in (session, by_source):
-        frame = spark.read.format("morrow").options(**options).load(orders.path)
+    for way in WAYS:
+        frame = session.read.format(way).options(**options).load(orders.path)
         rows = frame.drop("day") if "day" in frame.columns else frame
         assert sorted(map(tuple, rows.collect()), key=str) == sorted(expected, key=str)
 
@@ -113,14 +103,12 @@ def test_errors_of_reads_are_the_same_in_both_ways(
     error: type[MorrowError],
     message: str,
     session: SparkSession,
-    by_source: SparkSession,
     orders: morrow.Table,
 ) -> None:
     given = {"path": orders.path, **options}
-    with pytest.raises(error, match=message):
-        session.read.format("morrow").options(**given).load()
-    with pytest.raises(Exception, match=f"{error.__name__}: .*{message}"):
-        by_source.read.format("morrow").options(**given).load().collect()
+    for way in WAYS:
+        with pytest.raises(Exception, match=f"{error.__name__}: .*{message}"):
+            session.read.format(way).options(**given).load().collect()
 
 
 def test_all_ways_to_say_it(session: SparkSession, orders: morrow.Table) -> None:
@@ -134,25 +122,28 @@ def test_all_ways_to_say_it(session: SparkSession, orders: morrow.Table) -> None
         read.load(path),  # the reader has it from the line before
     ):
         assert frame.count() == 3
-    with pytest.raises(InvalidArgument, match="the schema of the table is struct<id:int,item:string,day:date>, not"):
+    with pytest.raises(
+        IllegalArgumentException,
+        match=r"InvalidArgument: .*the schema of the table is",
+    ):
         session.read.format("morrow").schema("id BIGINT").load(path)
-    with pytest.raises(InvalidArgument, match="several paths"):
+    with pytest.raises(IllegalArgumentException, match=r"InvalidArgument: .*several paths"):
         session.read.format("morrow").load([path, path])
     with pytest.raises(Exception, match=r"'path' or 'paths' option set and load\(\) is called with path"):
         session.read.format("morrow").option("path", path).load(path)
 
 
-def test_other_formats_and_sessions_are_left_alone(session: SparkSession, orders: morrow.Table, tmp_path: Path) -> None:
+def test_other_formats_threads_and_sessions(session: SparkSession, orders: morrow.Table, tmp_path: Path) -> None:
     register(session)  # once more
     session.range(3).write.save(str(tmp_path / "files"))
     assert session.read.load(str(tmp_path / "files")).count() == 3
+    with ThreadPoolExecutor(1) as other_thread:  # whose class loader in the JVM is another one
+        assert other_thread.submit(lambda: session.read.format("morrow").load(orders.path).count()).result() == 3
     other = session.newSession()
-    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+    with pytest.raises(UnsupportedOperationException, match=r"call morrow\.spark\.register\(spark\)"):
         other.read.format("morrow").load(orders.path)
     register(other)
     assert "FileScan" in plan(other.read.format("morrow").load(orders.path))
-    other.conf.unset(REGISTERED)
-    assert "BatchScan morrow" in plan(other.read.format("morrow").load(orders.path))
 
 
 # --- writing ---
@@ -167,13 +158,13 @@ def frame(spark: SparkSession, *ids: int, day: int = 0) -> DataFrame:
     return spark.createDataFrame([(number, str(number), DAYS[day]) for number in ids], ORDERS)
 
 
-def test_a_table_is_made_by_both_ways(session: SparkSession, by_source: SparkSession, tmp_path: Path) -> None:
+def test_a_table_is_made_by_both_ways(session: SparkSession, tmp_path: Path) -> None:
     options = {"Primary-Key": "id,day", "partition": "day", "bucket": 2, "fields.item.default-value": "none"}
     made = []
-    for name, spark in (("a", session), ("b", by_source)):
+    for name, way in zip("ab", WAYS, strict=True):
         path = str(tmp_path / name)
-        frame(spark, 1, 2).write.format("morrow").options(**options).mode("append").save(path)
-        frame(spark, 2, 3).write.format("morrow").options(**options).mode("append").save(path)  # it has them by now
+        frame(session, 1, 2).write.format(way).options(**options).mode("append").save(path)
+        frame(session, 2, 3).write.format(way).options(**options).mode("append").save(path)  # it has them by now
         assert ids(path) == [1, 2, 3]
         table = morrow.open(path)
         made.append((table.primary_keys, table.partition_keys, table.options, table.schemas()[0].fields))
@@ -214,24 +205,22 @@ def test_the_setting_of_the_session_says_what_an_overwrite_replaces(
     ids=str,
 )
 def test_overwrites_by_both_ways(
-    options: dict[str, str], expected: list[int], session: SparkSession, by_source: SparkSession, tmp_path: Path
+    options: dict[str, str], expected: list[int], session: SparkSession, tmp_path: Path
 ) -> None:
-    for name, spark in (("a", session), ("b", by_source)):
+    for name, way in zip("ab", WAYS, strict=True):
         table = morrow.Catalog(tmp_path).create_table(
             f"db.{name}", schema=ORDERS, primary_keys=["id", "day"], partition_keys=["day"], options={"bucket": 1}
         )
         table.append({"id": [1, 2], "item": ["a", "b"], "day": DAYS})
-        frame(spark, 9).write.format("morrow").mode("overwrite").options(**options).save(table.path)
+        frame(session, 9).write.format(way).mode("overwrite").options(**options).save(table.path)
         assert ids(table.path) == expected
 
 
-def test_kinds_and_numbered_commits_by_both_ways(
-    session: SparkSession, by_source: SparkSession, tmp_path: Path
-) -> None:
-    for name, spark in (("a", session), ("b", by_source)):
+def test_kinds_and_numbered_commits_by_both_ways(session: SparkSession, tmp_path: Path) -> None:
+    for name, way in zip("ab", WAYS, strict=True):
         path = str(tmp_path / name)
-        rows = spark.createDataFrame([(1, "+I"), (2, "+I"), (3, "-D")], "id INT, kind STRING").coalesce(1)
-        writer = rows.write.format("morrow").mode("append").option("commit-user", "etl").option("kinds", "kind")
+        rows = session.createDataFrame([(1, "+I"), (2, "+I"), (3, "-D")], "id INT, kind STRING").coalesce(1)
+        writer = rows.write.format(way).mode("append").option("commit-user", "etl").option("kinds", "kind")
         for _ in range(2):  # the second time it has been committed
             writer.option("commit-identifier", 1).option("primary-key", "id").option("bucket", 1).save(path)
         assert ids(path) == [1, 2]
@@ -258,7 +247,7 @@ def test_tables_whose_keys_are_given_buckets(session: SparkSession, tmp_path: Pa
 def test_modes_of_tables_that_are_there_or_not(session: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame(session, 1).write.format("morrow").save(path)
-    with pytest.raises(AlreadyExists, match="there is a table; add to it by"):
+    with pytest.raises(IllegalArgumentException, match=r"AlreadyExists: .*there is a table; add to it by"):
         frame(session, 2).write.format("morrow").save(path)
     frame(session, 2).write.save(path, "morrow", "ignore")
     assert ids(path) == [1]
@@ -273,9 +262,12 @@ def test_partition_by_says_the_partition_keys(session: SparkSession, tmp_path: P
     assert morrow.open(path).partition_keys == ("day", "item")
     frame(session, 2).write.partitionBy("day", "item").save(path, format="morrow", mode="append")
     for keys in (["day"], "id"):
-        with pytest.raises(InvalidArgument, match="the option 'partition' is 'day,item' for this table, not"):
+        with pytest.raises(
+            IllegalArgumentException,
+            match=r"InvalidArgument: .*the option 'partition' is 'day,item' for this table, not",
+        ):
             frame(session, 3).write.save(path, format="morrow", mode="append", partitionBy=keys)
-    with pytest.raises(InvalidArgument, match="give one of them"):
+    with pytest.raises(IllegalArgumentException, match=r"InvalidArgument: .*give one of them"):
         frame(session, 3).write.partitionBy("day").save(path, format="morrow", mode="append", partition="day")
     assert ids(path) == [1, 2]
 
@@ -287,9 +279,9 @@ WRONG_WRITES: list[tuple[dict[str, object], type[MorrowError], str]] = [
     ({"partition-overwrite": "dynamic"}, InvalidArgument, r"'partitionOverwriteMode' belongs to \.mode\('overwrite'\)"),
     ({"merge-engine": "first-row"}, InvalidArgument, "the option 'merge-engine' is None for this table"),
     ({"commit-identifier": 1}, InvalidArgument, "numbers the commits of a 'commit-user'"),
-    ({"kinds": "nothing"}, MorrowError, "nothing"),
+    ({"kinds": "nothing"}, InvalidArgument, "nothing"),
     ({"write.merge-schema.explicit-cast": True}, InvalidArgument, "belongs to 'write.merge-schema'"),
-    ({"branch": "none"}, MorrowError, "none"),
+    ({"branch": "none"}, BranchNotFound, "none"),
 ]
 
 
@@ -299,13 +291,11 @@ def test_errors_of_writes_are_the_same_in_both_ways(
     error: type[MorrowError],
     message: str,
     session: SparkSession,
-    by_source: SparkSession,
     orders: morrow.Table,
 ) -> None:
-    with pytest.raises(error, match=message):
-        frame(session, 1).write.format("morrow").mode("append").options(**options).save(orders.path)
-    with pytest.raises(Exception, match=message):
-        frame(by_source, 1).write.format("morrow").mode("append").options(**options).save(orders.path)
+    for way in WAYS:
+        with pytest.raises(Exception, match=f"{error.__name__}: .*{message}"):
+            frame(session, 1).write.format(way).mode("append").options(**options).save(orders.path)
     assert len(orders.snapshots()) == 2
 
 
@@ -314,5 +304,3 @@ def test_settings_that_only_spark_knows_stay_sparks(session: SparkSession, tmp_p
         session.range(3).write.format("morrow").mode("append").bucketBy(2, "id").save(str(tmp_path / "t"))
     with pytest.raises(Exception, match=r"'path' option set and save\(\) is called with a path"):
         session.range(3).write.format("morrow").mode("append").option("path", "a").save(str(tmp_path / "t"))
-    with pytest.raises(Unsupported, match=r"saveAsTable with format.*CREATE TEMPORARY VIEW orders USING morrow"):
-        session.range(3).write.format("morrow").option("path", str(tmp_path / "t")).saveAsTable("orders")

@@ -13,12 +13,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import StreamingQueryException, UnsupportedOperationException
 from pyspark.sql.functions import expr
 
 import morrow
 from morrow.engine.errors import InvalidArgument, SnapshotExpired, SnapshotNotFound, Unsupported
-from morrow.spark.source import register
+from morrow.spark import register
 from morrow.spark.source.foreach import sink
 from morrow.spark.source.limits import Limit
 from morrow.spark.source.options import Options
@@ -26,6 +26,7 @@ from morrow.spark.source.stream import Offset, StreamPlanner
 from morrow.spark.writing.write import Create
 from tests.spark.conftest import IS_LONG
 from tests.spark.stream_driver import copying, dying
+from tests.support.by_source import register_by_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -344,8 +345,9 @@ def test_batches_of_a_sink_are_known_by_the_name_that_the_caller_gives(spark: Sp
 
 
 def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) -> None:
-    """``complete`` puts a batch in place of all rows. ``update`` goes by foreachBatch, where it is an upsert."""
+    """``complete`` puts a batch in place of all rows, ``update`` updates those of its keys."""
     register(spark)
+    keys = {"primary-key": "id", "bucket": "1"}
     upsert = sink(str(tmp_path / "update"), create={"primary_keys": "id", "options": {"bucket": 1}})
     for _ in range(2):
         counts = spark.readStream.format("morrow").load(table.path).groupBy(expr("id % 2 AS id")).count()
@@ -353,8 +355,14 @@ def test_output_modes(spark: SparkSession, table: morrow.Table, tmp_path: Path) 
         finished(complete.option("checkpointLocation", str(tmp_path / "1")))
         update = counts.writeStream.outputMode("update").foreachBatch(upsert)
         finished(update.option("checkpointLocation", str(tmp_path / "2")))
+        keyed = counts.writeStream.outputMode("update").format("morrow").options(**keys, path=str(tmp_path / "keyed"))
+        finished(keyed.option("checkpointLocation", str(tmp_path / "3")))
         table.append({"id": [6]})
-    for mode in ("complete", "update"):
+    with pytest.raises(UnsupportedOperationException, match=r"'update'\) into a table without primary key"):
+        counts.writeStream.outputMode("update").format("morrow").start(
+            str(tmp_path / "complete"), checkpointLocation=str(tmp_path / "4")
+        )
+    for mode in ("complete", "update", "keyed"):
         copy = morrow.open(str(tmp_path / mode)).scan().to_arrow().sort_by("id")
         assert copy.to_pydict() == {"id": [0, 1], "count": [3, 1]}
 
@@ -369,6 +377,7 @@ def dies_in_its_process(arguments: tuple[str, str, str]) -> None:
 
 def fails(spark: SparkSession, arguments: tuple[str, str, str]) -> None:
     """Runs the stream in this session, until the process that commits is killed in the middle of a batch."""
+    register(spark)
     spark.dataSource.register(dying([]))
     with pytest.raises(StreamingQueryException):
         finished(copying(spark, *arguments))
@@ -385,7 +394,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch(spark: SparkSession, t
     left = {file.name for file in (tmp_path / "copy").glob("bucket-*/data-*")}
     assert len(left) > 1  # also what nobody committed
 
-    register(spark)
+    register_by_source(spark)
     query = finished(copying(spark, *arguments))
     assert ids(arguments[1]) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [(user, number) for user, number, _ in commits(arguments[1])] == [(query, number) for number in range(4)]

@@ -1,0 +1,230 @@
+"""Answers to the questions of `MorrowFormat` in the JVM, ``format("morrow")``: tables by their paths and options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from morrow.engine.catalog.names import object_name
+from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
+from morrow.engine.plan.predicate import conjunction
+from morrow.session import open as open_table
+from morrow.spark.catalogs import described, summaries
+from morrow.spark.catalogs.place import Question
+from morrow.spark.catalogs.read import of_table
+from morrow.spark.reading import hidden
+from morrow.spark.reading.expressions import quoted
+from morrow.spark.reading.read import to_dataframe
+from morrow.spark.source.creating import ensure_table
+from morrow.spark.source.dataframe_io import OVERWRITE, Writing, save
+from morrow.spark.source.option_names import OVERWRITE_MODE, STORAGE_PREFIX
+from morrow.spark.source.options import Options, check_stream_sink, options_of_reads
+from morrow.spark.source.plain import NAME, STREAMS_BY_NAME
+from morrow.spark.source.schemas import as_spark_schema, check_same, metadata_of
+from morrow.spark.source.stream import StreamPlanner
+from morrow.spark.types.told import predicates
+from morrow.spark.writing.job import was_committed
+from morrow.writers.target import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from morrow.system_scan import SystemScan
+    from morrow.table import Table
+
+STREAM, SYSTEM = "stream", "system"
+"""States that are read anew: that of a stream, whose options choose it, and the rows of a system table."""
+EXTERNAL = {"provider": NAME, "is_managed_location": "false", "external": "true"}
+"""Properties of a table of Spark's own catalog: dropping it leaves its files."""
+COMPLETE, UPDATE = "Complete", "Update"
+"""Output modes of streams."""
+
+
+@dataclass(frozen=True)
+class ByPath:
+    """A session, and the options that name a table."""
+
+    spark: SparkSession
+    options: Options
+
+    def table(self, name: str | None = None) -> Table:
+        """Opens the table of the options; `name`, which a question has of tables of catalogs, says the same."""
+        place = self.options.place()
+        parts = object_name(place.path if name is None else name)
+        return open_table(
+            parts.table,
+            branch=parts.branch_or(place.branch),
+            storage_options=place.storage_options,
+            verify=place.verify,
+        )
+
+    def system(self) -> SystemScan | None:
+        """Returns the scan of a system table; None where the options name a table."""
+        parts = object_name(self.options.place().path)
+        if parts.system is None:
+            return None
+        asked = self.options.read()
+        return self.table().system(parts.system, asked.columns, asked.filter, **asked.travel)
+
+
+def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Describes the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
+    from pyspark.sql.types import StructType
+
+    found = _streamed(place) or _of_system(place) or _of_table(place)
+    if question["columns"] is not None:
+        given = StructType.fromJson(json.loads(question["columns"]))
+        check_same(given, StructType.fromJson(json.loads(str(found["schema"]))))
+    return found
+
+
+def _streamed(place: ByPath) -> dict[str, object] | None:
+    if not place.options.is_stream:
+        return None
+    columns = as_spark_schema(StreamPlanner(place.options).fields).json()
+    return {**_of_rows(place, STREAM), "schema": columns}
+
+
+def _of_system(place: ByPath) -> dict[str, object] | None:
+    scan = place.system()
+    return None if scan is None else {**_of_rows(place, SYSTEM), "schema": as_spark_schema(scan.fields).json()}
+
+
+def _of_rows(place: ByPath, state: str) -> dict[str, object]:
+    path = place.options.place().path
+    return {"table": path, "state": {state: True}, "version": state, "partitions": [], "properties": {}}
+
+
+def _of_table(place: ByPath) -> dict[str, object]:
+    asked, path = place.options.read(), place.options.place().path
+    table, named = place.table(), asked.columns or ()
+    has_hidden = not hidden.NAMES.isdisjoint(named)
+    scan = table.scan(None if has_hidden else asked.columns, asked.filter, **asked.travel)
+    fields = scan.fields
+    if has_hidden:
+        known = {field.name: field for field in hidden.hidden_fields(scan.request.schema, scan.request.options)}
+        known |= {field.name: field for field in fields}
+        fields = tuple(known[name] if name in known else scan.request.schema.column(name) for name in named)
+    columns = as_spark_schema(fields)
+    found = described.of_table(table, scan, path, writable=False)
+    partitions = table.partition_keys if set(table.partition_keys) <= set(columns.names) else ()
+    return {
+        **found,
+        "schema": columns.json(),
+        "partitions": list(partitions),
+        "hidden": [column for column in described.hidden(scan.request) if column["name"] not in columns.names],
+        "properties": {**described.properties(table), **EXTERNAL},
+    }
+
+
+def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
+    """Returns the columns of a state as a DataFrame; raises `InvalidArgument` for options of a stream."""
+    if not isinstance(question["state"], Mapping):
+        return of_table(place, question)
+    scan, columns = place.system(), tuple(question["columns"])
+    if scan is None:
+        place.options.read()
+        raise InvalidArgument(f"{question['table']} is read as a stream: use spark.readStream")
+    kept = predicates(question["filters"], {field.name: field for field in scan.fields})
+    chosen = scan.narrowed(columns or (scan.fields[0].name,), conjunction(*kept) if kept else None)
+    return to_dataframe(chosen, place.spark).select(*map(quoted, columns))
+
+
+def _stream(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+    """Returns the data source that follows the table, and its options."""
+    StreamPlanner(place.options)  # what is wrong is said here, in one line
+    return {"format": STREAMS_BY_NAME, "options": question["options"]}
+
+
+def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
+    """Makes a table of Spark's own catalog, unless it is there.
+
+    Raises `InvalidArgument` where the table that is there has other options.
+    """
+    from pyspark.sql.types import StructType
+
+    path = place.options.place().path
+    given, keys = question["options"], [".".join(key) for key in question["partitions"]]
+    of_reads = options_of_reads(given)
+    own = {key: value for key, value in given.items() if key not in of_reads or key.startswith(STORAGE_PREFIX)}
+    schema = StructType.fromJson(json.loads(question["schema"]))
+    ensure_table({**own, "path": path} | ({PARTITION.key: ",".join(keys)} if keys else {}), schema)
+
+
+def _of_reads(_place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, str]:
+    """Returns the options of reads among those that Spark's own catalog keeps, which has the table's beside them."""
+    return options_of_reads(question["options"])
+
+
+# Rows written
+
+
+def _is_there(place: ByPath) -> bool:
+    return bool(metadata_of(place.options.place()).schema_ids())
+
+
+def _of_sink(question: Question) -> dict[str, str]:
+    """Returns the options of a stream's writes, with the partition keys of a new table."""
+    given, keys = dict(question["options"]), question["partitions"]
+    if question["mode"] == COMPLETE and not any(name.lower() == OVERWRITE_MODE.lower() for name in given):
+        given[OVERWRITE_MODE] = "static"
+    return {**given, PARTITION.key: ",".join(keys)} if keys else given
+
+
+def _save(_place: ByPath, question: Question, rows: DataFrame | None) -> None:
+    """Saves rows in a mode of DataFrames, in lower case; the table is made where it is not there."""
+    assert rows is not None  # every write has some
+    given = question["options"]
+    save(rows, given, Writing(given, question["mode"], tuple(question["partitions"]), others=False))
+
+
+def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
+    """Adds rows to a table that is there, or replaces all of its rows."""
+    place.table()
+    _save(place, question, rows)
+
+
+def _check_sink(place: ByPath, question: Question, _rows: DataFrame | None = None) -> None:
+    """Checks what a stream is written by, before it starts."""
+    options = _of_sink(question)
+    check_stream_sink(options)
+    place.options.place()
+    keys = place.table().primary_keys if _is_there(place) else options.get(PRIMARY_KEY.key)
+    if question["mode"] == UPDATE and not keys:
+        raise Unsupported(
+            "outputMode('update') into a table without primary key", hint="its rows cannot be updated; use 'append'"
+        )
+
+
+def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> bool:
+    """Writes a batch of a stream; returns whether it had not been written before."""
+    assert rows is not None  # every batch has some
+    options = _of_sink(question)
+    user = Options(options).sink().commit_user or question["query"]
+    batch = question["batch"]
+    if _is_there(place) and was_committed(WriteTarget.of(place.table()._metadata, user), batch):
+        return False
+    numbered = {**options, "commit-user": user, "commit-identifier": str(batch)}
+    mode = OVERWRITE if question["mode"] == COMPLETE else "append"
+    save(rows, numbered, Writing(numbered, mode, (), others=False))
+    return True
+
+
+Answer: TypeAlias = Callable[[ByPath, Question, Any], object]
+
+ANSWERS: Mapping[str, Answer] = {
+    **summaries.ANSWERS,
+    "load": _load,
+    "read": _read,
+    "stream": _stream,
+    "make": _make,
+    "options of reads": _of_reads,
+    "save": _save,
+    "insert": _insert,
+    "check sink": _check_sink,
+    "write batch": _write_batch,
+}
+"""By the verb of a question."""

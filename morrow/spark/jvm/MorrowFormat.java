@@ -1,0 +1,167 @@
+package morrow.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.execution.datasources.DataSourceUtils;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.sources.StreamSinkProvider;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The format "morrow": tables by their paths, for DataFrames, streams, temporary views, and tables of Spark's own catalog. */
+public class MorrowFormat implements TableProvider, DataSourceRegister, CreatableRelationProvider, StreamSinkProvider {
+    /** The setting that has the id under which a session asks. */
+    static final String SETTING = "spark.morrow.format";
+    private static final StructType LATER = new StructType();
+    private static final String SPARKS_CATALOG = "V2SessionCatalog";
+    private static final String MAKING = "createTable";
+    private static final String[] NOTED = {
+        TableCatalog.PROP_OWNER, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION,
+        TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_COMMENT};
+
+    public String shortName() {
+        return "morrow";
+    }
+
+    /** The same format by Paimon's name. */
+    public static final class Alias extends MorrowFormat {
+        public String shortName() {
+            return "paimon";
+        }
+    }
+
+    /** Asks what the session has registered. */
+    static String id() {
+        String id = SQLConf.get().getConfString(SETTING, null);
+        if (id == null) {
+            throw Refused.of("Unsupported", "format('morrow') in a session that has not registered it; call morrow.spark.register(spark)");
+        }
+        return id;
+    }
+
+    /** The columns, for Spark's own catalog, which keeps them; else none: a write may be about to make the table. */
+    public StructType inferSchema(CaseInsensitiveStringMap options) {
+        return callOfCatalog() == null ? LATER : new Located(id(), ofReads(own(options)), null).schema();
+    }
+
+    public boolean supportsExternalMetadata() {
+        return true;
+    }
+
+    /** The table; its columns have to be those of a schema that a user has given. Spark's own catalog has it made of them. */
+    public Table getTable(StructType schema, Transform[] partitions, Map options) {
+        String call = callOfCatalog();
+        if (call == null) {
+            return new Located(id(), options, schema == LATER ? null : schema.json());
+        }
+        Map own = own(options);
+        if (call.startsWith(MAKING)) {
+            Map question = Questions.of("make", "options", own, "schema", schema.json());
+            question.put("partitions", Questions.keys(partitions));
+            Python.ask(id(), question);
+        }
+        return new Located(id(), ofReads(own), null); // what Spark has kept of the columns may be out of date
+    }
+
+    private static Map ofReads(Map own) {
+        return (Map) Python.ask(id(), Questions.of("options of reads", "options", own));
+    }
+
+    /** What Spark's own catalog does while it asks; null where it does not ask. */
+    private static String callOfCatalog() {
+        StackTraceElement[] callers = new Throwable().getStackTrace();
+        for (int i = 0; i < callers.length; i++) {
+            if (callers[i].getClassName().endsWith("." + SPARKS_CATALOG)) {
+                return callers[i].getMethodName();
+            }
+        }
+        return null;
+    }
+
+    /** The options that Spark's own catalog has of a table, without what it notes itself. */
+    private static Map own(Map options) {
+        Map given = options instanceof CaseInsensitiveStringMap ? ((CaseInsensitiveStringMap) options).asCaseSensitiveMap() : options;
+        Map own = new HashMap(given);
+        for (int i = 0; i < NOTED.length; i++) {
+            own.remove(NOTED[i]);
+        }
+        Object[] keys = own.keySet().toArray();
+        for (int i = 0; i < keys.length; i++) {
+            if (((String) keys[i]).startsWith(TableCatalog.OPTION_PREFIX)) {
+                own.remove(keys[i]);
+            }
+        }
+        return own;
+    }
+
+    // Writes, which take modes and make tables as those of Spark's first version do
+
+    public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset rows) {
+        Map given = original(options);
+        Object keys = given.remove(DataSourceUtils.PARTITIONING_COLUMNS_KEY());
+        if (given.remove(DataSourceUtils.CLUSTERING_COLUMNS_KEY()) != null) {
+            throw Refused.of("Unsupported", "clusterBy with format('morrow') is not supported; set the option 'clustering.columns' of the table");
+        }
+        Map question = Questions.of("save", "mode", mode.name().toLowerCase(java.util.Locale.ROOT), "options", given);
+        question.put("partitions", keys == null ? new ArrayList() : names(DataSourceUtils.decodePartitioningColumns((String) keys)));
+        Python.ask(id(), question, rows);
+        return new Saved(context, rows.schema());
+    }
+
+    /** What a save returns, which nobody reads. */
+    static final class Saved extends BaseRelation {
+        private final SQLContext context;
+        private final StructType columns;
+
+        Saved(SQLContext context, StructType columns) {
+            this.context = context;
+            this.columns = columns;
+        }
+
+        public SQLContext sqlContext() {
+            return context;
+        }
+
+        public StructType schema() {
+            return columns;
+        }
+    }
+
+    public Sink createSink(SQLContext context, scala.collection.immutable.Map options, scala.collection.immutable.Seq partitions, OutputMode mode) {
+        Map question = Questions.of("check sink", "mode", mode.toString(), "options", original(options));
+        question.put("partitions", names(partitions));
+        Python.ask(id(), question);
+        question.put("verb", "write batch");
+        return new BatchSink(id(), question);
+    }
+
+    private static List names(scala.collection.Seq columns) {
+        List names = new ArrayList();
+        scala.collection.Iterator all = columns.iterator();
+        while (all.hasNext()) {
+            names.add(all.next());
+        }
+        return names;
+    }
+
+    /** The options as they were written: Spark's map has their names in lower case. */
+    private static Map original(scala.collection.immutable.Map options) {
+        Object map = options instanceof CaseInsensitiveMap ? ((CaseInsensitiveMap) options).originalMap() : options;
+        return new HashMap(scala.jdk.javaapi.CollectionConverters.asJava((scala.collection.Map) map));
+    }
+}

@@ -74,15 +74,15 @@ def _load(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[st
     """Describes the table as the options choose it: the newest snapshot, and the columns of a stream or a batch."""
     from pyspark.sql.types import StructType
 
-    found = _streamed(place) or _of_system(place) or _of_table(place)
+    found = _streamed(place, question) or _of_system(place) or _of_table(place)
     if question["columns"] is not None:
         given = StructType.fromJson(json.loads(question["columns"]))
         check_same(given, StructType.fromJson(json.loads(str(found["schema"]))))
     return found
 
 
-def _streamed(place: ByPath) -> dict[str, object] | None:
-    if not place.options.is_stream:
+def _streamed(place: ByPath, question: Question) -> dict[str, object] | None:
+    if not question["stream"] and not place.options.is_stream:
         return None
     columns = as_spark_schema(StreamPlanner(place.options).fields).json()
     return {**_of_rows(place, STREAM), "schema": columns}

@@ -29,19 +29,22 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
     private final String id;
     private final Map options;
     private final String expected;
+    private final boolean isStream;
     private State state;
 
     /** expected: the schema as JSON that the user takes the table to have; null where none was given. */
-    Located(String id, Map options, String expected) {
+    Located(String id, Map options, String expected, boolean isStream) {
         this.id = id;
         this.options = options;
         this.expected = expected;
+        this.isStream = isStream;
     }
 
     private State state() {
         if (state == null) {
             Map question = Questions.of("load", "options", new HashMap(options));
             question.put("columns", expected);
+            question.put("stream", Boolean.valueOf(isStream));
             state = new State(id, options, (Map) Python.ask(id, question));
         }
         return state;
@@ -105,7 +108,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
         if (new CaseInsensitiveStringMap(all).equals(own)) {
             return new MorrowScan(state(), own);
         }
-        Located other = new Located(id, all, expected);
+        Located other = new Located(id, all, expected, isStream);
         if (!other.schema().equals(schema())) {
             throw Refused.of("Unsupported", "options that choose a state of " + name() + " with other columns are not supported; use .read.format('morrow')");
         }

@@ -29,6 +29,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
     static final String SETTING = "spark.morrow.format";
     private static final StructType LATER = new StructType();
     private static final String SPARKS_CATALOG = "V2SessionCatalog";
+    private static final String STREAMS = "DataStreamReader";
     private static final String MAKING = "createTable";
     private static final String[] NOTED = {
         TableCatalog.PROP_OWNER, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_IS_MANAGED_LOCATION,
@@ -56,7 +57,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
 
     /** The columns, for Spark's own catalog, which keeps them; else none: a write may be about to make the table. */
     public StructType inferSchema(CaseInsensitiveStringMap options) {
-        return callOfCatalog() == null ? LATER : new Located(id(), ofReads(own(options)), null).schema();
+        return callOf(SPARKS_CATALOG) == null ? LATER : new Located(id(), ofReads(own(options)), null, false).schema();
     }
 
     public boolean supportsExternalMetadata() {
@@ -65,9 +66,9 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
 
     /** The table; its columns have to be those of a schema that a user has given. Spark's own catalog has it made of them. */
     public Table getTable(StructType schema, Transform[] partitions, Map options) {
-        String call = callOfCatalog();
+        String call = callOf(SPARKS_CATALOG);
         if (call == null) {
-            return new Located(id(), options, schema == LATER ? null : schema.json());
+            return new Located(id(), options, schema == LATER ? null : schema.json(), callOf(STREAMS) != null);
         }
         Map own = own(options);
         if (call.startsWith(MAKING)) {
@@ -75,18 +76,18 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
             question.put("partitions", Questions.keys(partitions));
             Python.ask(id(), question);
         }
-        return new Located(id(), ofReads(own), null); // what Spark has kept of the columns may be out of date
+        return new Located(id(), ofReads(own), null, false); // what Spark has kept of the columns may be out of date
     }
 
     private static Map ofReads(Map own) {
         return (Map) Python.ask(id(), Questions.of("options of reads", "options", own));
     }
 
-    /** What Spark's own catalog does while it asks; null where it does not ask. */
-    private static String callOfCatalog() {
+    /** The method of a class of Spark's that asks; null where that class does not. */
+    private static String callOf(String asking) {
         StackTraceElement[] callers = new Throwable().getStackTrace();
         for (int i = 0; i < callers.length; i++) {
-            if (callers[i].getClassName().endsWith("." + SPARKS_CATALOG)) {
+            if (callers[i].getClassName().endsWith("." + asking)) {
                 return callers[i].getMethodName();
             }
         }

@@ -38,8 +38,9 @@ def load(spark: SparkSession) -> None:
             hint="read and write tables by morrow.spark.read, write and attach",
         )
     check_catalogs(spark)
-    if _found(spark, "Python") is None:
-        _add(spark, jar(spark))
+    made = jar(spark)
+    if _found(spark, "Python") is None or not _is_sent(spark, made):
+        _add(spark, made)
     for place, name in RULES.items():
         _add_rule(spark, place, name)
 
@@ -54,6 +55,12 @@ def load_alias(spark: SparkSession) -> None:
         sources.lookupDataSource(ALIAS, conf)
     except (Py4JJavaError, PySparkException):
         _add(spark, alias_jar(spark))
+
+
+def _is_sent(spark: SparkSession, jar: Path) -> bool:
+    """Returns whether executors get a jar; a session that was stopped leaves its classes in the JVM, not to these."""
+    sent = as_list(spark, cast("Any", spark)._jsparkSession.sparkContext().listJars())
+    return any(str(url).endswith(f"/{jar.name}") for url in sent)
 
 
 def _add(spark: SparkSession, jar: Path) -> None:

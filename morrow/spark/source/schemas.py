@@ -30,8 +30,8 @@ def metadata_of(place: Place) -> TableMetadata:
     name = object_name(place.path)
     if name.system is not None:
         raise Unsupported(
-            f"the system table {name.system!r} in the data source itself",
-            hint="read it with morrow.spark.read, or by spark.read.format('morrow') in a registered session",
+            f"the system table {name.system!r} in a stream or a write of format('morrow')",
+            hint="read it with morrow.spark.read",
         )
     branch = name.branch_or(place.branch)
     store, root = resolve(name.table, place.storage_options, place.verify)

@@ -70,6 +70,8 @@ EXTRA, INDEX, PATH, KEEP = own("extra"), own("index"), own("path"), own("keep")
 SECTION = own("section")
 BUCKET_NUMBER = own("bucket_number")
 """The number that `plan.sections.bucket_numbers` gives the entry (Int64)."""
+MODERN_DATES = own("modern_dates")
+"""The columns that `plan.modern_dates` finds in the entry's file (List(String); null: none)."""
 VECTOR = own("vector")
 """The deletion vector of the entry's file: its row in `DeletionVectors.ranges` (-1: none), or its index file (null)."""
 INDEX_FILE, ENTRY = own("index_file"), own("entry")

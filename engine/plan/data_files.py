@@ -14,6 +14,7 @@ from morrow.engine.format.file_formats import BUILT_IN, known_format
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir, external_path, in_store
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.names import MODERN_DATES
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.scan_plan import DataFile, DeletionRef
@@ -52,15 +53,18 @@ def data_files(
             file_paths(metadata, schema, options, frame),
             pl.Series("format", file_formats(frame, metadata.where)),
             *(frame[column] for column in DESCRIBED),
+            frame[MODERN_DATES] if MODERN_DATES in frame.columns else pl.repeat(None, frame.height, eager=True),
         ]
     )
     files: list[DataFile] = []
     # Values of all columns as Python objects would take more memory than the files that are made of them.
     for piece in described.iter_slices(PIECE):
         shared = {format: format for format in piece["format"].unique()}
-        for i, (path, format, *numbers, names) in enumerate(piece.iter_rows(), len(files)):
-            written = None if names is None else tuple(names)
-            made = DataFile(path, shared[format], *numbers, write_columns=written, deletion=deletions.get(i))  # type: ignore[misc]  # the columns above
+        for i, (path, format, *numbers, names, dates) in enumerate(piece.iter_rows(), len(files)):
+            written, modern = None if names is None else tuple(names), tuple(dates or ())
+            made = DataFile(  # type: ignore[misc]  # the columns above
+                path, shared[format], *numbers, write_columns=written, deletion=deletions.get(i), modern_dates=modern
+            )
             files.append(made)
     return files
 

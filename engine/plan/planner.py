@@ -16,13 +16,14 @@ from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD,
 from morrow.engine.format.types import DataField
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
-from morrow.engine.names import BUCKET_NUMBER, SECTION, VECTOR
+from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
 from morrow.engine.plan.data_files import DESCRIBED, data_files, partition_values, readable_roots
 from morrow.engine.plan.deletions import DeletionVectors, deletion_refs, with_vectors
 from morrow.engine.plan.entries import LiveEntries, live_entries
 from morrow.engine.plan.entry_checks import check_columns
 from morrow.engine.plan.in_flight import planning
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.engine.plan.modern_dates import with_modern_dates
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.pruning import bucket_mask, index_mask, key_mask, projected, value_mask
 from morrow.engine.plan.request import ScanRequest
@@ -30,7 +31,10 @@ from morrow.engine.plan.scan_plan import PruneStep, ScanPlan, Section, SectionKi
 from morrow.engine.plan.sectioned import KEY_BOUNDS, Sectioned, members_of, schema_ids_of, sectioned
 from morrow.engine.values import replace
 
-ASSEMBLED = ("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH", *DESCRIBED, SECTION, BUCKET_NUMBER, VECTOR)
+ASSEMBLED = (
+    *("_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTERNAL_PATH"),
+    *(*DESCRIBED, MODERN_DATES, SECTION, BUCKET_NUMBER, VECTOR),
+)
 """Columns of entries that the files and sections of a plan are made of."""
 
 
@@ -72,7 +76,7 @@ def spec_of(metadata: TableMetadata, request: ScanRequest) -> MergeSpec | None:
 def _with_files(metadata: TableMetadata, request: ScanRequest, plan: ScanPlan) -> ScanPlan:
     steps: list[PruneStep] = []
     entries, vectors = visible_entries(metadata, request, plan.merge, steps)
-    entries = _keyed(metadata, request, entries, steps)
+    entries = with_modern_dates(metadata, _keyed(metadata, request, entries, steps))
     if request.filter.predicate == ALWAYS:
         # Statistics and indexes are most of the metadata, and ordering entries copies them.
         entries = entries.select(cs.by_name(*ASSEMBLED, *KEY_BOUNDS, require_all=False))

@@ -38,7 +38,7 @@ from morrow.engine.plan.predicate import (
     conjunction,
     conjuncts,
 )
-from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask
+from morrow.engine.plan.stats_pruning import StatsFrame, keep_mask, value_stats
 
 if TYPE_CHECKING:
     from morrow.engine.format.file_index import FileIndex, IndexResult
@@ -161,17 +161,7 @@ def _value_mask(
 ) -> pl.Series:
     types = {field.name: field.type for field in fields}
     wanted = [name for name in types if name in columns(predicate)]
-    stats = entries["_VALUE_STATS"].struct
-    found = column_stats(
-        stats.field("_MIN_VALUES"),
-        stats.field("_MAX_VALUES"),
-        stats.field("_NULL_COUNTS"),
-        entries.select(pl.coalesce("_VALUE_STATS_COLS", "_WRITE_COLS")).to_series(),
-        types,
-        wanted,
-        where=metadata.where,
-    )
-    return pl.Series(keep_mask(predicate, StatsFrame(entries["_ROW_COUNT"], found)))
+    return pl.Series(keep_mask(predicate, value_stats(entries, types, wanted, where=metadata.where)))
 
 
 def _index_mask(

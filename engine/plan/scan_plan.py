@@ -34,7 +34,11 @@ class DeletionRef(msgspec.Struct, frozen=True, gc=False):
 
 
 class DataFile(msgspec.Struct, frozen=True, gc=False):
-    """A data file to read. `delete_rows` is null when its writer did not count retractions."""
+    """A data file to read.
+
+    `delete_rows` is null when its writer did not count retractions; `modern_dates` are the DATE columns of an ORC file,
+    by their names in it, that statistics say to hold no date of which its calendars think differently.
+    """
 
     path: str
     format: str
@@ -48,6 +52,7 @@ class DataFile(msgspec.Struct, frozen=True, gc=False):
     first_row_id: int | None = None
     write_columns: tuple[str, ...] | None = None
     deletion: DeletionRef | None = None
+    modern_dates: tuple[str, ...] = ()
 
     @property
     def may_hold_retractions(self) -> bool:

@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.format.stats import ColumnStats
+from morrow.engine.format.stats import ColumnStats, column_stats
+from morrow.engine.format.types import DataType
 from morrow.engine.plan.predicate import And, Leaf, Op, Predicate, Value
 
-__all__ = ["ColumnStats", "StatsFrame", "keep_mask"]
+__all__ = ["ColumnStats", "StatsFrame", "keep_mask", "value_stats"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -52,6 +53,23 @@ class StatsFrame(msgspec.Struct, frozen=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.row_count)
+
+
+def value_stats(
+    entries: pl.DataFrame, types: Mapping[str, DataType], wanted: Sequence[str], *, where: str
+) -> StatsFrame:
+    """Returns the statistics of the `wanted` columns of entries that were written with one schema, of these `types`."""
+    stats = entries["_VALUE_STATS"].struct
+    found = column_stats(
+        stats.field("_MIN_VALUES"),
+        stats.field("_MAX_VALUES"),
+        stats.field("_NULL_COUNTS"),
+        entries.select(pl.coalesce("_VALUE_STATS_COLS", "_WRITE_COLS")).to_series(),
+        types,
+        wanted,
+        where=where,
+    )
+    return StatsFrame(entries["_ROW_COUNT"], found)
 
 
 def keep_mask(predicate: Predicate, stats: StatsFrame) -> Mask:

@@ -1,16 +1,16 @@
 """Decides which sections of a plan Spark's own scan of files reads and which are left to tasks of Morrow, and why.
 
-The rule: a section is Spark's when its rows are in Parquet files (or ORC files without masks) that every executor can
-open, in columns that Spark reads as Morrow does (no cast, no type that the two interpret differently), and Spark can
-evaluate the filter. Keys whose versions are combined are merged by tasks even then; all other rows of such a section
-are Spark's.
+The rule: a section is Spark's when its rows are in Parquet files (or ORC files, where Morrow can list them) that every
+executor can open, in columns that Spark reads as Morrow does (no cast, no type that the two interpret differently), and
+Spark can evaluate the filter. Keys whose versions are combined are merged by tasks even then; all other rows of such a
+section are Spark's.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,8 +32,13 @@ PLAIN = (
 
 PARQUET, ORC = "parquet", "orc"
 
-NOT_OF_ORC = (t.CharType, t.DateType, t.TimestampType, t.LocalZonedTimestampType)
-"""Types that Spark reads in another way in ORC: blanks, calendars before 1582, zones of those who wrote."""
+NOT_OF_ORC: Mapping[type[DataType], str] = {
+    t.CharType: "whose blanks Spark has in another way",
+    t.DateType: "of which no statistics tell that Spark has the same dates",
+    t.TimestampType: "which Spark reads in the time zone of each executor",
+    t.LocalZonedTimestampType: "which Spark reads in the time zone of each executor, or not at all",
+}
+"""Types that Spark reads in another way in ORC, and why. It has other dates before the Gregorian calendar."""
 
 SPELLED_IN_ORC = re.compile(r"[A-Za-z0-9_]+")
 """Names that ORC's text of a schema has as they are."""
@@ -173,13 +178,11 @@ def _of_skipping(plan: ScanPlan) -> str | None:
 def _of_section(plan: ScanPlan, section: Section, listed: bool) -> str | None:
     if section.kind is SectionKind.STITCH:
         return "files hold different columns of the same rows"
-    shapes = {(file.schema_id, file.write_columns): file for file in section.files}
+    shapes = {(file.schema_id, file.write_columns, file.modern_dates): file for file in section.files}
     read = read_fields(plan)
     for file in section.files:
         if file.format != PARQUET and (file.format != ORC or not listed):
             return f"the files are {file.format}"
-        if file.format == ORC and _is_masked(section):
-            return "Spark does not number the rows of ORC files, which a mask takes"
         if file.size <= 0:
             return "metadata does not tell the sizes of files"
         name = file.path.rpartition("/")[2]
@@ -203,7 +206,7 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
             return f"a column has the name of Spark's {name}"
     if any(name.startswith(OWN_PREFIX.casefold()) for name in (*stored, *later)):
         return "but for the case of its letters, a column has a name of Morrow's own"
-    if file.format == ORC and (found := _of_orc(fields, written)):
+    if file.format == ORC and (found := _of_orc(file, fields, written)):
         return found
     for field in fields:
         if field.id in by_id and not same_values(by_id[field.id].type, field.type):
@@ -211,7 +214,7 @@ def _of_file(plan: ScanPlan, file: DataFile, fields: Sequence[DataField]) -> str
     return None
 
 
-def _of_orc(fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
+def _of_orc(file: DataFile, fields: Sequence[DataField], written: Sequence[DataField]) -> str | None:
     """Returns the obstacle to reading columns of an ORC file that holds `written`, whose types Spark parses as text."""
     if all(field.name.startswith(NUMBERED) for field in written):
         return f"all columns of an ORC file have names that begin with {NUMBERED}"
@@ -220,11 +223,19 @@ def _of_orc(fields: Sequence[DataField], written: Sequence[DataField]) -> str | 
             return f"the name of {field.name} in an ORC file"
     for field in written:
         if _holds(field.type, (t.LocalZonedTimestampType,)):
-            return f"the type {field.type} of {field.name} in an ORC file"
+            return _otherwise_in_orc(field, t.LocalZonedTimestampType)
+    stored = {field.id: field.name for field in written}
     for field in fields:
-        if _holds(field.type, NOT_OF_ORC):
-            return f"the type {field.type} of {field.name} in an ORC file"
+        name = stored.get(field.id)
+        is_modern = isinstance(field.type, t.DateType) and (name is None or name in file.modern_dates)
+        for kind in NOT_OF_ORC:
+            if not is_modern and _holds(field.type, (kind,)):
+                return _otherwise_in_orc(field, kind)
     return None
+
+
+def _otherwise_in_orc(field: DataField, kind: type[DataType]) -> str:
+    return f"the type {field.type} of {field.name} in an ORC file, {NOT_OF_ORC[kind]}"
 
 
 def _members(kind: DataType) -> Iterator[str]:

@@ -113,7 +113,7 @@ def file_scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> list[FileScan]:
     return [
         FileScan(plan, tuple(group), names, drops, folders)
         for (names, drops, _), some in alike(plan, files).items()
-        for apart in _by_mask(some)
+        for apart in by_mask(some)
         for alone in _identified(apart)
         for group, folders in (_by_partition(plan, alone) if partitioned else [(alone, None)])
     ]
@@ -134,7 +134,7 @@ def _drops(plan: ScanPlan, each: MaskedFile) -> bool:
     return each.section.kind is SectionKind.RAW and plan.drops_retractions and each.file.may_hold_retractions
 
 
-def _by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
+def by_mask(files: list[MaskedFile]) -> list[list[MaskedFile]]:
     """Separates files without a mask from those with one; a few of the former are read with the latter."""
     plain = [each for each in files if each.mask is None]
     masked = [each for each in files if each.mask is not None]

@@ -4,7 +4,8 @@
 
 The values of partitions and the first bits of masks are constants of the files, so that one scan takes all files whose
 columns are named alike. Projections and filters of Spark reach it as they reach any Parquet files; conditions on
-partition columns drop files before they are opened, also those that a join finds at run time.
+partition columns drop files before they are opened, also those that a join finds at run time. Spark's reader of ORC
+gives no row index: where masks are, each ORC file is read whole, and rows are counted (`WholeFiles.java`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from morrow.engine.plan.in_flight import KEEP_ROWS
 from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.spark.jvm.scanning import Scanning
 from morrow.spark.reading import expressions
-from morrow.spark.reading.file_scans import FileScan, MaskedFile, Words, alike
+from morrow.spark.reading.choice import ORC
+from morrow.spark.reading.counted import asked_frame, skips_partitions
+from morrow.spark.reading.file_scans import FileScan, MaskedFile, Words, alike, by_mask
 from morrow.spark.reading.native import CHECKS_PAGES, READ_OPTIONS, WORD_BITS, finished, mask_words
 from morrow.spark.reading.places import Place
 from morrow.spark.types.to_spark import spark_schema, without_not_null
@@ -53,9 +56,25 @@ def listed_frames(
     checks_pages: bool,
 ) -> Iterator[DataFrame]:
     """Yields the live rows of the files that the filter keeps, columns `plan.columns`, in as few scans as possible."""
-    for (names, drops, _), some in alike(plan, files).items():
-        scan = FileScan(plan, tuple(some), names, drops, listed=True)
-        yield finished(plan, scan, _frame(scan, place, scanning, spark, checks_pages))
+
+    def frame(plan: ScanPlan, scan: FileScan) -> DataFrame:
+        return finished(plan, scan, _frame(scan, place, scanning, spark, checks_pages))
+
+    def frames(plan: ScanPlan, files: Sequence[MaskedFile]) -> Iterator[DataFrame]:
+        yield from (frame(plan, scan) for scan in _scans(plan, files))
+
+    for scan in _scans(plan, files):
+        if skips_partitions(plan, scan):
+            yield asked_frame(plan, scan.files, frames, scanning, spark)
+        else:
+            yield frame(plan, scan)
+
+
+def _scans(plan: ScanPlan, files: Sequence[MaskedFile]) -> Iterator[FileScan]:
+    for (names, drops, format), some in alike(plan, files).items():
+        # Of ORC files with masks Spark skips nothing: others are read apart, unless they are small.
+        for group in by_mask(some) if format == ORC else [some]:
+            yield FileScan(plan, tuple(group), names, drops, listed=True)
 
 
 def _frame(scan: FileScan, place: Place, scanning: Scanning, spark: SparkSession, checks_pages: bool) -> DataFrame:

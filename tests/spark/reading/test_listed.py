@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 from pyspark.errors import IllegalArgumentException
 
 import morrow
@@ -42,6 +43,10 @@ def updated(tmp_path_factory: pytest.TempPathFactory) -> morrow.Table:
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return sorted(map(tuple, frame.collect()))
+
+
+def expected_of(table: morrow.Table, columns: list[str]) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in table.scan(columns).to_arrow().to_pylist()), key=lambda row: row[0])
 
 
 def expected(table: morrow.Table, snapshot: int | None = None) -> list[tuple[object, ...]]:
@@ -166,7 +171,10 @@ def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monke
 
 
 def test_orc_is_scanned_where_spark_reads_what_morrow_does(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's reader is asked to skip nothing by floats: statistics of ORC leave NaN out, too."""
+    """Spark's reader is asked to skip nothing by floats: statistics of ORC leave NaN out, too; by dates neither.
+
+    It has other dates than Morrow before October 1582, and which are there the statistics of files tell.
+    """
     table = new_table(tmp_path, "id INT, v DOUBLE, n ROW<a INT, b STRING>, d DATE", options={"file.format": "orc"})
     values = [float("nan") if i % 3 == 0 else -0.0 if i % 5 == 0 else float(i) for i in range(60)]
     nested = [None if i % 7 == 0 else {"a": i, "b": f"{i} "} for i in range(60)]
@@ -182,3 +190,47 @@ def test_orc_is_scanned_where_spark_reads_what_morrow_does(spark: SparkSession, 
     odd.append({"a.b": [1], "id": [2]})
     assert "by tasks: the name of a.b in an ORC file" in explain(odd.scan(["id"]))  # Spark parses what it does not read
     assert rows(read(spark, odd.path).where("id > 1")) == [(1, 2)]
+
+
+def test_rows_of_orc_files_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's reader of ORC gives no row index; files of several stripes, of which one task may read several."""
+    options = {"bucket": "1", "file.format": "orc", "orc.stripe.size": "1 kb", "write-only": "true"}
+    table = new_table(tmp_path, "id BIGINT, p INT, v STRING, n INT", keys=["id", "p"], by=["p"], options=options)
+    for step in (1, 3):
+        ids = range(0, KEYS, step)
+        values = {"v": [f"{i} of {step}" for i in ids], "n": [i * step % 7 for i in ids]}
+        table.upsert(pa.table({"id": ids, "p": [i % 2 for i in ids], **values}))
+    table.delete("id % 7 = 0")
+    assert max(orc.ORCFile(file.path).nstripes for file in table.scan().plan.files) > 1
+    alive = expected(table)
+    one = [r for r in alive if r[1] == 1 and r[3] > 3 and r[0] > 500]  # type: ignore[operator]
+    for conf in ({}, SMALL_SPLITS, {"spark.sql.orc.enableVectorizedReader": "false"}, INTERPRETED):
+        with settings(spark, conf):
+            frame = read(spark, table.path)
+            assert rows(frame) == alive
+            assert rows(frame.where("p = 1 AND n > 3 AND id > 500")) == one
+            assert rows(read(spark, table.path, ["id"], "p = 1 AND n > 3 AND id > 500")) == [(r[0],) for r in one]
+            assert frame.unionAll(frame).coalesce(1).count() == 2 * len(alive)  # one task counts each file twice
+            if conf == SMALL_SPLITS:
+                assert frame.where("p = 1").rdd.getNumPartitions() < frame.rdd.getNumPartitions()
+    assert frame.where("p > 3").count() == 0
+    assert frame.limit(700).distinct().count() == 700
+    assert "merge sections by its own ORC scan" in explain(table.scan())
+
+
+def test_dates_of_orc_are_scanned_where_all_calendars_have_them(spark: SparkSession, tmp_path: Path) -> None:
+    """As the statistics of each file tell; Spark has other dates before 1582, and skips nothing by dates."""
+    table = new_table(tmp_path, "id INT, d DATE, p INT, l ARRAY<DATE>", by=["p"], options={"file.format": "orc"})
+    days = [date(1583, 1, 1), date(1883, 11, 18), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31), None]
+    old = [date(1, 1, 1), date(1000, 3, 1), date(1582, 10, 10), date(1582, 12, 31)]
+    for number, some in enumerate((days, [None], *([day, days[0]] for day in old))):
+        ids = [10 * number + i for i in range(len(some))]
+        table.append(pa.table({"id": ids, "d": some, "p": [number] * len(some), "l": [[day] for day in some]}))
+    frame = read(spark, table.path, ["id", "d"])
+    assert rows(frame.where("d IS NOT NULL")) == [r for r in expected_of(table, ["id", "d"]) if r[1] is not None]
+    for condition, count in (("d = DATE'2024-02-29'", 1), ("d > DATE'1582-10-10'", 10), ("d < DATE'1582-10-11'", 3)):
+        assert frame.where(condition).count() == count, condition
+    told = explain(table.scan(["d"]))
+    assert "2 raw sections by its own ORC scan" in told
+    assert "4 raw sections by tasks: the type DATE of d in an ORC file, of which no statistics tell" in told
+    assert "6 raw sections by tasks: the type ARRAY<DATE> of l" in explain(table.scan(["l"]))

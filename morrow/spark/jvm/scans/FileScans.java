@@ -35,6 +35,7 @@ import scala.collection.mutable.ArrayBuffer;
 /** Spark's own scan of known files, and the filter that leaves their live rows: one bit each, found by the row's number in its file. */
 public final class FileScans {
     private static final String ROW = "_tmp_metadata_row_index"; // which Spark's readers of Parquet fill in
+    private static final String ORC = "orc";
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private FileScans() {}
@@ -46,17 +47,22 @@ public final class FileScans {
         StructType constants = (StructType) DataType.fromJson((String) scan.get("constants"));
         Object[][] partitions = Constants.rows((List) scan.get("partitions"), constants);
         String first = (String) scan.get("first");
+        boolean counted = masks.length > 0 && ORC.equals(scan.get("format")); // whose reader numbers no rows
         if (masks.length > 0) {
-            stored = stored.add(ROW, DataTypes.LongType);
             constants = constants.add(first, DataTypes.LongType, false);
+        }
+        if (masks.length > 0 && !counted) {
+            stored = stored.add(ROW, DataTypes.LongType);
         }
         String[] paths = (String[]) ((List) scan.get("paths")).toArray(new String[0]);
         KnownFiles files = new KnownFiles(
             (String) scan.get("folder"), paths, numbers, partitions, constants, (String) scan.get("anchor"), (String) scan.get("expired"),
             spark);
-        HadoopFsRelation relation = new HadoopFsRelation(
-            files, constants, stored, scala.Option.empty(), format((String) scan.get("format")), options((Map) scan.get("options")), spark);
-        LogicalPlan plan = LogicalRelation$.MODULE$.apply(relation, false);
+        scala.collection.immutable.Map options = options((Map) scan.get("options"));
+        LogicalPlan plan = counted
+            ? WholeFiles.numbered(new WholeFiles(files, stored, options, spark), ROW)
+            : LogicalRelation$.MODULE$.apply(
+                new HadoopFsRelation(files, constants, stored, scala.Option.empty(), format((String) scan.get("format")), options, spark), false);
         Map columns = byName(plan);
         if (masks.length > 0) {
             Expression at = (Expression) columns.get(first);
@@ -69,11 +75,13 @@ public final class FileScans {
         for (Object name : (List) scan.get("columns")) {
             kept.$plus$eq(columns.get(name));
         }
-        return Dataset.ofRows(spark, new Project((Seq) kept.toSeq(), plan));
+        Dataset rows = Dataset.ofRows(spark, new Project((Seq) kept.toSeq(), plan));
+        int tasks = counted ? WholeFiles.tasks(files, spark) : paths.length;
+        return tasks < paths.length ? rows.coalesce(tasks) : rows;
     }
 
     private static FileFormat format(String name) {
-        return "orc".equals(name) ? (FileFormat) new Orc() : new Parquet();
+        return ORC.equals(name) ? (FileFormat) new Orc() : new Parquet();
     }
 
     private static Map byName(LogicalPlan plan) {

@@ -52,6 +52,15 @@ public final class KnownFiles implements FileIndex {
         this.masked = partitions.length > 0 && columns.size() > partitions[0].length;
     }
 
+    int count() {
+        return paths.length;
+    }
+
+    /** A map of Scala's without entries. */
+    static scala.collection.immutable.Map nothing() {
+        return (scala.collection.immutable.Map) Map$.MODULE$.empty();
+    }
+
     private InternalRow values(int file) {
         Object[] known = partitions[(int) numbers[NUMBERS * file + 1]];
         Object[] all = Arrays.copyOf(known, columns.size());
@@ -78,7 +87,7 @@ public final class KnownFiles implements FileIndex {
                 }
                 FileStatus status = new FileStatus(numbers[NUMBERS * i], false, 1, BLOCK, 0L, path(i));
                 ArrayBuffer one = new ArrayBuffer(1);
-                one.$plus$eq(new FileStatusWithMetadata(status, (scala.collection.immutable.Map) Map$.MODULE$.empty()));
+                one.$plus$eq(new FileStatusWithMetadata(status, nothing()));
                 found.$plus$eq(new PartitionDirectory(values, (Seq) one.toSeq()));
             }
         }

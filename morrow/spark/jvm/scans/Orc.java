@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.immutable.Seq;
 
-/** Spark's reader of ORC, which skips nothing for what FLOAT and DOUBLE columns hold. */
+/** Spark's reader of ORC, which skips nothing for what FLOAT, DOUBLE and DATE columns hold. */
 public final class Orc extends OrcFileFormat {
     public Function1 buildReaderWithPartitionValues(
         org.apache.spark.sql.SparkSession spark,
@@ -18,6 +18,6 @@ public final class Orc extends OrcFileFormat {
         Configuration hadoop) {
         // What this makes goes to executors, which know nothing of this class.
         return new OrcFileFormat().buildReaderWithPartitionValues(
-            spark, stored, constants, read, Floats.without(filters, stored), options, hadoop);
+            spark, stored, constants, read, Skipping.asked(filters, stored, false), options, hadoop);
     }
 }

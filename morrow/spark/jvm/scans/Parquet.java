@@ -18,6 +18,6 @@ public final class Parquet extends ParquetFileFormat {
         Configuration hadoop) {
         // What this makes goes to executors, which know nothing of this class.
         return new ParquetFileFormat().buildReaderWithPartitionValues(
-            spark, stored, constants, read, Floats.without(filters, stored), options, hadoop);
+            spark, stored, constants, read, Skipping.asked(filters, stored, true), options, hadoop);
     }
 }

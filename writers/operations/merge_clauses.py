@@ -11,7 +11,7 @@ from morrow.engine.errors import ColumnNotFound, InvalidArgument
 from morrow.engine.names import col
 from morrow.writers.operations.expressions import Expression, Value, checked
 from morrow.writers.operations.new_versions import check_deletable, check_updatable
-from morrow.writers.rows.sources import source_of
+from morrow.writers.rows.sources import is_of_pandas, source_of
 from morrow.writers.target import WriteTarget
 
 MATCHED, UNMATCHED, UNMATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -59,7 +59,7 @@ def prepared(
     """Checks a merge and compiles its clauses; raises as `Merge.execute`."""
     if not clauses:
         raise InvalidArgument("merge: say what to do: when_matched_update, when_not_matched_insert and so on")
-    source = _source_table(given)
+    source = _source_table(target, given)
     sides = {TARGET: list(target.schema.by_name), SOURCE: source.column_names}
     on: str | tuple[str, ...]
     if isinstance(matched_on, str) and matched_on not in target.schema.by_name:
@@ -76,8 +76,9 @@ def prepared(
     return Prepared(target, source, on, tuple(_step(target, clause, sides, on) for clause in clauses))
 
 
-def _source_table(data: object) -> pa.Table:
-    source = source_of(data)
+def _source_table(target: WriteTarget, data: object) -> pa.Table:
+    # Of pandas, floats stand for integers with nulls, and times for dates, where the table has such columns.
+    source = source_of(data, target.schema.fields if is_of_pandas(data) else ())
     pieces = [piece if isinstance(piece, pa.Table) else piece.to_arrow() for piece in source.pieces]
     if not pieces:
         return pa.table({name: pa.nulls(0) for name in source.names})

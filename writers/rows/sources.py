@@ -58,6 +58,11 @@ def source_of(data: object, fields: Sequence[t.DataField] = ()) -> Source:
     return source
 
 
+def is_of_pandas(data: object) -> bool:
+    """Returns whether data are a DataFrame of pandas, which need not be installed."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+
+
 def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
     if isinstance(data, Source):
         return data
@@ -68,7 +73,7 @@ def _source(data: object, types: Mapping[str, t.DataType]) -> Source:
         return Source(columns, (part for frame in batches(data) for part in _sliced(frame)))
     if isinstance(data, pa.Table):
         return _of_table(data)
-    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+    if is_of_pandas(data):
         return _of_table(_built(lambda frame: table_of_pandas(frame, types), data))
     if hasattr(data, "__arrow_c_stream__"):
         return _of_reader(_built(pa.RecordBatchReader.from_stream, data))

@@ -79,6 +79,11 @@ class RestCatalog(RestViews, RestFolders):
         return f"{self.client.where} ({warehouse})" if warehouse else self.client.where
 
     @property
+    def settings(self) -> Settings:
+        """The options of the catalog and its server."""
+        return self.client.settings
+
+    @property
     def options(self) -> Mapping[str, str]:
         """The options of the catalog and its server without secrets."""
         return self.client.settings.public

@@ -9,6 +9,7 @@ from morrow.engine.options.declared.spark import READ_CHANGELOG
 from morrow.spark.catalogs import described
 from morrow.spark.catalogs.place import Place, Question, parsed
 from morrow.spark.catalogs.write_options import sink_of
+from morrow.spark.source.by_catalog import BY_CATALOG, ByCatalog
 from morrow.spark.source.option_names import STORAGE_PREFIX
 from morrow.spark.source.options import Options, check_stream_sink
 from morrow.spark.source.plain import STREAMS_BY_NAME
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 AUDIT_LOG = "audit_log"
 """The system table whose stream has the kinds of rows."""
-OF_PLACES = ("path", "paths", "branch")
+OF_PLACES = ("path", "paths", "branch", BY_CATALOG)
 
 
 def streams(name: str) -> bool:
@@ -38,16 +39,17 @@ def _stream(place: Place, question: Question, _rows: DataFrame | None) -> dict[s
         raise Unsupported("a stream while settings choose the state that is read", hint="unset spark.paimon.scan.*")
     name = parsed(question["table"])
     table = place.catalog.table(name.table, branch=name.branch)
-    if table._metadata.owner.owns:  # a stream is planned by another process, which finds the table by its folder
-        raise Unsupported("a stream of a table whose catalog commits", where=table.path, hint="read it in batches")
     passed = {**given, "path": table.path}
+    if table._metadata.owner.owns:  # its catalog says what is in it, and a stream is planned by another process
+        passed |= ByCatalog.of(place.catalog._catalog, name.table).packed()
+    else:
+        passed |= {f"{STORAGE_PREFIX}{key}": value for key, value in table._metadata.store.storage_options.items()}
     if name.branch is not None:
         passed["branch"] = name.branch
     if name.system == AUDIT_LOG:
         passed[READ_CHANGELOG.key] = "true"
     if place.access.verify is not None:
         passed["verify"] = place.access.verify
-    passed |= {f"{STORAGE_PREFIX}{key}": str(value) for key, value in (place.access.storage_options or {}).items()}
     StreamPlanner(Options(passed))  # what is wrong is said here, in one line
     return {"format": STREAMS_BY_NAME, "options": passed}
 

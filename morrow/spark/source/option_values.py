@@ -71,12 +71,13 @@ class SinkOptions:
 
 @dataclass(frozen=True)
 class Place:
-    """The table's path and branch, and the options of its store; `branch` None is main."""
+    """The table's path and branch, and the options of its store; `branch` None is main. `by_catalog`: as packed."""
 
     path: str
     branch: str | None
     storage_options: Mapping[str, str] = field(repr=False)
     verify: Verify | None = None
+    by_catalog: str | None = field(default=None, repr=False)
 
 
 def names_of_columns(text: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from typing import TypeVar, cast
 
 from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.plan.time_travel import TravelArguments
+from morrow.spark.source.by_catalog import BY_CATALOG
 from morrow.spark.source.limits import Limit
 from morrow.spark.source.option_names import (
     ALIASES,
@@ -100,7 +101,7 @@ class Options:
             )
         names = [name for name in self._given if name.startswith(STORAGE_PREFIX)]
         storage = {name.removeprefix(STORAGE_PREFIX): self._given[name] for name in names}
-        return Place(path, self._given.get("branch"), storage, self._get("verify", verify))
+        return Place(path, self._given.get("branch"), storage, self._get("verify", verify), self._given.get(BY_CATALOG))
 
     @property
     def pushes_filters(self) -> bool:
@@ -223,7 +224,7 @@ class Options:
             raise InvalidArgument(f"the option {name!r} cannot be {text!r}: {error}") from error
 
     def _only(self, *known: str) -> None:
-        allowed = {*known, *OF_ALL}
+        allowed = {*known, BY_CATALOG, *OF_ALL}
         for name in self._given:
             if name not in allowed and not name.startswith(STORAGE_PREFIX):
                 raise InvalidArgument(

@@ -11,6 +11,7 @@ from morrow.engine.format.types import DataField
 from morrow.engine.io.resolve import resolve
 from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.time_travel import travel_of
+from morrow.spark.source.by_catalog import unpacked
 from morrow.spark.source.option_values import Place
 from morrow.spark.source.options import Options
 from morrow.spark.types.to_spark import spark_schema, without_not_null
@@ -34,8 +35,10 @@ def metadata_of(place: Place) -> TableMetadata:
             hint="read it with morrow.spark.read",
         )
     branch = name.branch_or(place.branch)
-    store, root = resolve(name.table, place.storage_options, place.verify)
-    metadata = TableMetadata(store, root)
+    if place.by_catalog is not None:
+        metadata = unpacked(place.by_catalog).metadata()
+    else:
+        metadata = TableMetadata(*resolve(name.table, place.storage_options, place.verify))
     return metadata if branch is None else metadata.on_branch(branch)
 
 

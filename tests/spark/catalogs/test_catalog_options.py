@@ -97,8 +97,20 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
         stream = stream.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True)
         stream.toTable("byrest.db.t").awaitTermination()
         assert spark.table("byrest.db.t").where("id = 5").count() == 1
-        with pytest.raises(PySparkException, match="a stream of a table whose catalog commits is not supported"):
-            spark.readStream.table("byrest.db.t").writeStream.format("noop").start().processAllAvailable()
+
+        server.lets_in = lambda *asked: asked[4].get("Authorization") == "Bearer hidden-word"
+        followed = spark.readStream.table("byrest.db.t")
+        assert "hidden-word" not in followed._jdf.queryExecution().toString()
+        for batch in range(2):
+            stream = followed.writeStream.option("checkpointLocation", str(tmp_path / "follow"))
+            stream.trigger(availableNow=True).toTable("byrest.db.copy").awaitTermination()
+            assert spark.table("byrest.db.copy").count() == spark.table("byrest.db.t").count() == 4 + batch
+            spark.sql("INSERT INTO byrest.db.t VALUES (6, 'late', 1)")
+        with pytest.raises(PySparkException, match="it is the catalog that says where"):
+            spark.readStream.option("by-catalog", "x").table("byrest.db.t").writeStream.format(
+                "noop"
+            ).start().processAllAvailable()
+        server.lets_in = lambda *_: True
 
         files = tmp_path / "files of f"
         for day, number in (("2024-02-29", 1), ("__DEFAULT_PARTITION__", 2)):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -135,6 +137,17 @@ def test_what_cannot_be_matched_on(keyed: morrow.Table, on: Any, error: type[Exc
 def test_a_column_to_match_on_that_the_source_lacks(keyed: morrow.Table) -> None:
     with pytest.raises(ColumnNotFound, match="merge on 'p': the source has only id"):
         keyed.merge({"id": [1]}, on=["id", "p"]).when_matched_delete().execute()
+
+
+def test_floats_of_pandas_that_stand_for_integers(tmp_path: Path) -> None:
+    table = new_table(tmp_path, "id BIGINT, v INT, d DATE", keys=["id"], options={"bucket": 1})
+    table.append({"id": [1, 2], "v": [1, 2], "d": [None, None]})
+    given = pd.DataFrame({"id": [1.0, 3.0], "v": [10.0, None], "d": pd.to_datetime(["2024-02-29", None])})
+    table.merge(given, on="id").when_matched_update().when_not_matched_insert().execute()
+    assert rows(table) == [(1, 10, date(2024, 2, 29)), (2, 2, None), (3, None, None)]
+    for wrong in (1.5, 2.0**60):
+        with pytest.raises(InvalidArgument, match="column 'id': double where BIGINT NOT NULL is needed"):
+            table.merge(pd.DataFrame({"id": [wrong]}), on="id").when_not_matched_insert().execute()
 
 
 def test_engines_that_do_not_merge(tmp_path: Path) -> None:

@@ -161,7 +161,8 @@ def _folder(place: Place, name: str) -> FormatTable | ObjectTable | None:
 
 def is_of_folder(question: Question) -> bool:
     """Returns whether a question is about a format table or object table."""
-    return isinstance(question["state"], Mapping) and FOLDER in question["state"]
+    state = question.get("state")  # which SHOW PARTITIONS of a session without a catalog does not have
+    return isinstance(state, Mapping) and FOLDER in state
 
 
 def format_table(place: Place, question: Question) -> FormatTable:

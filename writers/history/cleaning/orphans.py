@@ -7,13 +7,15 @@ concurrent commits are kept by the order of the steps:
 1. walk the folders, and collect the old files: hashes of names, 8 bytes per file;
 2. read the names in all roots, and drop these;
 3. walk again for the paths of the remaining files, usually none;
-4. before each deletion read the roots that are new, and drop the files that they name.
+4. before files are deleted, and again when that was a second ago, read the roots that are new, and drop the files
+   that they name from all that are left.
 
 Metadata that cannot be read ends the run with nothing removed.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +41,8 @@ from morrow.writers.history.tombstones import finish_removals
 
 DEFAULT_AGE_MILLIS = 24 * 60 * 60 * 1000
 DELETED_AT_ONCE = 1000
+FRESH_SECONDS = 1.0
+"""How long deletions rely on the roots that were read last: as long as one deletion of so many files may take."""
 HASH = "hash"
 READING_TRIES = 10
 """How often roots are read anew when some were removed meanwhile."""
@@ -133,9 +137,7 @@ class _Cleaning:
         strays = pl.concat([there.strays, _entries(attempt_logs)])
         left = self._unused(there.hashes.to_frame(HASH))[HASH]
         orphans = pl.concat([strays, self.listing.paths(left)]) if len(left) else strays
-        orphans = orphans.unique(PATH).sort(PATH)
-        done = [self._removed(orphans[i : i + DELETED_AT_ONCE]) for i in range(0, orphans.height, DELETED_AT_ONCE)]
-        found = pl.concat(done) if done else orphans
+        found = self._removed(orphans.unique(PATH).sort(PATH))
         if not self.dry_run:
             self._remove_folders(there.empty)
             for attempt_log in attempt_logs:
@@ -165,10 +167,19 @@ class _Cleaning:
 
     def _removed(self, orphans: pl.DataFrame) -> pl.DataFrame:
         """Removes the files that no root created since names; returns them."""
-        orphans = self._unused(orphans.with_columns(pl.col(NAME).hash().alias(HASH)))
-        if not self.dry_run and orphans.height:
-            self.table.store.delete_many(orphans[PATH].to_list())
-        return orphans
+        left = orphans.with_columns(pl.col(NAME).hash().alias(HASH))
+        if self.dry_run:
+            return self._unused(left) if left.height else left
+        removed, read_at = [], -math.inf
+        while left.height:
+            if time.monotonic() - read_at >= FRESH_SECONDS:
+                read_at = time.monotonic()
+                left = self._unused(left)  # of all of them: a root is read once
+            part, left = left[:DELETED_AT_ONCE], left[DELETED_AT_ONCE:]
+            if part.height:
+                self.table.store.delete_many(part[PATH].to_list())
+            removed.append(part)
+        return pl.concat(removed) if removed else left
 
     def _remove_folders(self, folders: Iterable[str]) -> None:
         """Removes empty folders of buckets, then those of partitions that become empty."""

@@ -14,7 +14,9 @@ from morrow.engine.errors import CorruptFile, FileMissing, InvalidArgument, Morr
 from morrow.engine.io.local import LocalStore
 from morrow.engine.io.store import FileStatus, Walk
 from morrow.engine.plan.metadata import TableMetadata
+from morrow.writers.history.cleaning import orphans
 from morrow.writers.history.cleaning.orphans import OrphanFiles, remove_orphan_files
+from morrow.writers.history.cleaning.roots import roots_of
 from morrow.writers.history.expiry.snapshots import expire_snapshots
 from tests.support.s3_server import client_of, s3_server
 from tests.support.written import new_table, rows
@@ -301,6 +303,40 @@ def test_more_files_than_are_removed_at_once(tmp_path: Path) -> None:
     result = remove_orphan_files(table._metadata, dry_run=False)
     assert (result.count, result.bytes) == (1500, 4500)
     assert rows(table) == [("a", 1), ("b", 2)]
+
+
+def test_a_file_that_is_committed_between_deletions_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The roots are read once for all files that are left, and again when that was a while ago."""
+    table = partitioned(tmp_path)
+    writer = table.writer("slow")
+    writer.write(pl.DataFrame({"dt": ["a"], "v": [9]}, schema_overrides={"v": pl.Int32}))
+    messages = writer.prepare()
+    aged(place(table) / "dt=a")
+    for number in range(5):
+        old(place(table) / f"dt=a/bucket-0/a-{number}")  # before data-...
+        old(place(table) / f"dt=b/bucket-0/a-{number}")
+    deleted: list[int] = []
+
+    class Store(LocalStore):
+        def delete_many(self, paths: Sequence[str]) -> None:
+            super().delete_many(paths)
+            deleted.append(len(paths))
+            if len(deleted) == 1:
+                table.committer("slow").commit(messages, 1)
+
+    monkeypatch.setattr(orphans, "DELETED_AT_ONCE", 2)
+    monkeypatch.setattr(orphans, "FRESH_SECONDS", 0)
+    assert remove_orphan_files(TableMetadata(Store(), table._metadata.root), dry_run=False).count == 10
+    assert deleted == [2, 2, 2, 2, 2]
+    assert rows(table) == [("a", 1), ("a", 9), ("b", 2)]
+
+    for number in range(5):
+        old(place(table) / f"dt=a/bucket-0/a-{number}")
+    asked: list[object] = []
+    monkeypatch.setattr(orphans, "roots_of", lambda of: asked.append(of) or roots_of(of))
+    monkeypatch.setattr(orphans, "FRESH_SECONDS", 60)
+    assert remove_orphan_files(table._metadata, dry_run=False).count == 5
+    assert len(asked) == 2  # after each walk
 
 
 def test_a_branch_that_is_deleted_while_files_are_looked_at(tmp_path: Path) -> None:

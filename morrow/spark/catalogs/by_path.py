@@ -19,7 +19,7 @@ from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
 from morrow.spark.source.creating import ensure_table
-from morrow.spark.source.dataframe_io import OVERWRITE, Writing, save
+from morrow.spark.source.dataframe_io import OVERWRITE, Writing, save_rows
 from morrow.spark.source.option_names import OVERWRITE_MODE, STORAGE_PREFIX
 from morrow.spark.source.options import Options, check_stream_sink, options_of_reads
 from morrow.spark.source.plain import NAME, STREAMS_BY_NAME
@@ -178,7 +178,7 @@ def _save(_place: ByPath, question: Question, rows: DataFrame | None) -> None:
     """Saves rows in a mode of DataFrames, in lower case; the table is made where it is not there."""
     assert rows is not None  # every write has some
     given = question["options"]
-    save(rows, given, Writing(given, question["mode"], tuple(question["partitions"]), others=False))
+    save_rows(rows, given, Writing(given, question["mode"], tuple(question["partitions"]), others=False))
 
 
 def _insert(place: ByPath, question: Question, rows: DataFrame | None) -> None:
@@ -209,7 +209,7 @@ def _write_batch(place: ByPath, question: Question, rows: DataFrame | None) -> b
         return False
     numbered = {**options, "commit-user": user, "commit-identifier": str(batch)}
     mode = OVERWRITE if question["mode"] == COMPLETE else "append"
-    save(rows, numbered, Writing(numbered, mode, (), others=False))
+    save_rows(rows, numbered, Writing(numbered, mode, (), others=False))
     return True
 
 

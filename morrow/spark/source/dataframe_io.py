@@ -107,7 +107,7 @@ def _save(save: Method) -> Method:
         if located is None or given.others:
             save(self, path)
             return
-        save(asks.frame(self), located, given)
+        save_rows(asks.frame(self), located, given)
 
     return saving
 
@@ -148,7 +148,7 @@ def _read(options: Mapping[str, str], schema: str | None, spark: SparkSession) -
     return frame
 
 
-def save(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
+def save_rows(rows: DataFrame, options: dict[str, str], given: Writing) -> None:
     """Writes rows in the mode of a writer, to the table of the options, which is made where it is not there.
 
     Raises:

@@ -14,8 +14,18 @@ pytest.importorskip("pyspark")
 from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
 
 import morrow
-from morrow.engine.errors import BranchNotFound, InvalidArgument, MorrowError, SnapshotNotFound, TableNotFound
+from morrow.engine.errors import (
+    AlreadyExists,
+    BranchNotFound,
+    InvalidArgument,
+    MorrowError,
+    SnapshotNotFound,
+    TableNotFound,
+)
 from morrow.spark import register
+from morrow.spark.source import dataframe_io
+from morrow.spark.source.takeover import REGISTERED
+from tests.spark.conftest import settings
 from tests.support.by_source import BY_SOURCE, register_by_source
 
 if TYPE_CHECKING:
@@ -304,3 +314,18 @@ def test_settings_that_only_spark_knows_stay_sparks(session: SparkSession, tmp_p
         session.range(3).write.format("morrow").mode("append").bucketBy(2, "id").save(str(tmp_path / "t"))
     with pytest.raises(Exception, match=r"'path' option set and save\(\) is called with a path"):
         session.range(3).write.format("morrow").mode("append").option("path", "a").save(str(tmp_path / "t"))
+
+
+def test_methods_of_pyspark_where_they_are_replaced(session: SparkSession, orders: morrow.Table) -> None:
+    """As over Spark Connect and in Spark 3.5, where the JVM has no such format."""
+    (_, _, loading), (_, _, saving) = dataframe_io.REPLACEMENTS
+    reader, writer = type(session.read), type(session.range(0).write)
+    load, save = loading(reader.load), saving(writer.save)
+    with settings(session, {REGISTERED: "true"}):
+        save(frame(session, 7).write, orders.path, "morrow", "append")
+        found = load(session.read, orders.path, "morrow", filter="id > 2")
+        assert sorted(row.id for row in found.collect()) == [3, 7]
+        with pytest.raises(AlreadyExists):
+            save(frame(session, 8).write, orders.path, "morrow")
+        with pytest.raises(InvalidArgument, match="no option 'snapshots'"):
+            load(session.read, orders.path, "morrow", snapshots=1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
+import numpy as np
 import polars as pl
 
 from morrow.engine.errors import CorruptFile, FileMissing
@@ -87,7 +88,7 @@ def manifest_entries(metadata: TableMetadata, kept: pl.DataFrame) -> list[pl.Dat
     frames = _decoded(metadata, list(zip(paths, kept["_FILE_SIZE"].to_list())), decode_manifests)
     counts = zip(paths, frames, kept["_NUM_ADDED_FILES"].to_list(), kept["_NUM_DELETED_FILES"].to_list())
     for path, frame, added, deleted in counts:
-        deletes = (frame["_KIND"] == DELETE).sum()
+        deletes = int(np.count_nonzero(frame["_KIND"].to_numpy() == DELETE))
         if (frame.height - deletes, deletes) != (added, deleted):
             raise CorruptFile(path, "the counts of added and deleted files differ from those in the manifest list")
     return frames

@@ -40,7 +40,7 @@ def fresh(program: str, *arguments: str) -> float:
 
 
 def test_import(benchmark: BenchmarkFixture) -> None:
-    record(benchmark, SECTION, "import morrow", lambda: fresh(IMPORT), bound=Limit(300, "ms"), rounds=7)
+    record(benchmark, SECTION, "import morrow", lambda: fresh(IMPORT), bound=Limit(30, "ms"), rounds=7)
 
 
 def test_small_table_in_a_fresh_process(benchmark: BenchmarkFixture, table: Tables) -> None:
@@ -50,7 +50,7 @@ def test_small_table_in_a_fresh_process(benchmark: BenchmarkFixture, table: Tabl
         SECTION,
         "open and read a small table, first in its process",
         lambda: fresh(FIRST_READ.format(imported="import polars, pyarrow.parquet"), path),
-        bound=Limit(30, "ms"),
+        bound=Limit(60, "ms"),
         rounds=7,
         note="with polars and pyarrow imported before",
     )

@@ -100,7 +100,7 @@ def test_append(benchmark: BenchmarkFixture, workshop: Workshop) -> None:
         f"append of {rows.num_rows:,} rows",
         lambda: made[-1].append(rows),
         baseline=("pyarrow's Parquet writer", plain),
-        bound=Bound(1.3),
+        bound=Bound(0.8),
         before=before,
         rounds=ROUNDS,
     )
@@ -126,7 +126,7 @@ def test_upsert_into_empty_table(benchmark: BenchmarkFixture, workshop: Workshop
         f"upsert of {rows.height:,} rows into an empty table",
         lambda: made[-1].upsert(rows),
         baseline=("Polars sort and write_parquet", timed(plain)),
-        bound=Bound(2),
+        bound=Bound(1.3),
         before=before,
         rounds=ROUNDS,
     )
@@ -191,7 +191,7 @@ def test_upsert_with_deletion_vectors(benchmark: BenchmarkFixture, workshop: Wor
         f"upsert of {update.height:,} rows with deletion vectors into {base.height:,}",
         lambda: made[-1].upsert(update),
         baseline=("Morrow without", without),
-        bound=Bound(3),
+        bound=Bound(1.8),
         before=lambda: made.append(copy("vectors")),
         rounds=ROUNDS,
     )
@@ -228,7 +228,7 @@ def test_full_compaction(benchmark: BenchmarkFixture, workshop: Workshop) -> Non
         f"full compaction of {base.height:,} rows and {UPDATES} updates of {updates[0].height:,}",
         lambda: made[-1].compact(full=True),
         baseline=("merged read and write_parquet", read_and_write),
-        bound=Bound(2),
+        bound=Bound(1.5),
         before=before,
         rounds=3,
         warmup=False,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 JAVA = "Java Paimon 0.9.0, Spark 3.5"
 SCAN = "read.parquet of its files"
+LIMIT = "Spark: the scan of Parquet is the limit"
 ENGINES = {
     "deduplicate": ("bigint", "spark_20"),
     "partial-update": ("partial_update", "spark_20_partial_update"),
@@ -125,7 +126,9 @@ def test_read(
         f"{engine}: {QUERIES[query]}, first",
         by_morrow(spark, data, query),
         [
-            Baseline("Spark: the scan of Parquet is the limit", SCAN, by_scan(spark, data, query), FIRST[engine][query]),
+            Baseline(
+                "Spark: the scan of Parquet is the limit", SCAN, by_scan(spark, data, query), FIRST[engine][query]
+            ),
             Baseline("Spark: Java Paimon", JAVA, by_java(peer, data, query), TO_JAVA[engine]),
         ],
         before=morrow.clear_caches,
@@ -141,7 +144,7 @@ def test_read_again(benchmark: BenchmarkFixture, spark: SparkSession, table: Tab
     data = table(ENGINES[engine][0])
     compare(
         benchmark,
-        "Spark: the scan of Parquet is the limit",
+        LIMIT,
         f"{engine}: {QUERIES[query]}, again",
         by_morrow(spark, data, query),
         baseline=(SCAN, by_scan(spark, data, query)),

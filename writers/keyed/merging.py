@@ -93,10 +93,11 @@ def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, wher
     several = len(starts) < len(order)
     if several and (first or spec.ignore_delete) and rows.select(RETRACTS.any()).item():
         order, starts = _without_retractions(spec, rows, order, starts, where)
+    if len(starts) == len(order):
+        return order
     if first:
         return order[starts]
-    ends = np.append(starts[1:], len(order)) - 1 if len(order) else starts
-    return order[ends]
+    return order[np.append(starts[1:], len(order)) - 1]
 
 
 def _without_retractions(

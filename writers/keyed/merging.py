@@ -97,7 +97,8 @@ def _chosen(spec: MergeSpec, rows: pl.DataFrame, order: Rows, starts: Rows, wher
         return order
     if first:
         return order[starts]
-    return order[np.append(starts[1:], len(order)) - 1]
+    ends: Rows = np.append(starts[1:], len(order)) - 1
+    return order[ends]
 
 
 def _without_retractions(

@@ -3,6 +3,7 @@ package morrow.spark.jvm.scans;
 import java.util.Collections;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.memory.MemoryMode;
@@ -110,16 +111,25 @@ final class WholeFiles implements Table, SupportsRead {
 
     InputPartition[] partitions() {
         Seq none = (Seq) new ArrayBuffer(0).toSeq();
-        Seq found = files.listFiles(none, none);
-        InputPartition[] made = new InputPartition[found.size()];
+        scala.collection.IndexedSeq found = files.listFiles(none, none).toIndexedSeq();
+        long[] sizes = new long[found.size()];
+        for (int i = 0; i < sizes.length; i++) {
+            sizes[i] = status(found, i).getLen();
+        }
+        int[] order = Balance.order(sizes, tasks(files, spark));
+        InputPartition[] made = new InputPartition[sizes.length];
         for (int i = 0; i < made.length; i++) {
-            PartitionDirectory one = (PartitionDirectory) found.apply(i);
-            org.apache.hadoop.fs.FileStatus file = ((FileStatusWithMetadata) one.files().apply(0)).fileStatus();
+            PartitionDirectory one = (PartitionDirectory) found.apply(order[i]);
+            FileStatus file = status(found, order[i]);
             PartitionedFile whole = new PartitionedFile(
                 one.values(), SparkPath.fromPath(file.getPath()), 0L, file.getLen(), new String[0], 0L, file.getLen(), KnownFiles.nothing());
             made[i] = new FilePartition(i, new PartitionedFile[] {whole});
         }
         return made;
+    }
+
+    private static FileStatus status(scala.collection.IndexedSeq found, int file) {
+        return ((FileStatusWithMetadata) ((PartitionDirectory) found.apply(file)).files().apply(0)).fileStatus();
     }
 
     PartitionReaderFactory reader(StructType read) {

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -123,6 +123,7 @@ def prepared(
         bind(tree, given)
     variables: dict[str, object] = {}
     viewed = False
+    named: set[tuple[str, str]] = set()
     pending: list[tuple[Node, tuple[str, ...]]] = [(table, ()) for table in tree.find_all(exp.Table)]
     while pending:
         table, inside = pending.pop(0)
@@ -145,12 +146,13 @@ def prepared(
             continue
         name = f"morrow_{uuid.uuid4().hex}"
         variables[name] = variable(found, connection)
+        named.add(((table.db or database or "").lower(), table.name.lower()))
         _replace(table, name)
     changed = put_functions(tree, sources.catalog_function) | _values(tree, sources, database, given)
     used = used_in(tree, given)
     if not (variables or changed or used or bound or viewed):
         return Prepared(query, {}, {})
-    _qualify_less(tree)
+    _qualify_less(tree, named)
     return Prepared(with_room(lambda: tree.sql(dialect=DuckDB), query, "the query"), variables, used)
 
 
@@ -249,11 +251,13 @@ def _replace(table: Node, variable_name: str) -> None:
     table.set("version", None)
 
 
-def _qualify_less(tree: Node) -> None:
-    """Drops the database from columns qualified by database and table (``db.orders.id``)."""
+def _qualify_less(tree: Node, tables: Container[tuple[str, str]]) -> None:
+    """Drops the database from columns qualified by database and table (``db.orders.id``), not from members of rows."""
     for column in tree.find_all(exp.Column):
-        if column.args.get("db") is not None and column.args.get("catalog") is None:
-            column.set("db", None)
+        # Of `db.orders.place.city` the parser takes the first part for a catalog.
+        first, second = ("db", "table") if column.args.get("catalog") is None else ("catalog", "db")
+        if (column.text(first).lower(), column.text(second).lower()) in tables:
+            column.set(first, None)
 
 
 # The result

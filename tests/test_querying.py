@@ -153,6 +153,16 @@ def test_names_without_a_database(catalog: morrow.Catalog, con: duckdb.DuckDBPyC
     assert rows(catalog, "SELECT max(id) FROM orders VERSION AS OF 2, range(2)", con, database="db") == [(2,)]
 
 
+def test_members_of_rows_are_told_from_qualified_columns(tmp_path: Path, con: duckdb.DuckDBPyConnection) -> None:
+    catalog = morrow.Catalog(tmp_path)
+    catalog.create_table("db.t", schema="id INT, r ROW<b ROW<c INT>, d INT>").append(
+        {"id": [1], "r": [{"b": {"c": 5}, "d": 6}]}
+    )
+    query = "SELECT r.b.c, t.r.d, t.r.b.c, db.t.id, db.t.r.d, db.t.r.b.c, DB.T.ID FROM db.t"
+    assert rows(catalog, query, con) == [(5, 6, 5, 1, 6, 5, 1)]
+    assert rows(catalog, "SELECT x.r.b.c FROM db.t AS x WHERE r.b.c = 5", con) == [(5,)]
+
+
 def test_columns_and_filters_reach_the_files(
     made: Path, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

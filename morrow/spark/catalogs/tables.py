@@ -140,7 +140,9 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
     """Makes a table that a query then fills: under its own name, or beside the one that it will replace."""
     if question["how"] == "create":
         _made(place, question, question["name"])
-        return {**load(place, question), "staged": {"how": "create"}}
+        made = load(place, question)
+        _check_order(place, question, made)
+        return {**made, "staged": {"how": "create"}}
     if _is_of_files(question["properties"]):
         raise Unsupported("REPLACE TABLE by a format table", hint="drop the table, and create it")
     place.catalog.check_replaceable()
@@ -148,6 +150,19 @@ def _stage(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
     _made(place, question, beside)
     staged = {"how": "replace", "name": full_name(question["namespace"], question["name"])}
     return {**load(place, {**question, "name": beside}), "staged": staged}
+
+
+def _check_order(place: Place, question: Question, made: dict[str, object]) -> None:
+    """Drops a new table that has its columns in another order than the query that fills it by their places.
+
+    Raises:
+        Unsupported: it has.
+    """
+    asked, there = ([field["name"] for field in json.loads(str(each["schema"]))["fields"]] for each in (question, made))
+    if asked != there:
+        place.catalog.drop_table(full_name(question["namespace"], question["name"]))
+        hint = f"select them as {', '.join(there)}"
+        raise Unsupported(f"CREATE TABLE AS with the columns in the order {', '.join(asked)}", hint=hint)
 
 
 def _publish(place: Place, question: Question, _rows: DataFrame | None) -> None:

@@ -144,6 +144,16 @@ class TestHive:
             spark.sql("ALTER TABLE byhive.db.t RENAME TO db.u")
             rows = [tuple(row) for row in spark.sql("SELECT * FROM byhive.db.u ORDER BY id").collect()]
             assert rows == [(1, "a", "x"), (2, "B", "y")]
+
+            properties = "TBLPROPERTIES ('type' = 'format-table')"
+            spark.sql(f"CREATE TABLE byhive.db.f (p STRING, id INT) USING orc PARTITIONED BY (p) {properties}")
+            spark.sql("INSERT INTO byhive.db.f (p, id) VALUES ('x/%', 1), (NULL, 2)")
+            assert sorted(map(tuple, spark.table("byhive.db.f").collect())) == [(1, "x/%"), (2, None)]
+            with pytest.raises(
+                PySparkException, match="columns in the order a, b is not supported; select them as b, a"
+            ):
+                spark.sql(f"CREATE TABLE byhive.db.g PARTITIONED BY (a) {properties} AS SELECT 'A' AS a, 'B' AS b")
+            spark.sql("DROP TABLE byhive.db.f")
             catalog = morrow.open_catalog(options)
             assert catalog.tables("db") == ["u"]
             spark.sql("DROP DATABASE byhive.db CASCADE")

@@ -240,9 +240,10 @@ def _rows(
 def _float_bounds(column: pl.Series, low: pl.Series, high: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Returns bounds in Java's order: Polars leaves out NaN and equates both zeros; without these its bounds stay."""
     # A sum is NaN where a value is, and seldom else.
-    if low.item() != 0 and high.item() != 0 and not math.isnan(column.sum()):
-        return low, high
-    return _lowest(column), _highest(column)
+    if math.isnan(column.sum()):
+        return _lowest(column), _highest(column)
+    zeros = column.filter(column == 0) if low.item() == 0 or high.item() == 0 else column
+    return (_lowest(zeros) if low.item() == 0 else low, _highest(zeros) if high.item() == 0 else high)
 
 
 def _lowest(column: pl.Series) -> pl.Series:

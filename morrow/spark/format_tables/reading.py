@@ -42,8 +42,8 @@ from morrow.spark.types.to_spark import no_rows, spark_schema, without_not_null
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MOST_FOOTERS = 1_000
-"""Files whose footers the driver looks at; tables of more are read by tasks."""
+MOST_FOOTERS, MOST_FAR_FOOTERS = 1_000, 100
+"""Files whose footers the driver looks at, on its disk and in a store; tables of more are read by tasks."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def _scanned(
 ) -> Iterator[tuple[Place, list[Partition]]]:
     """Yields where Spark finds those files that it reads as local reads do, if there are some."""
     files = [file for each in found for file in each.files if file.status.size]
-    if table.format != PARQUET or not files or len(files) > MOST_FOOTERS or not all(is_plain(f.type) for f in fields):
+    most = MOST_FOOTERS if table.store.is_local else MOST_FAR_FOOTERS
+    if table.format != PARQUET or not 0 < len(files) <= most or not all(is_plain(each.type) for each in fields):
         return
     place = place_of(table.store, Located(files[0].path, files[0].status.size), scanning(spark), spark)
     if place.obstacle is not None or scanning(spark).obstacle is not None:

@@ -4,7 +4,7 @@
       data sources in Python, so that ``format("morrow")`` has no streams, and no classes that the catalog's Java names
 4.0   batches; streams are read without limits, and written row by row, which Morrow does not do
 4.1   streams are written in Arrow batches; filters are pushed; the condition of a join may name the position of a row
-4.2   streams have limits, and get the offset reached when asked for the newest
+4.2   streams have limits, and get the offset reached when asked for the newest; Spark opens ORC files with instants
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ else:
 HAS_SOURCES = InputPartition.__module__ == "pyspark.sql.datasource"
 WRITES_STREAMS = DataSourceStreamArrowWriter is not object
 LIMITS_STREAMS = SupportsTriggerAvailableNow is not object
+OPENS_ORC_INSTANTS = LIMITS_STREAMS
+"""Whether Spark reads other columns of ORC files with instants, whose type it cannot parse before 4.2."""
 
 JOINS_ROW_POSITIONS = (4, 1)
 CATALOGS = (4, 0)

@@ -22,6 +22,7 @@ from morrow.readers.files.file_frames import written_fields
 from morrow.readers.files.virtual_columns import virtual_columns
 from morrow.readers.merges.version_masks import is_folded
 from morrow.spark.reading.folders import base_of
+from morrow.spark.versions import OPENS_ORC_INSTANTS
 
 MICROSECONDS = 6
 PLAIN = (
@@ -36,7 +37,7 @@ NOT_OF_ORC: Mapping[type[DataType], str] = {
     t.CharType: "whose blanks Spark has in another way",
     t.DateType: "of which no statistics tell that Spark has the same dates",
     t.TimestampType: "which Spark reads in the time zone of each executor",
-    t.LocalZonedTimestampType: "which Spark reads in the time zone of each executor, or not at all",
+    t.LocalZonedTimestampType: "which Spark reads in the time zone of each executor where no instants are stored",
 }
 """Types that Spark reads in another way in ORC, and why. It has other dates before the Gregorian calendar."""
 
@@ -222,8 +223,8 @@ def _of_orc(file: DataFile, fields: Sequence[DataField], written: Sequence[DataF
         if not all(SPELLED_IN_ORC.fullmatch(name) for name in (field.name, *_members(field.type))):
             return f"the name of {field.name} in an ORC file"
     for field in written:
-        if _holds(field.type, (t.LocalZonedTimestampType,)):
-            return _otherwise_in_orc(field, t.LocalZonedTimestampType)
+        if not OPENS_ORC_INSTANTS and _holds(field.type, (t.LocalZonedTimestampType,)):
+            return f"{field.name} in an ORC file, whose type this version of Spark does not know"
     stored = {field.id: field.name for field in written}
     for field in fields:
         name = stored.get(field.id)

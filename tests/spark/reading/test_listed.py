@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -16,7 +17,7 @@ from pyspark.errors import IllegalArgumentException
 
 import morrow
 from morrow.spark.jvm import scanning
-from morrow.spark.reading import listed
+from morrow.spark.reading import choice, listed
 from morrow.spark.reading.read import explain, read
 from tests.spark.conftest import INTERPRETED, settings
 from tests.support.written import new_table
@@ -170,7 +171,9 @@ def test_a_spark_that_lacks_something_joins_the_masks(spark: SparkSession, monke
             assert scanning._found_out(spark).obstacle is not None
 
 
-def test_orc_is_scanned_where_spark_reads_what_morrow_does(spark: SparkSession, tmp_path: Path) -> None:
+def test_orc_is_scanned_where_spark_reads_what_morrow_does(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spark's reader is asked to skip nothing by floats: statistics of ORC leave NaN out, too; by dates neither.
 
     It has other dates than Morrow before October 1582, and which are there the statistics of files tell.
@@ -186,6 +189,15 @@ def test_orc_is_scanned_where_spark_reads_what_morrow_does(spark: SparkSession, 
     assert repr(rows(frame)) == repr(rows(read(spark, table.path).select("id", "v", "n")))  # by tasks
     assert "by its own ORC scan" in explain(table.scan(["n", "id"]))
     assert "by tasks: the type DATE of d in an ORC file" in explain(table.scan(["d"]))
+    zoned = new_table(tmp_path / "zoned", "id INT, t TIMESTAMP(3), z TIMESTAMP_LTZ", options={"file.format": "orc"})
+    zoned.append({"id": [1], "t": [datetime(2024, 3, 10, 2, 30)], "z": [datetime(2024, 3, 10, tzinfo=UTC)]})
+    for name, why in {"t": "the time zone of each executor", "z": "where no instants are stored"}.items():
+        assert re.search(f"by tasks: the type .* of {name} in an ORC file, which .*{why}", explain(zoned.scan([name])))
+    assert "by its own ORC scan" in explain(zoned.scan(["id"]))
+    assert rows(read(spark, zoned.path).select("id", "t")) == [(1, datetime(2024, 3, 10, 2, 30))]
+    assert rows(read(spark, zoned.path, ["id"])) == [(1,)]
+    monkeypatch.setattr(choice, "OPENS_ORC_INSTANTS", False)  # as before Spark 4.2
+    assert "by tasks: z in an ORC file, whose type this version" in explain(zoned.scan(["id"]))
     odd = new_table(tmp_path / "odd", "`a.b` INT, id INT", options={"file.format": "orc"})
     odd.append({"a.b": [1], "id": [2]})
     assert "by tasks: the name of a.b in an ORC file" in explain(odd.scan(["id"]))  # Spark parses what it does not read

@@ -19,10 +19,10 @@ def main() -> None:
     import gc
     import sys
 
-    from morrow.cli.app import run
-
     gc.set_threshold(YOUNG_OBJECTS)
     try:
+        from morrow.cli.app import run
+
         run(sys.argv[1:])
     finally:
         gc.freeze()  # the process ends: Python would go through all modules once more to find what to free

@@ -101,11 +101,9 @@ def test_a_rest_catalog(spark: SparkSession, tmp_path: Path) -> None:
         server.lets_in = lambda *asked: asked[4].get("Authorization") == "Bearer hidden-word"
         followed = spark.readStream.table("byrest.db.t")
         assert "hidden-word" not in followed._jdf.queryExecution().toString()
-        for batch in range(2):
-            stream = followed.writeStream.option("checkpointLocation", str(tmp_path / "follow"))
-            stream.trigger(availableNow=True).toTable("byrest.db.copy").awaitTermination()
-            assert spark.table("byrest.db.copy").count() == spark.table("byrest.db.t").count() == 4 + batch
-            spark.sql("INSERT INTO byrest.db.t VALUES (6, 'late', 1)")
+        stream = followed.writeStream.option("checkpointLocation", str(tmp_path / "follow"))
+        stream.trigger(availableNow=True).toTable("byrest.db.copy").awaitTermination()
+        assert spark.table("byrest.db.copy").count() == spark.table("byrest.db.t").count() == 4
         with pytest.raises(PySparkException, match="it is the catalog that says where"):
             spark.readStream.option("by-catalog", "x").table("byrest.db.t").writeStream.format(
                 "noop"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,10 @@ def local(catalog: morrow.Catalog, name: str = "db.t") -> list[tuple[Any, ...]]:
     return sorted(catalog.format_table(name).scan().to_polars().rows())
 
 
-@pytest.mark.parametrize("format_", ["parquet", "csv"])
+FORMATS = ["parquet", "orc", "csv", "json"] if os.environ.get("HYPOTHESIS_PROFILE") == "long" else ["parquet"]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
 def test_written_and_read(catalog: morrow.Catalog, run: Run, spark: SparkSession, format_: str) -> None:
     run(
         f"CREATE TABLE files.db.t ({COLUMNS}) USING {format_} PARTITIONED BY (`k v`, day) "

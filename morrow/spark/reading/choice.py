@@ -35,6 +35,9 @@ PARQUET, ORC = "parquet", "orc"
 
 NOT_OF_ORC: Mapping[type[DataType], str] = {
     t.CharType: "whose blanks Spark has in another way",
+    **dict.fromkeys(
+        (t.MapType, t.MultisetType), "of which Spark takes nulls for collections, or has entries in another order"
+    ),
     t.DateType: "of which no statistics tell that Spark has the same dates",
     t.TimestampType: "which Spark reads in the time zone of each executor",
     t.LocalZonedTimestampType: "which Spark reads in the time zone of each executor where no instants are stored",

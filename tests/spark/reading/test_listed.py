@@ -189,13 +189,20 @@ def test_orc_is_scanned_where_spark_reads_what_morrow_does(
     assert repr(rows(frame)) == repr(rows(read(spark, table.path).select("id", "v", "n")))  # by tasks
     assert "by its own ORC scan" in explain(table.scan(["n", "id"]))
     assert "by tasks: the type DATE of d in an ORC file" in explain(table.scan(["d"]))
-    zoned = new_table(tmp_path / "zoned", "id INT, t TIMESTAMP(3), z TIMESTAMP_LTZ", options={"file.format": "orc"})
-    zoned.append({"id": [1], "t": [datetime(2024, 3, 10, 2, 30)], "z": [datetime(2024, 3, 10, tzinfo=UTC)]})
-    for name, why in {"t": "the time zone of each executor", "z": "where no instants are stored"}.items():
-        assert re.search(f"by tasks: the type .* of {name} in an ORC file, which .*{why}", explain(zoned.scan([name])))
+    columns = "id INT, t TIMESTAMP(3), z TIMESTAMP_LTZ, m MAP<INT, ARRAY<STRING>>"
+    zoned = new_table(tmp_path / "zoned", columns, options={"file.format": "orc"})
+    some = {"t": datetime(2024, 3, 10, 2, 30), "z": datetime(2024, 3, 10, tzinfo=UTC), "m": [(2, ["x"]), (1, None)]}
+    zoned.append(pa.Table.from_pylist([{"id": 1, **some}], zoned.schema))
+    for name, why in {
+        "t": "the time zone of each executor",
+        "z": "where no instants are stored",
+        "m": "takes nulls",
+    }.items():
+        assert re.search(f"by tasks: the type .* of {name} in an ORC file, .*{why}", explain(zoned.scan([name])))
     assert "by its own ORC scan" in explain(zoned.scan(["id"]))
     assert rows(read(spark, zoned.path).select("id", "t")) == [(1, datetime(2024, 3, 10, 2, 30))]
     assert rows(read(spark, zoned.path, ["id"])) == [(1,)]
+    assert rows(read(spark, zoned.path, ["m"])) == [({2: ["x"], 1: None},)]
     monkeypatch.setattr(choice, "OPENS_ORC_INSTANTS", False)  # as before Spark 4.2
     assert "by tasks: z in an ORC file, whose type this version" in explain(zoned.scan(["id"]))
     odd = new_table(tmp_path / "odd", "`a.b` INT, id INT", options={"file.format": "orc"})

@@ -47,6 +47,10 @@ class SortBuffer:
     def is_empty(self) -> bool:
         return not self._frames and not self._runs
 
+    @property
+    def is_spilled(self) -> bool:
+        return bool(self._runs)
+
     def add(self, rows: pl.DataFrame) -> None:
         """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""
         if not rows.height:

@@ -26,6 +26,9 @@ from morrow.writers.target import WriteTarget
 
 log = logging.getLogger(__name__)
 
+SMALL_BYTES = 1 << 20
+"""The most bytes, in files and in memory, of a bucket of which several are finished at once."""
+
 
 class MergeTreeWriter:
     """A `BucketWriter` of a keyed table. Once `overtaken` it stops compacting, and another writer has to continue.
@@ -61,6 +64,13 @@ class MergeTreeWriter:
     @property
     def buffered_bytes(self) -> int:
         return self._buffer.bytes
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the rows of the bucket, written and buffered, are so few that several buckets fit into memory."""
+        files = () if self._compactor is None else self._compactor.levels.files
+        held = self.buffered_bytes + sum(file.file_size for file in files)
+        return held <= SMALL_BYTES and not self._buffer.is_spilled
 
     def write(self, rows: pl.DataFrame) -> None:
         """Takes rows in their order: the table's columns and ``_VALUE_KIND``."""

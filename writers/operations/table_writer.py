@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -32,7 +32,7 @@ from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.target import WriteTarget
 
 MANY, FLUSHES = 8, 8
-"""The least number of append buckets whose files are finished in parallel, and how many are finished at once."""
+"""The least number of buckets, small ones if keyed, whose files are finished in parallel, and how many at once."""
 MOST_AHEAD = MOST_WRITERS
 """The most buckets that wait to be finished in parallel with their rows prepared."""
 
@@ -126,21 +126,24 @@ class TableWriter:
     def _prepare(self, messages: list[CommitMessage], *, wait_compaction: bool) -> None:
         """Adds the message of each writer to the list, also those of the writers before and beside a failing one."""
         writers = list(self._writers.values())
-        if len(writers) < MANY or not all(isinstance(writer, AppendWriter) for writer in writers):
+        appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
+        small = all(isinstance(writer, MergeTreeWriter) and writer.is_small for writer in writers)
+        if len(writers) < MANY or not (small or len(appending) == len(writers)):
             for writer in writers:
                 messages.append(writer.prepare_commit(wait_compaction=wait_compaction))  # noqa: PERF401 - see above
             return
-        appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
+        groups: Iterable[Sequence[BucketWriter]] = [writers] if small else grouped(appending)
         done: list[Future[CommitMessage]] = []
         try:
             # Small files cost little besides the wait until they are durable.
             with ThreadPoolExecutor(FLUSHES) as pool:
                 try:
-                    for group in grouped(appending):
+                    for group in groups:
                         wait(done[:-MOST_AHEAD], return_when=FIRST_EXCEPTION)
                         if any(future.done() and future.exception() for future in done):
                             break
-                        describe_together(self.target, group)
+                        if not small:
+                            describe_together(self.target, [each for each in group if isinstance(each, AppendWriter)])
                         done += [pool.submit(each.prepare_commit, wait_compaction=wait_compaction) for each in group]
                     wait(done, return_when=FIRST_EXCEPTION)
                 finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -12,24 +13,29 @@ import morrow
 from morrow.engine.errors import StorageError
 from morrow.writers.append.writer import AppendWriter
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.keyed.writer import MergeTreeWriter
 from morrow.writers.operations import table_writer
 from tests.support.written import data_files, new_table, rows
 
 
-def test_what_others_finished_goes_when_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = new_table(tmp_path, "id INT, p INT", by=["p"])
+@pytest.mark.parametrize(("writer", "keys"), [(AppendWriter, []), (MergeTreeWriter, ["id", "p"])])
+def test_what_others_finished_goes_when_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: type[AppendWriter | MergeTreeWriter], keys: list[str]
+) -> None:
+    options = {"bucket": "1"} if keys else {}
+    table = new_table(tmp_path, "id INT, p INT", keys=keys, by=["p"], options=options)
     table.append({"id": [1], "p": [0]})
     before = data_files(Path(table.path))
-    finish = AppendWriter.prepare_commit
+    finish = writer.prepare_commit
     calls: list[CommitMessage] = []
 
-    def failing(self: AppendWriter, *, wait_compaction: bool = True) -> CommitMessage:
+    def failing(self: Any, *, wait_compaction: bool = True) -> CommitMessage:
         calls.append(finish(self, wait_compaction=wait_compaction))
         if len(calls) == 20:
             raise StorageError("the disk is gone")
         return calls[-1]
 
-    monkeypatch.setattr(AppendWriter, "prepare_commit", failing)
+    monkeypatch.setattr(writer, "prepare_commit", failing)
     with pytest.raises(StorageError, match="the disk is gone"):
         table.append({"id": list(range(40)), "p": list(range(40))})
     left = data_files(Path(table.path)) - before
@@ -77,3 +83,30 @@ def test_files_made_together_are_those_made_one_by_one(
     found, expected = (table.scan().to_polars() for table in (together, one_by_one))
     assert_frame_equal(found, expected, check_row_order=False, check_exact=True)
     assert found.height == count
+
+
+KEYED: list[dict[str, str]] = [
+    {"bucket": "2"},
+    {"bucket": "1", "deletion-vectors.enabled": "true"},
+    {"bucket": "1", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "2"},
+]
+
+
+@pytest.mark.parametrize("options", KEYED, ids=str)
+def test_buckets_with_keys_finished_together_are_those_finished_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    found = []
+    for many in (8, 10**9):
+        monkeypatch.setattr(table_writer, "MANY", many)
+        table = new_table(
+            tmp_path, "id INT, p INT, v INT", keys=["id", "p"], by=["p"], options=options, name=f"t{many}"
+        )
+        for round in range(3):
+            ids = list(range(round * 5, 60 + round * 5))
+            table.upsert({"id": ids, "p": [id % 9 for id in ids], "v": [id * 10 + round for id in ids]})
+        table.compact(full=True)
+        kinds = [snapshot.commit_kind for snapshot in table.snapshots()]
+        found.append((rows(table), facts(table), kinds, table.changes(0).to_polars().height))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 70

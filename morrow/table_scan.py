@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from morrow.engine.format.schema import TableSchema
     from morrow.engine.format.types import DataField
     from morrow.engine.io.store import FileStore
-    from morrow.engine.options import TableOptions
     from morrow.readers.execution.dataset import PaimonDataset
     from morrow.readers.execution.verification.report import Verification
 
@@ -55,7 +53,9 @@ def make_scan(
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
     schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
     if schema.id != newest.id:
-        options = options_of_today(metadata, newest, schema)
+        from morrow.engine.schema.renames import options_then  # reads of the newest state do without
+
+        options = metadata.options(replace(newest, options=options_then(newest, schema)))
     refuse_system_names(schema, metadata.where)
     asked = Travel()
     if options.other_branch is not None:
@@ -67,13 +67,6 @@ def make_scan(
     parsed = parse_filter(filter, schema.fields)
     request = ScanRequest(schema, options, found, names, parsed, limit, travel=asked)
     return Scan(metadata, request)
-
-
-def options_of_today(metadata: TableMetadata, newest: TableSchema, then: TableSchema) -> TableOptions:
-    """Returns the newest options, parsed and checked, for the columns of an older schema."""
-    from morrow.engine.schema.renames import options_then  # reads of the newest state do without
-
-    return metadata.options(replace(newest, options=options_then(newest, then)))
 
 
 class Scan(Rows):

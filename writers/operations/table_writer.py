@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -17,7 +16,7 @@ from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.ahead import ahead
 from morrow.engine.plan.manifests import manifests_of
-from morrow.writers.append.writer import MOST_WRITERS, AppendWriter, describe_together, grouped
+from morrow.writers.append.writer import AppendWriter
 from morrow.writers.buckets import BucketMode, Router, bucket_mode, router_for
 from morrow.writers.buckets.bucket_writer import BucketWriter
 from morrow.writers.buckets.postponed import PartitionBucketsRouter, with_buckets
@@ -28,13 +27,9 @@ from morrow.writers.commit.routes import version_of
 from morrow.writers.files import Placement
 from morrow.writers.history.expiry.partition_times import partition_check
 from morrow.writers.keyed.writer import MergeTreeWriter
+from morrow.writers.operations.finishing import finish
 from morrow.writers.rows import NULL, Kinds, Missing, incoming
 from morrow.writers.target import WriteTarget
-
-MANY, FLUSHES = 8, 8
-"""The least number of buckets, small ones if keyed, whose files are finished in parallel, and how many at once."""
-MOST_AHEAD = MOST_WRITERS
-"""The most buckets that wait to be finished in parallel with their rows prepared."""
 
 
 class TableWriter:
@@ -98,7 +93,7 @@ class TableWriter:
         """Returns the changes since the last call as messages for `TableCommit`; unchanged buckets have none."""
         messages: list[CommitMessage] = []
         try:
-            self._prepare(messages, wait_compaction=wait_compaction)
+            finish(self.target, list(self._writers.values()), messages, wait_compaction=wait_compaction)
             indexes = self._base.router.index_files() if self._base is not None else {}
         except BaseException:
             # Writers that have handed over their files no longer track them.
@@ -122,38 +117,6 @@ class TableWriter:
             if isinstance(writer, MergeTreeWriter) and writer.overtaken:
                 self._writers.pop(place).close()
                 self._goes_on = True
-
-    def _prepare(self, messages: list[CommitMessage], *, wait_compaction: bool) -> None:
-        """Adds the message of each writer to the list, also those of the writers before and beside a failing one."""
-        writers = list(self._writers.values())
-        appending = [writer for writer in writers if isinstance(writer, AppendWriter)]
-        small = all(isinstance(writer, MergeTreeWriter) and writer.is_small for writer in writers)
-        if len(writers) < MANY or not (small or len(appending) == len(writers)):
-            for writer in writers:
-                messages.append(writer.prepare_commit(wait_compaction=wait_compaction))  # noqa: PERF401 - see above
-            return
-        groups: Iterable[Sequence[BucketWriter]] = [writers] if small else grouped(appending)
-        done: list[Future[CommitMessage]] = []
-        try:
-            # Small files cost little besides the wait until they are durable.
-            with ThreadPoolExecutor(FLUSHES) as pool:
-                try:
-                    for group in groups:
-                        wait(done[:-MOST_AHEAD], return_when=FIRST_EXCEPTION)
-                        if any(future.done() and future.exception() for future in done):
-                            break
-                        if not small:
-                            describe_together(self.target, [each for each in group if isinstance(each, AppendWriter)])
-                        done += [pool.submit(each.prepare_commit, wait_compaction=wait_compaction) for each in group]
-                    wait(done, return_when=FIRST_EXCEPTION)
-                finally:
-                    for future in done:
-                        future.cancel()
-        finally:
-            messages += [each.result() for each in done if not each.cancelled() and each.exception() is None]
-        for future in done:
-            if not future.cancelled():
-                future.result()
 
     @property
     def base(self) -> Snapshot | None:

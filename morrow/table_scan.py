@@ -52,10 +52,6 @@ def make_scan(
     found = ahead if is_now and travel.is_latest else resolve(metadata, travel)
     # Time travel reads with that snapshot's columns; options are those of today, as in Java.
     schema = newest if travel.is_latest or found is None else metadata.schema(found.schema_id)
-    if schema.id != newest.id:
-        from morrow.engine.schema.renames import options_then  # reads of the newest state do without
-
-        options = metadata.options(replace(newest, options=options_then(newest, schema)))
     refuse_system_names(schema, metadata.where)
     asked = Travel()
     if options.other_branch is not None:

@@ -132,28 +132,3 @@ def test_rows_there_are_are_read_with_the_new_schema(table: morrow.Table) -> Non
     assert table.scan().to_arrow().to_pylist() == [
         {"n": None, "id": 1, "amount": "5", "place": {"town": "Rome", "tags": [1]}}
     ]
-
-
-def test_states_before_a_rename_merge_as_they_did(tmp_path: Path) -> None:
-    """Options that name columns are those of the snapshot's names; Java refuses them, or merges by its default."""
-    options = {"bucket": 1, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
-    made = morrow.Catalog(tmp_path).create_table(
-        "db.t",
-        schema="id INT, v INT, s INT",
-        primary_keys="id",
-        options={**options, "fields.s.aggregate-function": "min"},
-    )
-    for number in (2, 3):
-        made.append({"id": [1], "v": [number], "s": [number]})
-    made.tags.create("before")
-    with made.alter() as changes:
-        changes.rename_column("v", "w")
-        changes.unset_options("fields.s.aggregate-function")
-        changes.drop_column("s")
-        changes.add_column("v", "INT")
-        changes.set_options({"fields.v.aggregate-function": "max"})
-    made.append({"id": [1], "w": [4], "v": [7]})
-    assert made.scan(tag="before").to_polars().rows() == [(1, 5, 2)]
-    assert made.scan(snapshot=1, filter="v = 2").to_polars().rows() == [(1, 2, 2)]
-    assert morrow.Catalog(tmp_path).sql("SELECT v, s FROM db.t VERSION AS OF 2").fetchall() == [(5, 2)]
-    assert made.scan().to_polars().rows() == [(1, 9, 7)]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from morrow.engine.format.file_index.wanted import COLUMNS as INDEX_COLUMNS
 from morrow.engine.format.file_index.wanted import PREFIX as INDEX_PREFIX
-from morrow.engine.format.schema import TableSchema
 from morrow.engine.merge.field_options import SEPARATOR
 from morrow.engine.options.declared import columns, compaction, merging, table
 from morrow.engine.options.declaring import FIELDS
@@ -33,71 +31,26 @@ GROUP_SUFFIX = f".{columns.SEQUENCE_GROUP.suffix}"
 
 def renamed_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     """Returns the options after column `old` became `new`."""
-    return _renamed(options, {old: new})
+    return {_key(key, old, new): _value(key, value, old, new) for key, value in options.items()}
 
 
-def options_then(newest: TableSchema, then: TableSchema) -> Mapping[str, str]:
-    """Returns the options of the newest schema as an older one takes them: its columns as they were named then.
-
-    Columns that came later are left out of them. Those that have gone since have the options that they had.
-    """
-    names_then = {field.id: field.name for field in then.fields}
-    names = {field.name: names_then.get(field.id) for field in newest.fields}
-    if all(name == then_named for name, then_named in names.items()) and len(names) == len(names_then):
-        return newest.options
-    gone = names_then.keys() - {field.id for field in newest.fields}
-    theirs = {names_then[number] for number in gone}
-    kept = {key: value for key, value in then.options.items() if not theirs.isdisjoint(_columns(key))}
-    return {**kept, **_renamed(newest.options, names)}
-
-
-Names: TypeAlias = "Mapping[str, str | None]"
-"""Column -> its other name, None where there is no such column."""
-
-
-def _renamed(options: Mapping[str, str], names: Names) -> dict[str, str]:
-    made = {}
-    for key, value in options.items():
-        new_key, new_value = _key(key, names), _value(key, value, names)
-        if new_key is not None and new_value is not None:
-            made[new_key] = new_value
-    return made
-
-
-def _columns(key: str) -> list[str]:
-    """Returns the columns that the key of an option names."""
-    found = column_option(key) if key.startswith(FIELDS) else None
-    return [] if found is None else [part.strip() for part in found[0].split(SEPARATOR)]
-
-
-def _key(key: str, names: Names) -> str | None:
+def _key(key: str, old: str, new: str) -> str:
     if key.startswith(FIELDS):
         found = column_option(key)
-        if found is None:
-            return key
-        columns = _listed(found[0], names)
-        return None if columns is None else f"{FIELDS}{columns}.{found[1]}"
+        return key if found is None else f"{FIELDS}{_names(found[0], old, new)}.{found[1]}"
     if key.startswith(INDEX_PREFIX):
         kind, _, rest = key[len(INDEX_PREFIX) :].partition(".")
         column, dot, option = rest.partition(".")
-        if dot and column in names:
-            new = names[column]
-            return None if new is None else f"{INDEX_PREFIX}{kind}.{new}.{option}"
+        if dot and column == old:
+            return f"{INDEX_PREFIX}{kind}.{new}.{option}"
     return key
 
 
-def _value(key: str, value: str, names: Names) -> str | None:
+def _value(key: str, value: str, old: str, new: str) -> str:
     is_group = key.startswith(FIELDS) and key.endswith(GROUP_SUFFIX)
     is_index = key.startswith(INDEX_PREFIX) and key.endswith(INDEX_COLUMNS)
-    return _listed(value, names) if is_group or is_index or key in NAMING else value
+    return _names(value, old, new) if is_group or is_index or key in NAMING else value
 
 
-def _listed(text: str, names: Names) -> str | None:
-    """Returns a list of columns by their other names, without those that there are not; None where that leaves none."""
-    made = []
-    for part in text.split(SEPARATOR):
-        column = part.strip()
-        new = names.get(column, column)
-        if new is not None:
-            made.append(part.replace(column, new) if column else part)
-    return SEPARATOR.join(made) if made else None
+def _names(text: str, old: str, new: str) -> str:
+    return SEPARATOR.join(part.replace(old, new) if part.strip() == old else part for part in text.split(SEPARATOR))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.types import DataField, IntType
-from morrow.engine.schema.renames import options_then, renamed_options
+from morrow.engine.schema.renames import renamed_options
 
 
 @pytest.mark.parametrize(
@@ -30,23 +28,3 @@ from morrow.engine.schema.renames import options_then, renamed_options
 )
 def test_options_after_a_became_x(before: dict[str, str], after: dict[str, str]) -> None:
     assert renamed_options(before, "a", "x") == after
-
-
-def schema(columns: dict[str, int], options: dict[str, str]) -> TableSchema:
-    return TableSchema(0, tuple(DataField(id, name, IntType()) for name, id in columns.items()), 9, (), (), options)
-
-
-def test_options_of_today_for_the_columns_of_then() -> None:
-    """Names that two columns have exchanged, a column that came, one that went, one that came under a former name."""
-    then = schema({"id": 0, "a": 1, "b": 2, "gone": 3}, {"fields.gone.aggregate-function": "max", "bucket": "1"})
-    options = {"fields.a.aggregate-function": "sum", "fields.b,new.sequence-group": "a, new", "bucket": "2"}
-    options |= {"fields.gone.aggregate-function": "min", "fields.new.ignore-retract": "true", "sequence.field": "id"}
-    newest = schema({"id": 0, "a": 2, "b": 1, "new": 4, "gone": 5}, options)
-    assert options_then(newest, then) == {
-        "fields.b.aggregate-function": "sum",
-        "fields.a.sequence-group": "b",
-        "fields.gone.aggregate-function": "max",
-        "bucket": "2",
-        "sequence.field": "id",
-    }
-    assert options_then(newest, newest) is newest.options

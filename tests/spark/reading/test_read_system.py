@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -110,7 +110,7 @@ def test_too_much_metadata_is_an_error(
 
 def test_every_member_of_a_plan_is_known_to_the_rule() -> None:
     """Who adds one to plans has to see to it that Spark's own scan does what it says, or is not taken."""
-    assert {member.name for member in fields(ScanPlan)} == {
+    assert {member.name for member in msgspec.structs.fields(ScanPlan)} == {
         *("table", "schema", "columns", "filter", "sections", "snapshot", "merge", "limit", "steps", "fallback"),
         *("file_fields", "file_options", "root", "roots", "branch", "of_changes"),
     }

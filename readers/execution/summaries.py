@@ -17,7 +17,7 @@ from morrow.engine.format import types as t
 from morrow.engine.format.binary_row import decode_columns
 from morrow.engine.format.polars_types import polars_dtype
 from morrow.engine.format.schema import TableSchema
-from morrow.engine.format.stats import ColumnStats, column_stats
+from morrow.engine.format.stats import ColumnStats
 from morrow.engine.format.types import DataField
 from morrow.engine.names import ROW
 from morrow.engine.plan.filter import Filter
@@ -26,6 +26,7 @@ from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.plan.plain_files import PlainFiles, plain_files
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.request import ScanRequest
+from morrow.engine.plan.stats_pruning import value_stats
 from morrow.readers.expressions import polars as expressions
 
 BOUNDED = (t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType, t.DateType)
@@ -210,16 +211,8 @@ def _bounds_of_schema(
         field = names.get(schema.by_name[name].id)
         if field is not None and field.type.with_nullable(True) == schema.by_name[name].type.with_nullable(True):
             alike[name] = field.name
-    stats = entries["_VALUE_STATS"].struct
-    found = column_stats(
-        stats.field("_MIN_VALUES"),
-        stats.field("_MAX_VALUES"),
-        stats.field("_NULL_COUNTS"),
-        entries.select(pl.coalesce("_VALUE_STATS_COLS", "_WRITE_COLS")).to_series(),
-        {field.name: field.type for field in written.fields},
-        list(alike.values()),
-        where=metadata.where,
-    )
+    types = {field.name: field.type for field in written.fields}
+    found = value_stats(entries, types, list(alike.values()), where=metadata.where).columns
     columns = [entries[ROW]]
     for i, name in enumerate(wanted):
         of_file = found[alike[name]] if name in alike else ColumnStats(None, None, None)

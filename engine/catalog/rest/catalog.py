@@ -151,13 +151,16 @@ class RestCatalog(RestViews, RestFolders):
 
     def table(self, name: str) -> TableMetadata:
         database, table = table_name(name)
+        return self._opened(database, table, self._answer(database, table))
+
+    def _answer(self, database: str, table: str) -> dict[str, Any]:
+        """Returns what the server says of a table of any kind. Raises `DatabaseNotFound`, `TableNotFound`."""
         try:
-            answer = self.client.get(DATABASES, database, TABLES, table)
+            return self.client.get(DATABASES, database, TABLES, table)
         except Refusal as refusal:
             if refusal.code != 404:
                 raise told(self.client, refusal) from None
             raise self._missing(database, table, refusal) from None
-        return self._opened(database, table, answer)
 
     def where_of(self, name: str) -> str:
         database, table = table_name(name)

@@ -6,25 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from morrow.engine.catalog.names import table_name
-from morrow.engine.catalog.rest.client import Client, Refusal
 from morrow.engine.catalog.rest.messages import kind_of, texts
-from morrow.engine.catalog.rest.table import told
 from morrow.engine.errors import StorageError
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.type_json import field_from_json
 from morrow.engine.io.store import FileStore
 from morrow.engine.plan.folder_table import FORMAT_TABLE, OBJECT_TABLE, FolderTable
 
-DATABASES, TABLES = "databases", "tables"
-
 
 class RestFolders:
     """The methods of a REST catalog for tables that are folders of files."""
 
-    client: Client
     title: Any
     post_table: Callable[[str, TableSchema], None]
-    _missing: Callable[[str, str, Refusal], Exception]
+    _answer: Callable[[str, str], dict[str, Any]]
     _stored: Callable[[str, str, str], tuple[FileStore, str]]
 
     def create_folder_table(self, name: str, schema: TableSchema) -> FolderTable:
@@ -38,12 +33,7 @@ class RestFolders:
     def folder_table(self, name: str) -> FolderTable | None:
         """Returns a format table or object table; None for one of Paimon's own. Raises as `table`."""
         database, table = table_name(name)
-        try:
-            answer = self.client.get(DATABASES, database, TABLES, table)
-        except Refusal as refusal:
-            if refusal.code != 404:
-                raise told(self.client, refusal) from None
-            raise self._missing(database, table, refusal) from None
+        answer = self._answer(database, table)
         schema = answer.get("schema") or {}
         kind, where = kind_of(schema), f"{self.title}, {name}"
         if kind not in (FORMAT_TABLE, OBJECT_TABLE):

@@ -63,10 +63,15 @@ def _is_sent(spark: SparkSession, jar: Path) -> bool:
     return any(str(url).endswith(f"/{jar.name}") for url in sent)
 
 
+def _takes_jars(loader: Any) -> bool:
+    """Returns whether a class loader, or None, takes further jars; of one in Java `hasattr` finds every name."""
+    return loader is not None and any(method.getName() == "addURL" for method in loader.getClass().getMethods())
+
+
 def _add(spark: SparkSession, jar: Path) -> None:
     """Adds a jar for executors, for this thread, and for threads to come, whose class loader is another one."""
     loader = cast("Any", spark)._jsparkSession.sharedState().jarClassLoader().getParent()
-    if hasattr(loader, "addURL"):
+    if _takes_jars(loader):
         loader.addURL(cast("Any", spark)._jvm.java.io.File(str(jar)).toURI().toURL())
     path = str(jar).replace("'", "\\'")
     spark.sql(f"ADD JAR '{path}'")

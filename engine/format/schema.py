@@ -93,6 +93,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         return {f.name: f for f in self.fields}
 
     @cached_property
+    def layout(self) -> str:
+        """Id, columns and key, for keys of caches: a table that was restored may have other columns by an id it had."""
+        return repr((self.id, self.fields, self.primary_keys))
+
+    @cached_property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """The primary keys without the partition keys, by which rows are ordered within a bucket."""
         trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)

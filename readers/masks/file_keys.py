@@ -117,7 +117,7 @@ def file_keys(
     Raises:
         CorruptFile, FileMissing, StorageError: as reading does; heights are not checked.
     """
-    place = store.url(plan.table), store.checks_pages, plan.schema.id, section.partition_row, tuple(fields)
+    place = store.url(plan.table), store.checks_pages, plan.schema.layout, section.partition_row, tuple(fields)
     found = [KEY_CACHE.get((*place, file)) for file in files]
     entries = [
         None if known else of_files(plan, section, [file], store, "keys", fields) for known, file in zip(found, files)

@@ -106,7 +106,7 @@ def _folder(section: Section, store: FileStore, rows: int) -> CacheFolder | None
 
 
 def _table(plan: ScanPlan, section: Section, store: FileStore) -> tuple[object, ...]:
-    schema = plan.schema.id, plan.schema.time_millis, plan.schema.fields, plan.schema.primary_keys
+    schema = plan.schema.layout, plan.schema.time_millis
     written = sorted({file.schema_id: plan.file_fields.get(file.schema_id) for file in section.files}.items())
     place = store.url(plan.table), plan.branch, section.partition_row, section.bucket
     options = sorted(plan.file_options.items())

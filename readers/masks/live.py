@@ -98,7 +98,7 @@ def _refreshed(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
 def _place(plan: ScanPlan, store: FileStore) -> Hashable:
     assert plan.merge is not None
     # Masks from keys whose checksums were not checked must not serve reads that require the check.
-    return MERGE, store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id
+    return MERGE, store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout
 
 
 def _merge_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:

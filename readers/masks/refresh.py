@@ -157,7 +157,7 @@ def changed(plan: ScanPlan, section: Section, base: Section, store: FileStore) -
         CorruptFile, FileMissing, StorageError: a file of the section cannot be read.
     """
     keys = SectionKeys.of(plan, section, store)
-    place = store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, base, section
+    place = store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout, base, section
     known = CHANGES.get(place)
     if known is not None:
         return known

@@ -66,7 +66,7 @@ def no_rows(merge: SectionMerge) -> Merged:
 
 
 def _place(merge: SectionMerge) -> Hashable:
-    place = merge.store.url(merge.plan.table), merge.plan.schema.id
+    place = merge.store.url(merge.plan.table), merge.plan.schema.layout
     return MERGED, *place, merge.store.checks_pages, merge.spec, merge.names, merge.key_filter
 
 

@@ -165,7 +165,7 @@ def _cached(plan: ScanPlan, section: Section, store: FileStore) -> VersionMasks 
 def _place(plan: ScanPlan, store: FileStore) -> Hashable:
     assert plan.merge is not None
     rules = plan.merge.key, plan.merge.looks_up, plan.merge.keeps_retractions
-    return VERSIONS, store.url(plan.table), store.checks_pages, *rules, plan.schema.id
+    return VERSIONS, store.url(plan.table), store.checks_pages, *rules, plan.schema.layout
 
 
 def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:

@@ -78,7 +78,7 @@ def cut(plan: ScanPlan, section: Section, store: FileStore, limit: int) -> Seque
         return found, sum(PIECE_BYTES * (len(piece.files) + 1) for piece in found)
 
     try:
-        return _KNOWN.get_or_make((store.url(plan.table), plan.schema.id, section, pieces), make)
+        return _KNOWN.get_or_make((store.url(plan.table), plan.schema.layout, section, pieces), make)
     except MorrowError:
         return [section]
 

@@ -82,7 +82,7 @@ def _kept(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...
 
 
 def _key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
-    return "by tasks", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.id, section
+    return "by tasks", store.url(plan.table), store.checks_pages, plan.merge, plan.schema.layout, section
 
 
 def _made_by_tasks(

@@ -175,3 +175,22 @@ def test_another_schema_between_commits_is_read_anew(tmp_path: Path) -> None:
     assert sorted(table.scan(["id", "v"]).to_polars().rows()) == [(1, 1), (2, 2), (3, 1)]
     table.compact(full=True)
     assert sorted(table.scan(["id", "v"]).to_polars().rows()) == [(1, 1), (2, 2), (3, 1)]
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_restored_table_that_is_altered_otherwise_is_another(folder: bool, tmp_path: Path) -> None:
+    """The same files, the same id of the newest schema, other columns."""
+    options = {"bucket": "1", "write-only": "true", "sequence.field": "s"}
+    schema = {"id": "INT NOT NULL", "s": "INT", "v": "INT"}
+    table = morrow.Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"], options=options)
+    for s in (10, 9):
+        table.upsert(pa.table({"id": pa.array([1], "int32"), "s": pa.array([s], "int32"), "v": pa.array([s], "int32")}))
+    shutil.copytree(table.path, tmp_path / "backup")
+    table.alter.set_type("v", "BIGINT")
+    assert table.scan().to_polars().rows() == [(1, 10, 10)]
+    shutil.rmtree(table.path)
+    shutil.copytree(tmp_path / "backup", table.path)
+    table.alter.set_type("s", "STRING")
+    if folder:
+        as_new()
+    assert table.scan().to_polars().rows() == [(1, "9", 9)]

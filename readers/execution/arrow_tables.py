@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import msgspec
 import polars as pl
@@ -22,6 +23,8 @@ from morrow.engine.progress import advance
 from morrow.engine.values import replace
 from morrow.readers.casts.dtypes import conform, to_arrow_array
 from morrow.readers.casts.evolution import file_columns
+from morrow.readers.execution.fetched_reads import is_fetched
+from morrow.readers.files.fetched import FetchedStore, fetching
 from morrow.readers.files.file_frames import constant_of, source_of, written_fields
 from morrow.readers.files.registry import file_reader
 from morrow.readers.files.source import FileSource, check_rows, reading
@@ -52,20 +55,25 @@ def arrow_table(
     Raises:
         CorruptFile, FileMissing, Unsupported, StorageError: as decoding the files does.
     """
-    files = [
-        _MaskedFile(part, section, file, mask, store, plan.fields)
-        for part, section_masks in zip(plan.parts, masks, strict=True)
-        for section, file_masks in zip(part.sections, section_masks, strict=True)
-        for file, mask in zip(section.files, file_masks, strict=True)
-    ]
-    with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+    with nullcontext(store) if store.is_local else fetching(store) as source:
+        files = [
+            _MaskedFile(part, section, file, mask, source, plan.fields)
+            for part, section_masks in zip(plan.parts, masks, strict=True)
+            for section, file_masks in zip(part.sections, section_masks, strict=True)
+            for file, mask in zip(section.files, file_masks, strict=True)
+        ]
         # Largest first: a large file at the end would keep a single thread busy.
         order = sorted(range(len(files)), key=lambda i: -files[i].file.row_count)
+        if isinstance(source, FetchedStore):
+            source.expect(files[i].file for i in order if is_fetched(files[i].plan, files[i].file))
         read: dict[int, list[pa.RecordBatch]] = {}
-        for i, found in zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])):
-            read[i] = found
-            if counts:
-                advance(rows=files[i].file.row_count)
+        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+            for i, found in zip(order, pool.map(_MaskedFile.batches, [files[i] for i in order])):
+                read[i] = found
+                if isinstance(source, FetchedStore):
+                    source.drop([files[i].file])
+                if counts:
+                    advance(rows=files[i].file.row_count)
     batches = [batch for i in range(len(files)) for batch in read[i]]
     return pa.Table.from_batches(batches, arrow_schema(plan.fields))
 

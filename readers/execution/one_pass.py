@@ -19,8 +19,10 @@ from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section, SectionKind
-from morrow.readers.casts.dtypes import polars_dtype
+from morrow.readers.execution.fetched_reads import fetched_rows, is_fetched
 from morrow.readers.execution.joined_reads import joinable, joined_rows
+from morrow.readers.execution.widths import width_of
+from morrow.readers.files.fetched import fetching
 from morrow.readers.masks.halving import cuts, halves
 from morrow.readers.masks.live import keep_merged, known_merged
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
@@ -42,26 +44,17 @@ THREADED_ROWS = 1 << 16
 
 T = TypeVar("T")
 
-WIDTHS: dict[type[pl.DataType], int] = {
-    **dict.fromkeys((pl.Boolean, pl.Int8), 1),
-    pl.Int16: 2,
-    **dict.fromkeys((pl.Int32, pl.Float32, pl.Date), 4),
-    **dict.fromkeys((pl.Int64, pl.Float64, pl.Datetime, pl.Time), 8),
-    pl.Decimal: 16,
-}
-"""Bytes of a value by its dtype."""
-
-VARIABLE_BYTES = 40
-"""About how many bytes a value of a type of no fixed width takes."""
-
 
 def read_at_once(
     plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
 ) -> tuple[list[pl.DataFrame], list[Section]]:
     """Returns the rows of the sections that are best read whole, up to about `held` bytes, and the other sections.
 
-    Every row of the plan must be wanted. Small sections are read together, all others one by one.
+    Every row of the plan must be wanted. Small sections are read together, all others one by one. Of a store far away,
+    files that are not large are fetched whole, those of sections without overlapping files as well.
     """
+    if not store.is_local:
+        return _fetched_at_once(plan, sections, store, held)
     joined = joinable(plan, sections, store) if plan.read_columns else []
     together = {id(section) for section in joined}
     merging = [s for s in sections if s.kind is SectionKind.MERGE and id(s) not in together]
@@ -78,20 +71,55 @@ def read_at_once(
     return frames, [section for section in sections if id(section) not in chosen]
 
 
+def _fetched_at_once(
+    plan: ScanPlan, sections: Sequence[Section], store: FileStore, held: float
+) -> tuple[list[pl.DataFrame], list[Section]]:
+    """Does the same where each request is a wait: of a section with overlapping files, keys and values come at once."""
+    kinds = (SectionKind.RAW, SectionKind.MERGE)
+    worth = [s for s in sections if s.kind in kinds and all(is_fetched(plan, file) for file in s.files)]
+    reached = accumulate(bytes_of(plan, s, keys=s.kind is SectionKind.MERGE) for s in worth)
+    chosen = [section for section, end in zip(worth, reached) if end <= held] if plan.read_columns else []
+    with fetching(store) as source:
+        masked, merging = list[Section](), list[Section]()
+        for section in chosen:
+            folds = is_folded(plan, section)
+            known = section.kind is SectionKind.RAW or (not folds and known_merged(plan, section, store) is not None)
+            (masked if known else merging).append(section)
+            if not folds and (known or _is_read_whole(plan, section)):
+                source.expect(section.files)
+        frames = fetched_rows(plan, masked, source)
+
+        def fetched(section: Section) -> FileStore:
+            source.expect(section.files)
+            return source
+
+        def merged(section: Section) -> pl.DataFrame | None:
+            found = whole_section(plan, section, store, fetched)
+            source.drop(section.files)
+            return found
+
+        found = _each(merged, merging, threads=SECTION_WORKERS)
+    done = {id(section) for section in masked}
+    done |= {id(section) for section, frame in zip(merging, found) if frame is not None}
+    return [*frames, *(frame for frame in found if frame is not None)], [s for s in sections if id(s) not in done]
+
+
 def bytes_of(plan: ScanPlan, section: Section, *, keys: bool = True) -> int:
     """Returns about how many bytes `whole_section` reads: columns of the plan and, but for scans, of the key."""
     key = () if plan.merge is None or not keys else plan.merge.key
-    dtypes = (polars_dtype(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key})
-    width: int = sum(WIDTHS.get(type(dtype), VARIABLE_BYTES) for dtype in dtypes)
-    return section.row_count * width
+    return section.row_count * sum(width_of(plan.schema.by_name[name].type) for name in {*plan.read_columns, *key})
 
 
-def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame | None:
-    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper."""
-    if section.kind is not SectionKind.MERGE or section.row_count > MOST_ROWS or not plan.read_columns:
+def whole_section(
+    plan: ScanPlan, section: Section, store: FileStore, source: Callable[[Section], FileStore] | None = None
+) -> pl.DataFrame | None:
+    """Returns all rows of the section, columns `plan.read_columns`, in memory; None where masked scans are cheaper.
+
+    `source` gives the store from which whole files are best read.
+    """
+    if not _is_read_whole(plan, section):
         return None
-    if section.cut is not None:
-        return None
+    whole = (lambda _: store) if source is None else source
     if is_folded(plan, section):
         # Imported here: the functions of merge engines bring libraries along that other tables do not need.
         from morrow.readers.merges.sections import folded_section, refolded_section
@@ -99,8 +127,13 @@ def whole_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Data
         refolded = refolded_section(plan, section, store)
         if refolded is not None:
             return refolded
-        return None if known_masks(plan, section, store) is not None else folded_section(plan, section, store)
-    return None if known_merged(plan, section, store) is not None else _newest(plan, section, store)
+        return None if known_masks(plan, section, store) is not None else folded_section(plan, section, whole(section))
+    return None if known_merged(plan, section, store) is not None else _newest(plan, section, whole(section))
+
+
+def _is_read_whole(plan: ScanPlan, section: Section) -> bool:
+    merges = section.kind is SectionKind.MERGE and section.cut is None
+    return merges and section.row_count <= MOST_ROWS and bool(plan.read_columns)
 
 
 def _newest(plan: ScanPlan, section: Section, store: FileStore) -> pl.DataFrame:

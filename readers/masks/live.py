@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 import polars as pl
@@ -29,6 +30,9 @@ from morrow.readers.masks.superseded import Live, as_masks, live_rows, supersede
 Mask: TypeAlias = pl.Series | None
 """Boolean Series, one value per row of the file, true = live; None = every row is live."""
 
+REQUESTS = 16
+"""Deletion vectors read at once from a store far away."""
+
 MERGE = "merge"
 """What masks of MERGE sections are called in keys of caches."""
 
@@ -50,7 +54,12 @@ def live_masks(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask
     if section.kind is SectionKind.MERGE:
         found = known_merged(plan, section, store)
         return _kept(plan, section, store, superseded_masks(plan, section, store)) if found is None else found
-    return tuple(_deletion_mask(file, store) for file in section.files)
+    deleted = [file for file in section.files if file.deletion is not None]
+    if store.is_local or len(deleted) < 2:
+        return tuple(_deletion_mask(file, store) for file in section.files)
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        masks = dict(zip((file.path for file in deleted), pool.map(lambda file: _deletion_mask(file, store), deleted)))
+    return tuple(masks.get(file.path) for file in section.files)
 
 
 def known_merged(plan: ScanPlan, section: Section, store: FileStore) -> tuple[Mask, ...] | None:

@@ -37,8 +37,15 @@ def _tell(plan: ScanPlan, where: str, seconds: float) -> None:
     log.info("%s: opened %s, planned %s, in %.2f s", where, state, told, seconds)
 
 
-def read_lists(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Reads the manifest lists that a plan of this snapshot will need, ahead of it."""
-    from morrow.engine.plan.manifests import manifests_of
+def read_manifests(metadata: TableMetadata, snapshot: Snapshot) -> None:
+    """Reads what a plan of this snapshot will need, ahead of it."""
+    from morrow.engine.plan import manifests_ahead
 
-    manifests_of(metadata, snapshot)
+    manifests_ahead.read_manifests(metadata, snapshot)
+
+
+def read_latest_files(metadata: TableMetadata) -> None:
+    """Reads what a plan of the newest snapshot will probably need, while nothing tells yet which that is."""
+    from morrow.engine.plan import manifests_ahead
+
+    manifests_ahead.read_latest_files(metadata)

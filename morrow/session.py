@@ -12,8 +12,9 @@ from morrow.engine.io.resolve import Roots, given_roots, location_of, resolve
 from morrow.engine.plan import newest
 from morrow.engine.plan.filter import FilterLike
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
-from morrow.engine.plan.time_travel import TravelArguments
+from morrow.engine.plan.time_travel import TravelArguments, travel_of
 from morrow.table import Table
+from morrow.table_scan import make_scan
 from morrow.travelling import travels
 
 if TYPE_CHECKING:
@@ -61,9 +62,20 @@ def open(  # morrow.open is the name users look for
         CorruptFile, Unsupported: its schema cannot be read.
         InvalidArgument: an unknown `verify`.
     """
+    return Table(_metadata_at(path, branch, storage_options, allowed_roots, verify, filesystem))
+
+
+def _metadata_at(
+    path: str | os.PathLike[str],
+    branch: str | None,
+    storage_options: Mapping[str, str] | None,
+    allowed_roots: Roots,
+    verify: Verify | None,
+    filesystem: object = None,
+) -> TableMetadata:
     store, root = resolve(location_of(path), storage_options, verify, filesystem)
     metadata = TableMetadata(store, root, allowed_roots=given_roots(allowed_roots))
-    return Table(metadata if branch is None else metadata.on_branch(branch))
+    return metadata if branch is None else metadata.on_branch(branch)
 
 
 @travels
@@ -123,12 +135,10 @@ def scan_at(
     """Returns a scan of the table, branch or system table that `path` names. Arguments and errors as of `scan`."""
     name = object_name(location_of(path))
     name.branch_or(at.get("branch"))  # the latter is opened by the scan
-    table = open(
-        name.table, branch=name.branch, storage_options=storage_options, allowed_roots=allowed_roots, verify=verify
-    )
-    if name.system is None:
-        return table.scan(columns, filter, limit, **at)
-    return table.system(name.system, columns, filter, limit, **at)
+    metadata = _metadata_at(name.table, name.branch, storage_options, allowed_roots, verify)
+    if name.system is None:  # no table is opened before: it would look the newest state up as well
+        return make_scan(metadata, columns=columns, filter=filter, limit=limit, travel=travel_of(**at))
+    return Table(metadata).system(name.system, columns, filter, limit, **at)
 
 
 def clear_caches(*, folder: bool = False) -> None:

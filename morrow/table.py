@@ -15,6 +15,7 @@ from morrow.engine.telling import public_names
 from morrow.following import Following
 from morrow.history import SchemaList, SnapshotList, history_frame
 from morrow.maintenance import Maintenance
+from morrow.planning import read_latest_files
 from morrow.row_operations import RowOperations
 from morrow.scan_arguments import checked_limit
 from morrow.table_scan import Scan, make_scan
@@ -42,7 +43,7 @@ class Table(RowOperations, Maintenance, Following):
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._metadata = metadata
-        look(metadata)
+        look(metadata, at_first=read_latest_files)
 
     @property
     def path(self) -> str:

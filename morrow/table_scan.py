@@ -18,7 +18,7 @@ from morrow.engine.plan.scan_plan import ScanPlan
 from morrow.engine.plan.time_travel import NOW, Travel, resolve, travel_of_options
 from morrow.engine.telling import did_you_mean, shown, shown_lines
 from morrow.engine.values import replace
-from morrow.planning import planned, read_lists
+from morrow.planning import planned, read_latest_files, read_manifests
 from morrow.rows import Rows
 from morrow.scan_arguments import checked_columns, checked_limit, checked_rows
 
@@ -44,7 +44,11 @@ def make_scan(
 ) -> Scan:
     """Resolves branch, snapshot and schema, and checks columns, filter and limit against them; see `Table.scan`."""
     metadata, travel = travel.of_branch(metadata)
-    newest, ahead = newest_state(metadata, read_lists) if travel.is_latest else (metadata.latest_schema(), None)
+    newest, ahead = (
+        newest_state(metadata, read_manifests, read_latest_files)
+        if travel.is_latest
+        else (metadata.latest_schema(), None)
+    )
     options = metadata.options(newest)
     is_now = travel.is_latest
     if is_now:

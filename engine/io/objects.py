@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
 from morrow.engine.io.conditional_put import ConditionalPut, first_line
@@ -38,6 +39,8 @@ PART = 8 << 20
 PARTS_AT_ONCE = 4
 CUT, CUT_TRIES = "body error", 2
 """What obstore says of an answer that ended too early, and how often more such a read is tried."""
+CLIENTS = 16
+"""Clients that are kept, each with its open connections."""
 DELETED_AT_ONCE = 1000
 """Objects removed by one request, the most that S3 accepts."""
 
@@ -79,7 +82,6 @@ class ObjectStore:
             InvalidArgument: no store serves the scheme, or it does not know an option.
         """
         from obstore.exceptions import BaseError
-        from obstore.store import from_url
 
         remember(storage_options, url=url)
         scheme, _, rest = url.partition("://")
@@ -95,7 +97,7 @@ class ObjectStore:
             connection.setdefault("allow_http", "true")
         config = {key: value for key, value in options.items() if not connection_option(key)}
         try:
-            bucket = from_url(base, config=cast(Any, config) or None, client_options=cast(Any, connection) or None)
+            bucket = _client(base, _items(config), _items(connection), os.getpid(), _items(os.environ))
         except (BaseError, ValueError) as error:
             raise InvalidArgument(
                 f"cannot open {base}: {first_line(error)}; give a path, or an s3://, gs:// or az:// URL"
@@ -283,6 +285,22 @@ def _opened_again(base_url: str, options: Mapping[str, str], checks_pages: bool)
     store = ObjectStore.of_url(base_url, options)
     store.checks_pages = checks_pages
     return store
+
+
+Items: TypeAlias = tuple[tuple[str, str], ...]
+
+
+def _items(options: Mapping[str, str]) -> Items:
+    return tuple(sorted(options.items()))
+
+
+@lru_cache(CLIENTS)
+def _client(base: str, config: Items, connection: Items, process: int, environment: Items) -> Bucket:  # noqa: ARG001
+    """Returns a client, the same one for the same options in the same environment: its connections are open already,
+    and making one takes some milliseconds."""
+    from obstore.store import from_url
+
+    return from_url(base, config=cast(Any, dict(config)) or None, client_options=cast(Any, dict(connection)) or None)
 
 
 def _memory(base: str) -> Bucket:

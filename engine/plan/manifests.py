@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
@@ -126,17 +126,26 @@ def decoded_files(
             frames[file] = kept
     missing = [file for file, frame in frames.items() if frame is None]
 
-    def make(part: Sequence[Stored]) -> list[tuple[Stored, pl.DataFrame]]:
-        there = [(file, data) for file in part if (data := _read_or_none(metadata, file, missing_ok)) is not None]
+    def read(file: Stored) -> bytes | None:
+        return _read_or_none(metadata, file, missing_ok)
+
+    def make(part: Sequence[Stored], data: Iterable[bytes | None]) -> list[tuple[Stored, pl.DataFrame]]:
+        there = [(file, found) for file, found in zip(part, data) if found is not None]
         decoded = decode([(data, file[0]) for file, data in there])
         return list(zip((file for file, _ in there), decoded, strict=True))
 
-    parts = _parts(missing, metadata.store.is_local)
-    if len(parts) > 1:
-        with ThreadPoolExecutor(MANIFEST_READERS if metadata.store.is_local else REMOTE_READERS) as pool:
-            made = list(pool.map(make, parts))
+    parts = _parts(missing)
+    if metadata.store.is_local and len(parts) < 2:
+        made = [make(part, map(read, part)) for part in parts]
+    elif metadata.store.is_local:
+        with ThreadPoolExecutor(MANIFEST_READERS) as pool:
+            made = list(pool.map(lambda part: make(part, map(read, part)), parts))
+    elif missing:
+        with ThreadPoolExecutor(REMOTE_READERS) as pool, ThreadPoolExecutor(MANIFEST_READERS) as decoding:
+            asked = [[pool.submit(read, file) for file in part] for part in parts]
+            made = list(decoding.map(lambda part, data: make(part, [each.result() for each in data]), parts, asked))
     else:
-        made = [make(part) for part in parts]
+        made = []
     for file, entries in itertools.chain.from_iterable(made):
         METADATA_CACHE.put(keys[file], entries, int(entries.estimated_size()) + len(file[0]))
         frames[file] = entries
@@ -144,15 +153,14 @@ def decoded_files(
     return {file: frame for file, frame in frames.items() if isinstance(frame, pl.DataFrame)}
 
 
-def _parts(files: Sequence[Stored], is_local: bool) -> list[Sequence[Stored]]:
+def _parts(files: Sequence[Stored]) -> list[Sequence[Stored]]:
     """Groups files that are read and decoded together: large ones each by itself, small ones in a group per reader."""
     sizes = [size or 0 for _, size in files]
     most = WORTH_THREADS if sum(sizes) < WORTH_THREADS else WORTH_THREADS // MANIFEST_READERS
-    count = len(files) if is_local else max(-(-len(files) // REMOTE_READERS), 1)
     parts: list[list[Stored]] = []
     room = 0
     for file, size in zip(files, sizes):
-        if not parts or size > room or len(parts[-1]) == count:
+        if not parts or size > room:
             parts.append([])
             room = most
         parts[-1].append(file)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from morrow.engine.plan.metadata import TableMetadata
 
 _BEGINNINGS: ByteCache[Snapshot | int] = ByteCache(1 << 24)
+_UNDER_WAY: ByteCache[Callable[[], object]] = ByteCache(1 << 20)
+"""What waits for that which was begun at first, by table."""
 _SIZE = 2048
 """Bytes that a snapshot takes there, about."""
 STEPS = (4, 16, 64)
@@ -33,13 +35,18 @@ STEPS = (4, 16, 64)
 def forget() -> None:
     """Drops where searches begin."""
     _BEGINNINGS.clear()
+    _UNDER_WAY.clear()
 
 
 Beforehand: TypeAlias = "Callable[[TableMetadata, Snapshot], object]"
 """Called with what probably is the newest snapshot, while that is asked for; its errors count for nothing."""
+AtFirst: TypeAlias = "Callable[[TableMetadata], object]"
+"""Called, likewise, where nothing tells which snapshot that may be; whoever opens a table does not wait for it."""
 
 
-def look(metadata: TableMetadata, beforehand: Beforehand | None = None) -> tuple[TableSchema, Snapshot | None]:
+def look(
+    metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
+) -> tuple[TableSchema, Snapshot | None]:
     """Returns the newest schema, and far away the newest snapshot, too, where it was found at the same time.
 
     Raises: as `TableMetadata.latest_schema`. An error about the snapshot is left to those who need it.
@@ -47,37 +54,53 @@ def look(metadata: TableMetadata, beforehand: Beforehand | None = None) -> tuple
     if metadata.store.is_local or Owned.SNAPSHOTS in metadata.owner.owns:
         return metadata.latest_schema(), None
     looking = ahead(metadata.store, metadata.latest_snapshot)
-    done = _begun(metadata, beforehand)
+    done = _begun(metadata, beforehand, at_first)
     schema, found = metadata.latest_schema(), None
     with suppress(MorrowError):
         found = looking()
-    done()
+    if beforehand is not None:
+        done()
     return schema, found
 
 
-def newest_state(metadata: TableMetadata, beforehand: Beforehand | None = None) -> tuple[TableSchema, Snapshot | None]:
+def newest_state(
+    metadata: TableMetadata, beforehand: Beforehand | None = None, at_first: AtFirst | None = None
+) -> tuple[TableSchema, Snapshot | None]:
     """Returns the newest schema and snapshot; far away, they are asked for at once."""
     if metadata.store.is_local:
         return metadata.latest_schema(), metadata.latest_snapshot()
     looking = ahead(metadata.store, metadata.latest_snapshot)
-    done = _begun(metadata, beforehand)
+    done = _begun(metadata, beforehand, at_first)
     schema, newest = metadata.latest_schema(), looking()
     done()
     return schema, newest
 
 
-def _begun(metadata: TableMetadata, beforehand: Beforehand | None) -> Callable[[], None]:
+def _begun(metadata: TableMetadata, beforehand: Beforehand | None, at_first: AtFirst | None) -> Callable[[], None]:
     """Begins to do what can be done before the newest snapshot is certain; returns what waits for it."""
-    known = _BEGINNINGS.get(_snapshots(metadata))
-    if beforehand is None or not isinstance(known, Snapshot):
+    key = _snapshots(metadata)
+    known = _BEGINNINGS.get(key)
+    if not isinstance(known, Snapshot):
+        if at_first is None or Owned.SNAPSHOTS in metadata.owner.owns:
+            return lambda: None
+        reading = ahead(metadata.store, partial(at_first, metadata))
+        _UNDER_WAY.put(key, reading, _SIZE)
+        return partial(_wait, reading)
+    if beforehand is None:
         return lambda: None
-    doing = ahead(metadata.store, partial(beforehand, metadata, known))
+    begun = _UNDER_WAY.get(key)
 
-    def done() -> None:
-        with suppress(MorrowError):
-            doing()
+    def read() -> None:
+        if begun is not None:
+            _wait(begun)
+        beforehand(metadata, known)
 
-    return done
+    return partial(_wait, ahead(metadata.store, read))
+
+
+def _wait(doing: Callable[[], object]) -> None:
+    with suppress(MorrowError):
+        doing()
 
 
 def newest_schema_of(metadata: TableMetadata) -> TableSchema | None:

@@ -41,6 +41,9 @@ BATCH_ROWS = 131_072
 LEAST_SHOWN_ROWS = 1 << 22
 """Stored rows from which a read that somebody looks at is counted; fewer are there before it would be shown."""
 
+PIECEWISE_ROWS = 1 << 22
+"""Stored rows from which on a table of Arrow is made piece by piece: fewer are there sooner when read as a whole."""
+
 GROUP_ROWS = 1 << 24
 MOST_GROUPED = 64
 """Sections that a stream reads as one query: up to so many stored rows and so many sections."""
@@ -195,10 +198,30 @@ def to_arrow(plan: ScanPlan, store: FileStore) -> pa.Table:
     from morrow.readers.execution.arrow_tables import arrow_table, is_arrow_only
 
     if not (is_complete(plan) and is_arrow_only(plan)):
+        if plan.limit is None and plan.stored_rows >= PIECEWISE_ROWS:
+            return _piecewise(plan, store)
         return to_arrow_table(to_polars(plan, store), plan.fields)
     with reading_plan(plan, store), _shown(plan) as counts:
         masks = [_masks(part, part.sections, store) for part in plan.parts]
         table = arrow_table(plan, masks, store, counts=counts)
+    check_complete(plan, store, table.num_rows)
+    return table
+
+
+def _piecewise(plan: ScanPlan, store: FileStore) -> pa.Table:
+    """Converts rows as they are read, so that few of them are in memory in the form of Polars, too."""
+    tables = [arrow_schema(plan.fields).empty_table()]
+    with reading_plan(plan, store), _shown(plan):
+        for part in plan.parts:
+            with in_flight(part, store):
+                read, scanned = _apart(part, part.sections, store, math.inf)
+            read.reverse()
+            while read:
+                tables.append(to_arrow_table(read.pop(), plan.fields))
+            for batch in () if scanned is None else batches(scanned):
+                advance(rows=batch.height)
+                tables.append(to_arrow_table(batch, plan.fields))
+    table = pa.concat_tables(tables)
     check_complete(plan, store, table.num_rows)
     return table
 

@@ -92,6 +92,20 @@ def test_a_stream_that_is_not_read_to_its_end_reads_only_what_it_gave(
     assert len(set(store.reads)) == 1
 
 
+@pytest.mark.parametrize("condition", [None, "v < 0", "v % 2 = 1", "id < 0"])
+def test_a_large_table_of_arrow_is_made_piece_by_piece(
+    merged: TableFactory, condition: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = morrow.open(merged.path).scan(filter=condition)
+    whole = scan.to_arrow()
+    monkeypatch.setattr(execute, "PIECEWISE_ROWS", 0)
+    for _ in ("masks are known", "nothing is known"):
+        made = scan.to_arrow()
+        assert made.schema.equals(whole.schema, check_metadata=True)
+        assert made.equals(whole)
+        morrow.clear_caches()
+
+
 def test_a_reader_knows_its_schema_before_the_first_batch(append: TableFactory) -> None:
     reader = morrow.open(append.path).scan(["x"]).to_reader()
     assert reader.schema == pa.schema([("x", pa.int32())])

@@ -35,6 +35,13 @@ CUT_BEFORE, CUT_AFTER, GARBAGE = "cut before", "cut after", "garbage"
 Answer = tuple[int, dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Done:
+    """A fault: what was ordered is done, and the answer has a status that says otherwise."""
+
+    status: int
+
+
 class Refused(Exception):
     def __init__(self, code: int, kind: str = "", name: str = "", message: str = "refused") -> None:
         super().__init__(message)
@@ -419,6 +426,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault == GARBAGE:
             self._send(200, None)
+            return
+        if isinstance(fault, Done):
+            self._send(fault.status, {"message": "gateway", "code": fault.status})
             return
         self._send(status, answer)
 

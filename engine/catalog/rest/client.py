@@ -34,6 +34,7 @@ FIRST_WAIT, LONGEST_WAIT, JITTER = 0.5, 64.0, 0.1
 """Seconds before a request is sent again, doubled each time; a server that wants to be left alone longer has failed."""
 CONNECT_SECONDS, READ_SECONDS = 30.0, 180.0
 BUSY = (429, 503)
+NOT_IMPLEMENTED = 501
 STEPS = ("", ".", "..")
 """Segments of paths that are no names."""
 GET, POST, DELETE = "GET", "POST", "DELETE"
@@ -45,6 +46,11 @@ class Refusal(Exception):
     def __init__(self, code: int, kind: str, name: str, message: str, *, unclear: bool) -> None:
         super().__init__(message)
         self.code, self.kind, self.name, self.message, self.unclear = code, kind, name, message, unclear
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether what was ordered may have been done, or be done yet: gateways answer for servers that are at work."""
+        return self.unclear or (self.code >= 500 and self.code != NOT_IMPLEMENTED)
 
 
 @dataclass
@@ -129,7 +135,7 @@ class Client:
         while True:
             answer = self._sent(tries, method, path, query, data)
             if answer is not None:
-                return self._read(answer, tries)
+                return self._read(method, answer, tries)
             if tries.sent >= MOST_TRIES:
                 if tries.unclear:
                     hint = "whether it was done is not known"
@@ -175,14 +181,15 @@ class Client:
             time.sleep(wait * (1 + JITTER * random.random()))
         return None
 
-    def _read(self, answer: urllib3.BaseHTTPResponse, tries: _Tries) -> dict[str, Any]:
+    def _read(self, method: str, answer: urllib3.BaseHTTPResponse, tries: _Tries) -> dict[str, Any]:
         try:
             found = json.loads(answer.data) if answer.data.strip() else {}
         except ValueError:
             found = None
         if answer.status in (200, 202, 204):
             if not isinstance(found, dict):
-                raise StorageError(f"{self.where}: the answer is no JSON object; check the option {URI}")
+                kind = StorageError if method == GET else UnclearOutcome
+                raise kind(f"{self.where}: the answer is no JSON object; check the option {URI}")
             return found
         told = found if isinstance(found, dict) else {}
         code = told.get("code")

@@ -26,6 +26,7 @@ from morrow.engine.errors import (
     StorageError,
     TableNotFound,
     TagNotFound,
+    UnclearOutcome,
     Unsupported,
 )
 from morrow.engine.format.schema import TableSchema
@@ -91,13 +92,21 @@ class RestTable(TableOwner):
             "snapshot": {name: value for name, value in members.items() if value is not None},
             "statistics": partition_statistics(self._metadata(branch), snapshot),
         }
+        unclear = ""
         try:
-            answer = self.client.post(*self._path(branch), "commit", body=body)
+            if self.client.post(*self._path(branch), "commit", body=body).get("success") is True:
+                return True
         except Refusal as refusal:
-            if refusal.code != 409:
+            if not refusal.may_be_done and refusal.code != 409:
                 raise told(self.client, refusal) from None
-            answer = {"success": False}
-        return answer.get("success") is True or self._was_committed(branch, snapshot)
+            unclear = f"{refusal.message} ({refusal.code})" if refusal.code != 409 else ""
+        try:
+            done = self._was_committed(branch, snapshot)
+        except StorageError as error:
+            raise UnclearOutcome(f"{error}; whether the snapshot was committed is not known") from error
+        if unclear and not done:
+            raise UnclearOutcome(f"{self.client.where}: {unclear}; whether the snapshot was committed is not known")
+        return done
 
     def roll_back(self, branch: str, goal: Snapshot) -> None:
         here = self._metadata(branch)

@@ -28,7 +28,7 @@ from morrow.engine.errors import (
     Unsupported,
 )
 from morrow.testing import CatalogTests
-from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, RestServer, rest_server
+from tests.support.rest_server import CUT_AFTER, CUT_BEFORE, GARBAGE, Done, RestServer, rest_server
 
 TOKEN = "bearer-of-tests"
 SCHEMA: dict[str, Any] = {"schema": "id INT NOT NULL, v STRING", "primary_keys": "id", "options": {"bucket": 1}}
@@ -207,6 +207,19 @@ def test_a_server_without_an_answer_leaves_a_commit_unclear(
     server.trouble = ([], lambda *_: False)
     table.upsert({"id": [2], "v": ["y"]})
     assert table.scan().to_polars()["id"].to_list() == [2]
+
+
+@pytest.mark.parametrize("fault", [GARBAGE, Done(500), Done(502), Done(504)], ids=str)
+def test_a_commit_that_was_done_keeps_its_files_whatever_the_answer_says(server: RestServer, fault: Any) -> None:
+    table = opened(server).create_table("db.t", **SCHEMA)
+    server.trouble = ([fault], lambda _, path: path.endswith("/commit"))
+    table.upsert({"id": [1], "v": ["x"]})
+    server.trouble = ([CUT_AFTER, (401, {})], lambda _, path: path.endswith("/commit"))
+    table.upsert({"id": [2], "v": ["y"]})
+    assert not server.trouble[0]
+    morrow.clear_caches()
+    assert sorted(table.scan().to_polars()["id"]) == [1, 2]
+    assert [each.id for each in table.snapshots()] == [1, 2]
 
 
 def test_servers_that_fail_are_named_in_a_line(server: RestServer) -> None:

@@ -16,8 +16,8 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from morrow.engine.errors import StorageError, UnclearOutcome, Unsupported
-from morrow.engine.telling import harmless
+from morrow.engine.errors import InvalidArgument, StorageError, UnclearOutcome, Unsupported
+from morrow.engine.telling import harmless, one_line
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Bucket
@@ -70,6 +70,8 @@ class ConditionalPut:
                 raise self._failed(key, error) from error
             except (exceptions.BaseError, OSError) as error:
                 unclear = error
+            except ValueError as error:  # a control character
+                raise no_such_name(f"{self._base_url}/{key}", error) from None
             else:
                 return True
             try:
@@ -128,6 +130,11 @@ class ConditionalPut:
 def first_line(error: BaseException) -> str:
     """Returns the message without the structures that obstore prints below it; the error loses its secrets."""
     return (str(harmless(error)).strip().splitlines() or [type(error).__name__])[0]
+
+
+def no_such_name(url: str, error: ValueError) -> InvalidArgument:
+    """Returns the error for a name that no object can have, which obstore refuses."""
+    return InvalidArgument(f"{one_line(url)}: no object has such a name: {one_line(str(error)).partition(': ')[2]}")
 
 
 def _unknown_server(bucket: Any) -> str | None:

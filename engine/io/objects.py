@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from morrow.engine.errors import FileMissing, InvalidArgument, MorrowError, StorageError, Unsupported
-from morrow.engine.io.conditional_put import ConditionalPut, first_line
+from morrow.engine.io.conditional_put import ConditionalPut, first_line, no_such_name
 from morrow.engine.io.range_streams import RangeInput, RangeOutput
 from morrow.engine.io.secrets import StorageOptions
 from morrow.engine.io.spellings import connection_option
@@ -270,6 +270,8 @@ class ObjectStore:
             raise
         except (BaseError, OSError) as error:
             raise StorageError(f"{self.url(path)}: {first_line(error)}; {self._what_to_do()}") from error
+        except ValueError as error:  # a control character
+            raise no_such_name(self.url(path), error) from None
 
     def _what_to_do(self) -> str:
         withheld = getattr(self.storage_options, "withheld", ())

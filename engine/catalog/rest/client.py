@@ -188,8 +188,8 @@ class Client:
             found = None
         if answer.status in (200, 202, 204):
             if not isinstance(found, dict):
-                kind = StorageError if method == GET else UnclearOutcome
-                raise kind(f"{self.where}: the answer is no JSON object; check the option {URI}")
+                error = StorageError if method == GET else UnclearOutcome
+                raise error(f"{self.where}: the answer is no JSON object; check the option {URI}")
             return found
         told = found if isinstance(found, dict) else {}
         code = told.get("code")

@@ -77,6 +77,14 @@ def test_a_missing_object_is_named_by_its_url(store: ObjectStore) -> None:
             read("t/nope")
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\x01b", "a//b", "a/../b"])
+def test_a_name_that_no_object_has_is_refused_in_a_line(store: ObjectStore, name: str) -> None:
+    for ask in (store.read, store.size, store.list, lambda path: store.create(path, b"1")):
+        with pytest.raises(InvalidArgument, match="no object has such a name") as caught:
+            ask(f"t/{name}")
+        assert "\n" not in str(caught.value)
+
+
 def test_writing_objects(store: ObjectStore) -> None:
     store.write("t/snapshot/LATEST", b"2")
     with store.output("t/data") as stream:

@@ -18,7 +18,7 @@ CHOSEN = (
     ("Merge-on-read, deduplicate: count and sum", "key BIGINT, again", "count and sum of a merged table, again"),
     ("Merge engines: full read", "partial-update, again", "full read of a partial-update table, again"),
     ("Deletion vectors", "full read, 10 % deleted, first", "full read with deletion vectors, first"),
-    ("After commits of 10,000 rows", "deduplicate: count and sum", "count and sum after each commit"),
+    ("After a commit", "deduplicate: count and sum, commits of 10,000 rows", "count and sum after each commit"),
     ("Other readers, merge-on-read, deduplicate", "full read to Arrow, first", "full read of a merged table, first"),
     ("Writing", "upsert of 2,000,000 rows into an empty table", "upsert of 2,000,000 rows"),
     ("Spark: the scan of Parquet is the limit", "deduplicate: full read, again", "full read on Spark, again"),

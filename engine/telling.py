@@ -153,9 +153,9 @@ def logger(name: str) -> ShownLogger:
 def _known() -> Iterable[str]:
     with _lock:
         known = list(_secrets)
-    environment = (
-        value for name, value in os.environ.items() if name.upper().startswith(_ENVIRONMENT) and is_secret(name)
-    )
+    # By name: it takes as long to read a value as to look at its name, and few are asked for.
+    names = [name for name in os.environ if name.upper().startswith(_ENVIRONMENT) and is_secret(name)]
+    environment = [os.environ.get(name, "") for name in names]
     # The longest first: one secret may be part of another.
     return sorted({*known, *filter(_is_findable, environment)}, key=len, reverse=True)
 

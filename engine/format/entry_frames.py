@@ -7,6 +7,7 @@ manifests keeps them in frames. The conversions are meant for as many entries as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -37,8 +38,16 @@ _TIME = "_CREATION_TIME"
 
 def entries_frame(entries: Sequence[ManifestEntry]) -> pl.DataFrame:
     """Returns a frame of one row per entry, with the columns of `decode_manifest`."""
+    if not entries:
+        return no_entries()
     # By rows: most commits have few files, and making a Series takes as long as making the whole of a small frame.
     return pl.DataFrame([_row(entry) for entry in entries], schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
+
+
+@cache
+def no_entries() -> pl.DataFrame:
+    """Returns a frame of no entry, with the columns of `decode_manifest`."""
+    return pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})
 
 
 def _row(entry: ManifestEntry) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from morrow.engine.format.manifest_columns import (
 )
 from morrow.engine.format.paths import POSTPONE_BUCKET
 from morrow.engine.format.slips import refuse_slips, slip_of
+from morrow.engine.frames import distinct
 from morrow.engine.names import col
 
 MOST_ROWS_PER_BYTE = 1 << 16
@@ -103,17 +104,19 @@ def _entries(frame: pl.DataFrame, path: str) -> pl.DataFrame:
 
 def _check_numbers(entries: pl.DataFrame, path: str) -> None:
     """Refuses counts that no file can have, before anything is allocated by them."""
-    # Operators of Series run at once; expressions would each take longer to set up than a small manifest to check.
-    kind, rows, size, deleted = (entries[name] for name in ("_KIND", "_ROW_COUNT", "_FILE_SIZE", "_DELETE_ROW_COUNT"))
-    bucket, buckets, level = (entries[name] for name in ("_BUCKET", "_TOTAL_BUCKETS", "_LEVEL"))
+    # Not by expressions: each would take longer to set up than a small manifest to check.
+    numbers = ("_KIND", "_ROW_COUNT", "_FILE_SIZE", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER")
+    kind, rows, size, first, last = (entries[name].to_numpy() for name in numbers)
+    bucket, buckets, level = (entries[name].to_numpy() for name in ("_BUCKET", "_TOTAL_BUCKETS", "_LEVEL"))
+    deleted = entries["_DELETE_ROW_COUNT"].fill_null(0).to_numpy()  # null where it was not counted
     impossible = (
         (rows < 0)
         | (size < 0)
         | (rows > (size + 1) * MOST_ROWS_PER_BYTE)
-        | (deleted < 0)  # null when it was not counted, and then the comparison is null too
+        | (deleted < 0)
         | (deleted > rows)
         | ((kind != ADD) & (kind != DELETE))
-        | (entries["_MIN_SEQUENCE_NUMBER"] > entries["_MAX_SEQUENCE_NUMBER"])
+        | (first > last)
         | ((bucket >= buckets) & (buckets > 0))
         | (bucket < POSTPONE_BUCKET)
         | (buckets < POSTPONE_BUCKET)
@@ -121,7 +124,7 @@ def _check_numbers(entries: pl.DataFrame, path: str) -> None:
         | (level > MOST_LEVELS)
     )
     if impossible.any():
-        name = entries["_FILE_NAME"].filter(impossible)[0]
+        name = entries["_FILE_NAME"][int(impossible.argmax())]
         raise CorruptFile(path, f"the entry of {name} holds impossible numbers")
 
 
@@ -137,7 +140,7 @@ def decode_index_manifest(data: bytes, path: str) -> pl.DataFrame:
 
 def _check_indexes(indexes: pl.DataFrame, path: str) -> None:
     """Refuses impossible entries of index files: an unknown type that is a damaged known one, vectors without count."""
-    for kind in indexes["_INDEX_TYPE"].unique():
+    for kind in distinct(indexes["_INDEX_TYPE"]):
         if (meant := slip_of(kind, (DELETION_VECTORS_INDEX, HASH_INDEX))) is not None:
             raise CorruptFile(path, f"the index type {kind!r} looks like a damaged {meant!r}")
     ranges, bucket = indexes["_DELETIONS_VECTORS_RANGES"].list.len(), indexes["_BUCKET"]
@@ -224,16 +227,17 @@ def _from_arrow(table: pa.Table) -> pl.DataFrame:
 def _conformed(
     frame: pl.DataFrame, columns: Mapping[str, pl.DataType | type[pl.DataType]], version: int, path: str
 ) -> pl.DataFrame:
-    schema = frame.schema
+    stored = {column.name: column for column in frame.get_columns()}
+    schema = {name: column.dtype for name, column in stored.items()}
     missing = [name for name in columns if name not in schema and name not in OPTIONAL_COLUMNS]
     if missing:
         raise CorruptFile(path, f"the column {missing[0]} is missing")
     _refuse_misnamed(schema, columns, path)
-    newest = frame["_VERSION"].max() if frame.height else None
+    newest = stored["_VERSION"].max() if frame.height else None
     if isinstance(newest, int) and newest > version:
         raise Unsupported(f"manifest version {newest}", where=path, hint="upgrade Morrow")
     try:
-        found = [_conform(frame, schema.get(name), name, dtype) for name, dtype in columns.items()]
+        found = [_conform(stored.get(name), name, dtype, frame.height) for name, dtype in columns.items()]
     except pl.exceptions.PolarsError as error:
         raise CorruptFile(path, f"a column has the wrong type ({error})") from error
     for column, dtype in zip(found, columns.values(), strict=True):
@@ -261,15 +265,13 @@ def _members(dtype: object) -> dict[str, object]:
     return {field.name: field.dtype for field in dtype.fields} if isinstance(dtype, pl.Struct) else {}
 
 
-def _conform(
-    frame: pl.DataFrame, actual: pl.DataType | None, name: str, dtype: pl.DataType | type[pl.DataType]
-) -> pl.Series:
-    if actual is None:
-        return pl.Series(name, [None], dtype=dtype).new_from_index(0, frame.height)
-    column = frame[name]
+def _conform(column: pl.Series | None, name: str, dtype: pl.DataType | type[pl.DataType], height: int) -> pl.Series:
+    if column is None:
+        return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+    actual = column.dtype
     if actual == dtype:
         return column
     if isinstance(actual, pl.Datetime) and actual.time_zone not in (None, "UTC"):
         column = column.dt.replace_time_zone(None)
     # For structs, only the cast of an expression adds the members that an old version lacks.
-    return frame.select(col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)
+    return column.to_frame().select(col(name).cast(dtype)).to_series() if actual.is_nested() else column.cast(dtype)

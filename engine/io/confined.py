@@ -12,8 +12,10 @@ The last segment is never resolved: removing or replacing a link does not touch 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -144,13 +146,13 @@ def is_link(store: FileStore, path: str) -> bool:
 
 def _apart(store: FileStore, paths: Sequence[str], roots: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """Returns the resolved paths of those inside; and the others, each with the folder that it is in."""
-    reals = [_followed(store, root).rstrip("/") for root in roots]
+    reals = [_followed_root(store, root).rstrip("/") for root in roots]
     inside: dict[str, tuple[str, bool]] = {}
     found, left = list[str](), list[tuple[str, str]]()
     for path in paths:
         folder, slash, name = path.rpartition("/")
         if folder not in inside:
-            place = _followed(store, folder or slash) if slash else ""
+            place = _followed_below(store, folder or slash, roots, reals) if slash else ""
             inside[folder] = place, any(not r or place == r or place.startswith(f"{r}/") for r in reals)
         place, allowed = inside[folder]
         whole = path if place == folder else f"{place.rstrip('/')}/{name}"
@@ -165,3 +167,47 @@ def _apart(store: FileStore, paths: Sequence[str], roots: Sequence[str]) -> tupl
 def _followed(store: FileStore, path: str) -> str:
     """Returns the path with all links resolved; object stores have none."""
     return os.path.realpath(path) if store.is_local else path
+
+
+def _followed_root(store: FileStore, root: str) -> str:
+    """Returns the root with all links resolved, as it was resolved before while that is still the same folder."""
+    if not store.is_local:
+        return root
+    real = _resolved(root)
+    try:
+        if os.path.samestat(os.stat(root), os.stat(real)):  # noqa: PTH116  # a third of the time of resolving it
+            return real
+    except OSError:
+        pass  # no such folder yet, or no more
+    _resolved.cache_clear()
+    return os.path.realpath(root)
+
+
+_resolved = lru_cache(maxsize=256)(os.path.realpath)
+
+
+def _followed_below(store: FileStore, folder: str, roots: Sequence[str], reals: Sequence[str]) -> str:
+    """Returns the folder with all links resolved; below a root, whose links are, its other segments are looked at."""
+    for root, real in zip(roots, reals):
+        if store.is_local and folder.startswith(root) and (place := _without_links(real, folder[len(root) :])):
+            return place
+    return _followed(store, folder)
+
+
+def _without_links(real: str, tail: str) -> str | None:
+    """Returns the resolved path and a tail (empty, or a slash and segments); None if the tail has to be resolved."""
+    segments = tail.split("/")
+    if segments[0] or not {"", ".", ".."}.isdisjoint(segments[1:]):
+        return None
+    place = real
+    for segment in segments[1:]:
+        place = f"{place}/{segment}"
+        try:
+            mode = os.lstat(place).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            break  # what is not there is no link
+        except OSError:
+            return None
+        if stat.S_ISLNK(mode):
+            return None
+    return real + tail

@@ -14,6 +14,7 @@ from morrow.engine.format.file_formats import BUILT_IN, known_format
 from morrow.engine.format.partition_path import partition_path
 from morrow.engine.format.paths import bucket_dir, external_path, in_store
 from morrow.engine.format.schema import TableSchema
+from morrow.engine.frames import distinct
 from morrow.engine.names import MODERN_DATES
 from morrow.engine.options import TableOptions
 from morrow.engine.plan.metadata import TableMetadata
@@ -59,7 +60,7 @@ def data_files(
     files: list[DataFile] = []
     # Values of all columns as Python objects would take more memory than the files that are made of them.
     for piece in described.iter_slices(PIECE):
-        shared = {format: format for format in piece["format"].unique()}
+        shared = {format: format for format in distinct(piece["format"])}
         for i, (path, format, *numbers, names, dates) in enumerate(piece.iter_rows(), len(files)):
             written, modern = None if names is None else tuple(names), tuple(dates or ())
             made = DataFile(  # type: ignore[misc]  # the columns above
@@ -133,8 +134,8 @@ def partition_values(schema: TableSchema, frame: pl.DataFrame, *, where: str) ->
     if not schema.partition_keys:
         return [()] * frame.height
     types = [schema.by_name[name].type for name in schema.partition_keys]
-    distinct = frame["_PARTITION"].unique().to_list()
-    known = dict(zip(distinct, decode_rows(distinct, types, where=where)))
+    rows = distinct(frame["_PARTITION"]).to_list()
+    known = dict(zip(rows, decode_rows(rows, types, where=where)))
     return [known[stored] for stored in frame["_PARTITION"].to_list()]
 
 
@@ -145,7 +146,7 @@ def file_formats(frame: pl.DataFrame, where: str) -> pl.Series:
         Unsupported: a format that Morrow does not read.
     """
     endings = frame.select(pl.col("_FILE_NAME").str.extract(ENDING).str.to_lowercase()).to_series()
-    if unknown := {ending for ending in endings.unique() if ending is None or known_format(ending) is None}:
+    if unknown := {ending for ending in distinct(endings) if ending is None or known_format(ending) is None}:
         name = next(name for name, ending in zip(frame["_FILE_NAME"], endings) if ending in unknown)
         raise Unsupported(f"the file format of {name}", where=where, hint=f"Morrow reads {', '.join(BUILT_IN)}")
     return endings

@@ -13,6 +13,7 @@ from morrow.engine.format.manifest_columns import DELETION_VECTORS_INDEX
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.frames import kept
 from morrow.engine.names import ENTRY, INDEX_FILE, VECTOR
 from morrow.engine.options import TableOptions
 from morrow.engine.options.declared.merging import DELETION_VECTORS_ENABLED, DELETION_VECTORS_MODIFIABLE
@@ -56,17 +57,17 @@ def with_vectors(
     if not options.deletion_vectors:
         _check_unwanted(metadata, options, indexes)
         return live, None
-    files = indexes.filter(indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
+    files = kept(indexes, indexes["_INDEX_TYPE"] == DELETION_VECTORS_INDEX)
     if not files.height:
         return live, None
     ranges = _placed(_ranges(files), live)
     if not ranges.height:
         return live, None
     _check(ranges, live["_FILE_NAME"], f"{metadata.where}, index manifest {snapshot.index_manifest}")
-    ranges = ranges.filter(ranges[ENTRY].is_not_null())
+    ranges = kept(ranges, ranges[ENTRY].is_not_null())
     vector = np.full(live.height, -1, np.int64)
     vector[ranges[ENTRY].to_numpy()] = np.arange(ranges.height)
-    return live.with_columns(pl.Series(VECTOR, vector)), DeletionVectors(files, ranges)
+    return live.hstack([pl.Series(VECTOR, vector)]), DeletionVectors(files, ranges)
 
 
 def _check_unwanted(metadata: TableMetadata, options: TableOptions, indexes: pl.DataFrame) -> None:
@@ -120,7 +121,8 @@ def _placed(ranges: pl.DataFrame, live: pl.DataFrame) -> pl.DataFrame:
 def _check(ranges: pl.DataFrame, live: pl.Series, where: str) -> None:
     if any(ranges[name].null_count() for name in ("f0", "f1", "f2")):
         raise CorruptFile(where, "a deletion vector without its file, offset or length")
-    if ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
+    # File names are random: they tell all vectors apart by themselves, but for damage.
+    if ranges["f0"].n_unique() < ranges.height and ranges[["_PARTITION", "_BUCKET", "f0"]].is_duplicated().any():
         raise CorruptFile(where, "two deletion vectors for one data file")
     strays = ranges["f0"].filter(ranges[ENTRY].is_null())
     # A name changed by damage lacks its vector; in a table with many files, only those without vectors are compared.

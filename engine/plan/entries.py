@@ -11,11 +11,13 @@ import polars as pl
 
 from morrow.engine.errors import CorruptFile
 from morrow.engine.format.binary_row import arities, decode_columns
-from morrow.engine.format.manifest_columns import ADD, DELETE, ENTRY_COLUMNS, FILE_COLUMNS
+from morrow.engine.format.entry_frames import no_entries
+from morrow.engine.format.manifest_columns import ADD, DELETE
 from morrow.engine.format.paths import check_segments
 from morrow.engine.format.schema import TableSchema
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.format.stats import ColumnStats
+from morrow.engine.frames import distinct
 from morrow.engine.names import EXTRA, INDEX, ROW
 from morrow.engine.plan.manifests import WORTH_THREADS, manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
@@ -53,7 +55,7 @@ def live_entries(
         overlapping = partitions_overlap(listed, schema, partition_predicate, metadata.where)
         kept = listed if overlapping.all() else listed.filter(overlapping)
     if not kept.height:
-        return LiveEntries(_no_entries(), listed.height, 0, 0)
+        return LiveEntries(no_entries(), listed.height, 0, 0)
     entries = _entries(metadata, kept, schema, partition_predicate, whole=snapshot if kept is listed else None)
     if kept["_NUM_DELETED_FILES"].sum():
         live = resolved(entries)
@@ -127,7 +129,7 @@ def _check_balanced(entries: pl.DataFrame, live: pl.DataFrame, where: str, snaps
 
 def _check_partitions(entries: pl.DataFrame, schema: TableSchema, where: str) -> None:
     """Checks that each partition has a value for each partition key, also in tables without partition keys."""
-    found = arities(entries["_PARTITION"].unique(), where=where)
+    found = arities(distinct(entries["_PARTITION"]), where=where)
     if (found != len(schema.partition_keys)).any():
         raise CorruptFile(where, f"the partition of a file does not have {len(schema.partition_keys)} values")
 
@@ -192,7 +194,3 @@ def partition_matches(entries: pl.DataFrame, schema: TableSchema, predicate: Pre
     ones = pl.repeat(1, len(partitions), dtype=pl.Int64, eager=True)
     kept = partitions.filter(pl.Series(keep_mask(predicate, StatsFrame(ones, columns))))
     return entries["_PARTITION"].is_in(kept.implode())
-
-
-def _no_entries() -> pl.DataFrame:
-    return pl.DataFrame(schema={**ENTRY_COLUMNS, **FILE_COLUMNS})

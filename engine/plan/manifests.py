@@ -15,6 +15,7 @@ from morrow.engine.forks import check_process
 from morrow.engine.format.manifest import decode_index_manifest, decode_manifest_lists, decode_manifests
 from morrow.engine.format.manifest_columns import ADD, DELETE
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.frames import stacked
 from morrow.engine.plan.manifest_folder import keep_manifest, kept_manifest
 from morrow.engine.plan.metadata import METADATA_CACHE, TableMetadata
 
@@ -47,7 +48,7 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot) -> pl.DataFrame:
     )
 
     def joined() -> tuple[object, int]:
-        frame = pl.concat(_decoded(metadata, lists, decode_manifest_lists), rechunk=True)
+        frame = stacked(_decoded(metadata, lists, decode_manifest_lists))
         return frame, int(frame.estimated_size())
 
     key = (metadata.store.url(metadata.root), *lists)

@@ -14,6 +14,7 @@ import polars.selectors as cs
 
 from morrow.engine.format.schema import SEQUENCE_NUMBER_FIELD, VALUE_KIND_FIELD, TableSchema
 from morrow.engine.format.types import DataField
+from morrow.engine.frames import kept
 from morrow.engine.merge.registry import merge_spec
 from morrow.engine.merge.spec import MergeSpec
 from morrow.engine.names import BUCKET_NUMBER, MODERN_DATES, SECTION, VECTOR
@@ -106,7 +107,7 @@ def visible_entries(
         least_level = max(request.least_level, int(spec.hides_level_zero))
         if least_level:
             visible &= frame["_LEVEL"] >= least_level
-        frame = frame if visible.all() else frame.filter(visible)
+        frame = kept(frame, visible)
         steps.append(PruneStep("files visible to batch reads", frame.height, live.files))
     return frame, vectors
 
@@ -162,7 +163,7 @@ def _assembled(
     files = data_files(metadata, request.schema, request.options, frame, deletions)
     numbers, members = members_of(frame[SECTION].to_numpy())
     first = [rows[0] for rows in members]
-    stored, buckets = frame["_PARTITION"].gather(first), frame["_BUCKET"].gather(first)
+    stored, buckets = frame["_PARTITION"][first], frame["_BUCKET"][first]
     values = partition_values(request.schema, stored.to_frame(), where=metadata.where)
     unbounded = (None, None)
     schemas = [metadata.schema(schema_id) for schema_id in schema_ids_of(frame)]

@@ -83,8 +83,8 @@ def _in_order(
 ) -> pl.DataFrame:
     """Returns `frame` in this order; `groups` belong to its rows before ordering, `sections` to the ordered rows."""
     moved = (order[1:] < order[:-1]).any()
-    return (frame[series_of(order)] if moved else frame).with_columns(
-        series_of(groups[order]).alias(BUCKET_NUMBER), series_of(sections).alias(SECTION)
+    return (frame[series_of(order)] if moved else frame).hstack(
+        [series_of(groups[order]).alias(BUCKET_NUMBER), series_of(sections).alias(SECTION)]
     )
 
 

@@ -111,6 +111,29 @@ def test_more_roots_and_a_root_that_is_a_link(tmp_path: Path, store: FileStore) 
     assert pickle.loads(pickle.dumps(both)).roots == both.roots
 
 
+def test_links_are_looked_for_at_every_write(tmp_path: Path, store: FileStore) -> None:
+    store.write(f"{tmp_path}/t/bucket-0/g", b"2")
+    (tmp_path / "t/bucket-0").rename(tmp_path / "t/old")
+    (tmp_path / "t/bucket-0").symlink_to(tmp_path / "out")
+    with pytest.raises(UnsafePath):
+        store.write(f"{tmp_path}/t/bucket-0/g", b"2")
+
+
+def test_a_root_that_leads_elsewhere_meanwhile(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    link = tmp_path / "link"
+    store = confined(LocalStore(), [str(link)])
+    for folder in ("one", "two", "one"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / folder)
+        store.write(f"{link}/new/{folder}", b"2")
+    assert sorted(f"{p.relative_to(tmp_path)}" for p in tmp_path.glob("*/new/*") if "link" not in p.parts) == [
+        "one/new/one",
+        "two/new/two",
+    ]
+
+
 def test_object_stores_have_names_only() -> None:
     store = confined(ObjectStore(MemoryStore(), "memory://", {}), ["wh/t"])
     store.write("wh/t/a", b"")

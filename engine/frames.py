@@ -1,0 +1,27 @@
+"""What is done at once to small frames of metadata, for which Polars would wake its threads.
+
+A table of a few files is planned in some dozen such steps: each wait for a thread takes longer than its work, and on a
+busy machine a hundred times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+import polars as pl
+
+
+def distinct(column: pl.Series) -> pl.Series:
+    """Returns each value of a column once, in any order."""
+    return column[:1] if column.n_unique() == 1 else column.unique()
+
+
+def kept(frame: pl.DataFrame, mask: pl.Series) -> pl.DataFrame:
+    """Returns the rows for which a mask without nulls is true: the frame itself where that are all."""
+    return frame if mask.all() else frame.filter(mask)
+
+
+def stacked(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Returns the rows of frames of one schema, at least one of them, one after another; no value is copied."""
+    return reduce(pl.DataFrame.vstack, frames)

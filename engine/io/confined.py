@@ -183,7 +183,9 @@ def _followed_root(store: FileStore, root: str) -> str:
     return os.path.realpath(root)
 
 
-_resolved = lru_cache(maxsize=256)(os.path.realpath)
+@lru_cache(maxsize=256)
+def _resolved(root: str) -> str:
+    return os.path.realpath(root)
 
 
 def _followed_below(store: FileStore, folder: str, roots: Sequence[str], reals: Sequence[str]) -> str:

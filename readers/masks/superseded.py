@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.store import FileStore
 from morrow.engine.names import POSITION, cols
 from morrow.engine.plan.scan_plan import ScanPlan, Section
 from morrow.readers.masks.key_ranges import KeyRange
+from morrow.readers.masks.marks import Marks, as_mask
 from morrow.readers.masks.ordering import comparable, is_number, key_order, newest_of_each_key, unseen
 from morrow.readers.masks.section_keys import RANGE_WORKERS, SectionKeys, oldest_first
 
@@ -30,7 +30,7 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
         CorruptFile: a file's row count differs from its manifest entry.
     """
     keys = SectionKeys.of(plan, section, store)
-    live = [np.full(file.row_count, section.cut is None) for file in keys.files]
+    marks = Marks(keys, blank=section.cut is None, absent=True)
 
     def mark(part: KeyRange) -> None:
         frames = keys.read(part, keys.packing)
@@ -38,11 +38,12 @@ def superseded_masks(plan: ScanPlan, section: Section, store: FileStore) -> tupl
         for number, frame, rows in zip(
             part.files, frames, found or live_rows(keys, frames, lambda: keys.read(part, None))
         ):
-            live[number][slice(None) if part.whole else frame[POSITION].to_numpy()] = rows
+            marks.put(number, slice(None) if part.whole else frame[POSITION].to_numpy(), rows)
+        marks.done(part)
 
     keys.each_range(mark)
-    by_file = dict(zip(oldest_first(section), live))
-    return as_masks([by_file[i] for i in range(len(section.files))])
+    by_file = dict(zip(oldest_first(section), marks.masks()))
+    return tuple(by_file[i] for i in range(len(section.files)))
 
 
 class _InexactPackingError(Exception):
@@ -68,7 +69,7 @@ def _live_in_parts(keys: SectionKeys, frames: Sequence[pl.DataFrame]) -> Live | 
 
 def as_masks(live: Live) -> tuple[pl.Series | None, ...]:
     """Returns the live rows of files as masks."""
-    return tuple(None if rows.all() else series_of(rows) for rows in live)
+    return tuple(as_mask(rows, absent=True) for rows in live)
 
 
 def live_rows(

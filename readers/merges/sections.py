@@ -18,6 +18,7 @@ from morrow.engine.io.store import FileStore
 from morrow.engine.names import cols
 from morrow.engine.plan.predicate import ALWAYS
 from morrow.engine.plan.scan_plan import ScanPlan, Section
+from morrow.readers.masks.marks import as_mask
 from morrow.readers.masks.section_keys import SectionKeys
 from morrow.readers.merges.kept import keep, known, no_rows, told
 from morrow.readers.merges.merged import Merged
@@ -61,7 +62,8 @@ def folded_section(plan: ScanPlan, section: Section, store: FileStore) -> pl.Dat
         parts = list(pool.map(lambda part: _part(merge, keys, part), keys.parts(frames)))
     single = [np.concatenate(rows) for rows in zip(*(part.single for part in parts))]
     shared = [np.concatenate(rows) for rows in zip(*(part.shared for part in parts))]
-    keep_masks(plan, section, store, single, shared, sum(part.keys for part in parts))
+    masks = [as_mask(rows, absent=True) for rows in single], [as_mask(rows, absent=False) for rows in shared]
+    keep_masks(plan, section, store, *masks, sum(part.keys for part in parts))
     empty, *others = [part.merged for part in parts]
     merged = keep(merge, empty.changed(np.empty(0, np.int64), others) if others else empty).rows
     return pl.concat([*(part.unmerged for part in parts), merged])

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from morrow.engine.format.arrow_buffers import series_of
 from morrow.engine.format.row_kinds import RETRACT_BIT
 from morrow.engine.format.schema import VALUE_KIND
 from morrow.engine.io.cache import ByteCache
@@ -22,6 +21,7 @@ from morrow.readers.masks import MASK_CACHE, Mask, live_masks
 from morrow.readers.masks.folder import of_bucket, of_files
 from morrow.readers.masks.key_ranges import KeyRange
 from morrow.readers.masks.live import mask_bytes
+from morrow.readers.masks.marks import Marks
 from morrow.readers.masks.refresh import Changed, changed, is_worth_keeping, nearest, patched, remember
 from morrow.readers.masks.section_keys import SectionKeys, oldest_first
 from morrow.readers.merges.versions import Versions, versions_of
@@ -125,15 +125,12 @@ def _patched(found: Changed, known: VersionMasks, changes: ChangedVersions) -> V
 
 
 def keep_masks(
-    plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Rows], shared: Sequence[Rows], keys: int
+    plan: ScanPlan, section: Section, store: FileStore, single: Sequence[Mask], shared: Sequence[Mask], keys: int
 ) -> VersionMasks:
     """Caches masks, given for the files oldest first, and the number of keys of several versions."""
     by_file = {file: number for number, file in enumerate(oldest_first(section))}
     places = [by_file[i] for i in range(len(section.files))]
-    masks = VersionMasks(
-        tuple(None if single[i].all() else series_of(single[i]) for i in places),
-        tuple(series_of(shared[i]) if shared[i].any() else None for i in places),
-    )
+    masks = VersionMasks(tuple(single[i] for i in places), tuple(shared[i] for i in places))
     _keep(plan, section, store, masks)
     SHARED_KEYS.put(_cache_key(plan, section, store), keys, NUMBER_BYTES)
     return masks
@@ -172,10 +169,9 @@ def _cache_key(plan: ScanPlan, section: Section, store: FileStore) -> Hashable:
     return _place(plan, store), section
 
 
-def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows], int]:
-    single = [np.full(file.row_count, keys.section.cut is None) for file in keys.files]
-    shared = [np.zeros(file.row_count, bool) for file in keys.files]
-
+def _masks_of(keys: SectionKeys) -> tuple[list[Mask], list[Mask], int]:
+    single = Marks(keys, blank=keys.section.cut is None, absent=True)
+    shared = Marks(keys, blank=False, absent=False)
     found = []
 
     def mark(part: KeyRange) -> None:
@@ -187,11 +183,13 @@ def _masks_of(keys: SectionKeys) -> tuple[list[Rows], list[Rows], int]:
         alone, others = told_apart(keys, rows, versions)
         for number, frame, (start, end) in zip(part.files, frames, pairwise(np.cumsum([0, *heights]))):
             places = slice(None) if part.whole else frame[POSITION].to_numpy()
-            single[number][places] = alone[start:end]
-            shared[number][places] = others[start:end]
+            single.put(number, places, alone[start:end])
+            shared.put(number, places, others[start:end])
+        single.done(part)
+        shared.done(part)
 
     keys.each_range(mark)
-    return single, shared, sum(found)
+    return single.masks(), shared.masks(), sum(found)
 
 
 def told_apart(keys: SectionKeys, rows: pl.DataFrame, versions: Versions) -> tuple[Rows, Rows]:

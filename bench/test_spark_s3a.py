@@ -1,6 +1,7 @@
 """Spark through s3a, from an S3 server on the loopback: Morrow against `read.parquet` of the same objects.
 
-Spark gets its file system of S3 from Maven Central; where that cannot be had, nothing is measured.
+Spark gets its file system of S3 from Maven Central; where that cannot be had, nothing is measured. Like peers it is
+left out of quick runs.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ ROUNDS = 7
 BOUNDS = {"first": FIRST, "again": AGAIN}
 
 
+@pytest.mark.peers
 def test_reads_through_s3a(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> None:
     size = "quick" if request.config.getoption("--quick") else "full"
     engines = {names[0]: engine for engine, names in ENGINES.items()}

@@ -26,6 +26,9 @@ from morrow.engine.errors import (
     TableNotFound,
     Unsupported,
 )
+from morrow.engine.format.types import DataField, VarCharType
+from morrow.engine.options import Options
+from morrow.writers.files.text_files import csv_encoder
 from tests.support.rest_server import RestServer, rest_server
 
 COLUMNS = "id BIGINT, v STRING, day DATE, `k v` STRING"
@@ -267,6 +270,8 @@ def test_what_a_format_cannot_hold(make: Make, catalog: morrow.Catalog, server: 
         with pytest.raises(InvalidArgument, match=r"column 'v': (the text '' would be read as null|CSV holds no line)"):
             table.append(bad)
     assert list(folder.iterdir()) == []
+    blank = csv_encoder([DataField(0, "v", VarCharType())], Options({}), "here")(pl.DataFrame({"v": [" ", "a"]}))
+    assert blank == b'" "\na\n'  # a line of blanks is a null to Java
     frame = pl.DataFrame({"v": ["a", "b\\"], "f": [float("nan"), -0.0], "b": [b"\x00\xff", None]})
     at = frame.with_columns(t=pl.Series(["2024-01-02T03:04:05.000006", None]).str.to_datetime(time_unit="us"))
     table.append(at)

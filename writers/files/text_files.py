@@ -41,7 +41,8 @@ def csv_encoder(fields: Fields, given: Options, where: str) -> Encode:
             value = col(name)
             escaped = value.str.replace_all(escape, escape * 2, literal=True)
             escaped = escaped.str.replace_all(quote, escape + quote, literal=True)
-            needs = value.str.contains_any(special)
+            # Java takes a line of blanks for nulls.
+            needs = value.str.contains_any(special) | ((value != "") & (value.str.strip_chars() == ""))
             quoted = pl.concat_str([pl.lit(quote), escaped, pl.lit(quote)])
             written.append(pl.when(needs).then(quoted).otherwise(value).fill_null(null).alias(name))
         rows = pl.DataFrame({str(at): series for at, series in enumerate(texts)}).select(

@@ -1,29 +1,39 @@
 r"""CSV data files: no header by default, ``\`` escapes, base64 for bytes, the null literal is empty text.
 
-Files are read by Arrow as text and parsed column by column. In two cases Java is more lenient where Morrow reports a
-corrupt file: ``csv.mode`` (``permissive``, ``dropmalformed``) makes Java drop or blank values that do not parse, and
-Java reads lines with too few or too many values. CSV files do not name their columns; `FileSource.columns` does.
+Lines are cut as Java's parser cuts them, which is not what others do: an escape at the end of a value is dropped, also
+where a delimiter or the end of the line follows, and so are escapes at its beginning; a line of blanks is a row of
+nulls. Lines with quotes are left to Arrow where all quotes stand around values, or are escaped or doubled within them.
+
+In three cases Java is more lenient where Morrow reports a corrupt file: ``csv.mode`` (``permissive``,
+``dropmalformed``) makes Java drop or blank values that do not parse, and Java reads lines with too few or too many
+values, and with quotes elsewhere. CSV files do not name their columns; `FileSource.columns` does.
 """
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from morrow.engine.errors import CorruptFile, Unsupported
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options import Options
 from morrow.engine.options.declared import formats
-from morrow.readers.files.formats.text_lines import CHUNK_BYTES, decompressed
+from morrow.readers.files.formats.text_lines import lines
 from morrow.readers.files.formats.text_values import parsed
 from morrow.readers.files.registry import FileReader
 from morrow.readers.files.source import Chunk, FileSource
 
 DISABLED = frozenset({"", "\0"})
+BLANK = r"^[\t-\r\x1c-\x20\u{1680}\u{2000}-\u{2006}\u{2008}-\u{200a}\u{2028}\u{2029}\u{205f}\u{3000}]*$"
+"""What Java takes for whitespace."""
+SHOWN = 80
 
 
 def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chunk]:
@@ -32,51 +42,105 @@ def decode_csv(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chun
     if missing := [each.name for each in fields if each.name not in names]:
         raise CorruptFile(source.path, f"has no column {missing[0]!r}; its columns are {', '.join(names)}")
     given = source.given
-    if given.get(formats.CSV_LINE_DELIMITER) not in ("\n", "\r\n", "\r"):
-        raise Unsupported("a csv.line-delimiter other than a line break", where=source.path)
+    dialect = _Dialect.of(given, source.path, len(names))
     columns = [parsed(col(each.name), each.type, source.path).alias(each.name) for each in fields]
-    wanted = [each.name for each in fields] or [names[0]]
-    with decompressed(source) as stream:
-        try:
-            batches = arrow_csv.open_csv(
-                stream,
-                read_options=_read_options(names, given.get(formats.CSV_INCLUDE_HEADER)),
-                parse_options=_parse_options(given),
-                convert_options=_convert_options(wanted, given.get(formats.CSV_NULL_LITERAL)),
-            )
-        except pa.ArrowInvalid as error:
-            if "Empty CSV file" in str(error):
-                return
-            raise
-        for batch in batches:
-            yield Chunk(batch.num_rows, pl.DataFrame(pl.from_arrow(batch)).select(columns))
+    wanted = {names.index(each.name): each.name for each in fields}
+    header = given.get(formats.CSV_INCLUDE_HEADER)
+    for chunk in lines(source, given.get(formats.CSV_LINE_DELIMITER)):
+        rows = chunk.slice(1) if header else chunk
+        header = False
+        yield Chunk(len(rows), dialect.cut(rows, wanted).select(columns))
 
 
-def _read_options(names: Sequence[str], header: bool) -> arrow_csv.ReadOptions:
-    return arrow_csv.ReadOptions(column_names=list(names), skip_rows=int(header), block_size=CHUNK_BYTES)
+@dataclass(frozen=True)
+class _Dialect:
+    """How lines are cut into `width` values; `quote` and `escape` are empty where they are disabled."""
 
+    where: str
+    width: int
+    delimiter: str
+    quote: str
+    escape: str
+    null: str
 
-def _parse_options(given: Options) -> arrow_csv.ParseOptions:
-    delimiter, quote = given.get(formats.CSV_FIELD_DELIMITER), given.get(formats.CSV_QUOTE_CHARACTER)
-    escape = given.get(formats.CSV_ESCAPE_CHARACTER)
-    return arrow_csv.ParseOptions(
-        delimiter=delimiter[0],
-        quote_char=False if quote in DISABLED else quote[0],
-        escape_char=False if escape in DISABLED else escape[0],
-        double_quote=True,
-        newlines_in_values=False,
-        ignore_empty_lines=False,
-    )
+    @classmethod
+    def of(cls, given: Options, where: str, width: int) -> _Dialect:
+        quote, escape = given.get(formats.CSV_QUOTE_CHARACTER), given.get(formats.CSV_ESCAPE_CHARACTER)
+        return cls(
+            where,
+            width,
+            given.get(formats.CSV_FIELD_DELIMITER)[0],
+            "" if quote in DISABLED else quote[0],
+            "" if escape in DISABLED else escape[0],
+            given.get(formats.CSV_NULL_LITERAL),
+        )
 
+    def cut(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
+        """Returns the wanted values of each line, as text; null where they are the null literal."""
+        quoted = text.str.contains(self.quote, literal=True) if self.quote else pl.repeat(False, len(text), eager=True)
+        if not quoted.any():
+            return self._plain(text, wanted)
+        at = pl.int_range(len(text), eager=True).alias("at")
+        plain = self._plain(text.filter(~quoted), wanted).with_columns(at.filter(~quoted))
+        others = self._quoted(text.filter(quoted), wanted).with_columns(at.filter(quoted))
+        return pl.concat([plain, others]).sort("at").drop("at")
 
-def _convert_options(names: Sequence[str], null_literal: str) -> arrow_csv.ConvertOptions:
-    return arrow_csv.ConvertOptions(
-        include_columns=list(names),
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[null_literal],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=True,
-    )
+    def _plain(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
+        """Cuts lines without quotes."""
+        blank = text.str.contains(BLANK)
+        values = text.str.split(self.delimiter)
+        odd = (values.list.len() != self.width) & ~blank
+        if odd.any():
+            found, line = values.list.len().filter(odd)[0], text.filter(odd)[0]
+            raise CorruptFile(self.where, f"Expected {self.width} columns, got {found}: {line[:SHOWN]!r}")
+        if not wanted:
+            return pl.DataFrame(height=len(text))
+        escape = re.escape(self.escape)
+        cut = pl.DataFrame({"values": values, "blank": blank}).select(
+            pl.when(~col("blank")).then(col("values").list.get(number, null_on_oob=True)).alias(name)
+            for number, name in wanted.items()
+        )
+        if self.escape and bool(text.str.contains(self.escape, literal=True).any()):
+            cut = cut.select(pl.all().str.replace(f"^(?:{escape})+", "").str.replace_all(f"{escape}({escape}?)", "$1"))
+        return cut.select(self._nulled())
+
+    def _quoted(self, text: pl.Series, wanted: dict[int, str]) -> pl.DataFrame:
+        """Cuts lines with quotes."""
+        odd = ~text.str.contains(self._well_formed())
+        if odd.any():
+            line = text.filter(odd)[0]
+            raise CorruptFile(self.where, f"a quote stands neither around a value nor escaped in it: {line[:SHOWN]!r}")
+        names = [str(number) for number in range(self.width)]
+        read = arrow_csv.read_csv(
+            io.BytesIO("".join(f"{line}\n" for line in text).encode()),
+            read_options=arrow_csv.ReadOptions(column_names=names),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=self.quote,
+                escape_char=self.escape or False,
+                double_quote=True,
+                ignore_empty_lines=False,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[], strings_can_be_null=False
+            ),
+        )
+        frame = pl.DataFrame(pl.from_arrow(read)).select(
+            col(str(number)).alias(name) for number, name in wanted.items()
+        )
+        return frame.select(self._nulled()) if wanted else pl.DataFrame(height=len(text))
+
+    def _nulled(self) -> pl.Expr:
+        return pl.when(pl.all() != self.null).then(pl.all())
+
+    def _well_formed(self) -> str:
+        """Returns a pattern of lines of which Java and Arrow think alike."""
+        delimiter, quote, escape = map(re.escape, (self.delimiter, self.quote, self.escape))
+        escaped = f"|{escape}[^\r\n]" if escape else ""
+        value = (
+            f"(?:[^{delimiter}{quote}{escape}\r\n]*|{quote}(?:[^{quote}{escape}\r\n]{escaped}|{quote}{quote})*{quote})"
+        )
+        return f"^{value}(?:{delimiter}{value})*$"
 
 
 READER = FileReader(decode=decode_csv)

@@ -178,6 +178,32 @@ def test_csv_lines_of_another_width(tmp_path: Path, text: str) -> None:
         scan([source(tmp_path / "f.csv", text)], [ID, NAME]).collect()
 
 
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        ("1,dir\\", (1, "dir")),
+        (r"1,\\server\share", (1, "servershare")),
+        (r"1,a\\b\c", (1, "a\\bc")),
+        ('1,"a\\', None),
+        ('1,5"', None),
+        ('1, "a"', None),
+        (r'1,"x\"y\\"', (1, 'x"y\\')),
+        (r'1,"\n"', (1, "n")),
+        ('"1","a,""b"', (1, 'a,"b')),
+        (" \t", (None, None)),
+        ('1," "', (1, " ")),
+    ],
+)
+def test_csv_lines_are_cut_as_java_cuts_them(tmp_path: Path, line: str, row: tuple[Any, ...] | None) -> None:
+    file = source(tmp_path / "f.csv", f"{line}\n2,b\n", 2)
+
+    if row is None:
+        with pytest.raises(CorruptFile, match="a quote stands neither"):
+            scan([file], [ID, NAME]).collect()
+    else:
+        assert scan([file], [ID, NAME]).collect().rows() == [row, (2, "b")]
+
+
 def test_csv_of_one_column_may_have_empty_lines(tmp_path: Path) -> None:
     assert scan([source(tmp_path / "f.csv", "1\n\n3\n")], [ID]).collect()["id"].to_list() == [1, None, 3]
 

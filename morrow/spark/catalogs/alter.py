@@ -49,6 +49,8 @@ def _alter(place: Place, question: Question, _rows: DataFrame | None) -> dict[st
     ]
     dropped = {told["path"][0] for told in given if told["verb"] == "drop column" and len(told["path"]) == 1}
     if dropped >= set(table.schema.names):
+        if all(told["verb"] == "drop column" for told in given):
+            raise Unsupported("dropping all columns of a table", where=table.path, hint="drop the table")
         raise Unsupported(
             "ALTER TABLE ... REPLACE COLUMNS, whose columns would not have their values,",
             hint="rename, alter, drop and add columns",

@@ -87,10 +87,7 @@ class Answers:
 
     def apply(self, question: str, rows: Any) -> Any:
         asked = json.loads(question)
-        frame: object = None
-        if rows is not None:
-            is_derived = rows.getClass().getSimpleName() == DERIVATION
-            frame = Derivation(rows, self._spark) if is_derived else DataFrame(rows, self._spark)
+        frame = _frame(rows, self._spark)
 
         def answer() -> object:
             return ANSWERS[asked["verb"]](Place(self._spark, self._name, self.catalog(), self._access), asked, frame)
@@ -112,10 +109,11 @@ class OfFormat:
 
     def apply(self, question: str, rows: Any) -> Any:
         asked = json.loads(question)
-        frame = None if rows is None else DataFrame(rows, self._spark)
+        frame = _frame(rows, self._spark)
+        place = by_path.ByPath(self._spark, Options(asked["place"] if "place" in asked else asked["options"]))
 
         def answer() -> object:
-            return by_path.ANSWERS[asked["verb"]](by_path.ByPath(self._spark, Options(asked["options"])), asked, frame)
+            return by_path.ANSWERS[asked["verb"]](place, asked, frame)
 
         return _in_java(answer)
 
@@ -138,6 +136,13 @@ class Rewriting:
 
     def toString(self) -> str:  # noqa: N802 - Java's name
         return "the statements of morrow.spark.catalog"
+
+
+def _frame(rows: Any, spark: SparkSession) -> DataFrame | Derivation | None:
+    """Returns what the JVM sends along with a question."""
+    if rows is None:
+        return None
+    return Derivation(rows, spark) if rows.getClass().getSimpleName() == DERIVATION else DataFrame(rows, spark)
 
 
 def _in_java(function: Callable[[], object]) -> Any:

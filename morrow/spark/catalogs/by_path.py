@@ -12,9 +12,10 @@ from morrow.engine.errors import InvalidArgument, Unsupported
 from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.plan.predicate import conjunction
 from morrow.session import open as open_table
-from morrow.spark.catalogs import described, summaries
+from morrow.spark.catalogs import changes, described, partitions, summaries, write
 from morrow.spark.catalogs.place import Question
 from morrow.spark.catalogs.read import of_table
+from morrow.spark.catalogs.settings import options_for
 from morrow.spark.reading import hidden
 from morrow.spark.reading.expressions import quoted
 from morrow.spark.reading.read import to_dataframe
@@ -31,6 +32,7 @@ from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from morrow.system_scan import SystemScan
     from morrow.table import Table
@@ -60,6 +62,10 @@ class ByPath:
             storage_options=place.storage_options,
             verify=place.verify,
         )
+
+    def set_for(self, question: Question) -> dict[str, str]:
+        """Returns the options that settings have for all tables: one that lies somewhere has no name of its own."""
+        return options_for(question.get("settings", {}), *("",) * 3)
 
     def system(self) -> SystemScan | None:
         """Returns the scan of a system table; None where the options name a table."""
@@ -109,15 +115,24 @@ def _of_table(place: ByPath) -> dict[str, object]:
         known |= {field.name: field for field in fields}
         fields = tuple(known[name] if name in known else scan.request.schema.column(name) for name in named)
     columns = as_spark_schema(fields)
-    found = described.of_table(table, scan, path, writable=False)
+    found = described.of_table(table, scan, path, writable=named == () and asked.filter is None and not asked.travel)
     partitions = table.partition_keys if set(table.partition_keys) <= set(columns.names) else ()
+    nullable = {field.name: field.type.nullable for field in fields}
     return {
         **found,
         "schema": columns.json(),
+        "columns to write": _with_nullability(columns, nullable).json(),
         "partitions": list(partitions),
         "hidden": [column for column in described.hidden(scan.request) if column["name"] not in columns.names],
         "properties": {**described.properties(table), **EXTERNAL},
     }
+
+
+def _with_nullability(columns: StructType, nullable: Mapping[str, bool]) -> StructType:
+    """Returns columns that are NOT NULL where those of the table are, as Spark wants it of keys."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(f.name, f.dataType, nullable[f.name], f.metadata) for f in columns.fields])
 
 
 def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
@@ -226,5 +241,10 @@ ANSWERS: Mapping[str, Answer] = {
     "insert": _insert,
     "check sink": _check_sink,
     "write batch": _write_batch,
+    **changes.ANSWERS,
+    "write": write.write_table,
+    "truncate": write.truncate_table,
+    "partitions": partitions.partitions_of_table,
+    "drop partitions": partitions.drop_of_table,
 }
 """By the verb of a question."""

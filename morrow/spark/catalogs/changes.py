@@ -10,7 +10,7 @@ from morrow.engine.errors import CommitConflict
 from morrow.engine.plan.filter import parse_filter
 from morrow.engine.plan.predicate import ALWAYS, Predicate, conjunction
 from morrow.spark.catalogs.derived import Derivation, repeated
-from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.place import Opens, Question
 from morrow.spark.types.told import predicates
 from morrow.spark.writing.changes import change
 from morrow.writers.commit.premise import ADVICE, Premise
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def _change(place: Place, question: Question, rows: Derivation | None) -> None:
+def _change(place: Opens, question: Question, rows: Derivation | None) -> None:
     assert rows is not None  # the changed ones
     repeated(place, question, rows, partial(_changed, question["command"]))
 
@@ -36,7 +36,7 @@ def _predicate(target: WriteTarget, filters: Sequence[Sequence[Any]]) -> Predica
     return conjunction(*(part for parts in found for part in parts)) if all(found) else None
 
 
-def _can_delete(place: Place, question: Question, _rows: DataFrame | None) -> bool:
+def _can_delete(place: Opens, question: Question, _rows: DataFrame | None) -> bool:
     """Returns whether Morrow deletes without rows of Spark's: all rows, partitions, or rows of an append table."""
     target = WriteTarget.of(place.table(question["table"])._metadata)
     predicate = _predicate(target, question["filters"])
@@ -47,7 +47,7 @@ def _can_delete(place: Place, question: Question, _rows: DataFrame | None) -> bo
     )
 
 
-def _delete(place: Place, question: Question, _rows: DataFrame | None) -> None:
+def _delete(place: Opens, question: Question, _rows: DataFrame | None) -> None:
     table = place.table(question["table"])
     if not question["filters"]:
         table.truncate()
@@ -59,7 +59,7 @@ def _delete(place: Place, question: Question, _rows: DataFrame | None) -> None:
     delete_matching(target, predicate)
 
 
-ANSWERS: Mapping[str, Callable[[Place, Question, Any], object]] = {
+ANSWERS: Mapping[str, Callable[[Opens, Question, Any], object]] = {
     "change": _change,
     "can delete": _can_delete,
     "delete": _delete,

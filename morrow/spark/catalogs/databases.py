@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from morrow.engine.catalog.names import SYSTEM_DATABASE
 from morrow.engine.errors import InvalidArgument, Unsupported
+from morrow.readers.system.catalog_tables import ALIASES, CATALOG_TABLES
 from morrow.spark.catalogs.place import Place, Question, is_database_name
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ def _names(place: Place, _question: Question, _rows: DataFrame | None) -> list[s
 def _described(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, str] | None:
     """Returns the metadata of a database, None where there is none of this name."""
     name = question["database"]
+    if name == SYSTEM_DATABASE:
+        return {}
     if not is_database_name(name) or name not in place.catalog.databases():
         return None
     return {"location": f"{place.catalog.warehouse.rstrip('/')}/{name}.db"}
@@ -37,10 +41,14 @@ def _create(place: Place, question: Question, _rows: DataFrame | None) -> None:
 
 
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
+    if question["database"] == SYSTEM_DATABASE:
+        raise Unsupported(f"dropping {SYSTEM_DATABASE}, the database of the catalog's own tables,")
     place.catalog.drop_database(question["database"], cascade=question["cascade"])
 
 
 def _tables(place: Place, question: Question, _rows: DataFrame | None) -> list[str]:
+    if question["database"] == SYSTEM_DATABASE:
+        return sorted({*CATALOG_TABLES, *ALIASES})
     return place.catalog.tables(question["database"])
 
 

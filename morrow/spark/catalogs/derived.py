@@ -11,7 +11,7 @@ from morrow.engine.plan.filter import NO_FILTER, Filter
 from morrow.engine.plan.predicate import ALWAYS, conjunction
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.spark.catalogs import described
-from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.place import Opens, Question
 from morrow.spark.catalogs.write_options import settings_of_changes
 from morrow.spark.types.told import predicates
 from morrow.writers.commit.premise import ADVICE, Premise
@@ -55,7 +55,7 @@ class Derivation:
 
 
 def repeated(
-    place: Place, question: Question, rows: Derivation, write: Callable[[DataFrame, WriteTarget, Premise], object]
+    place: Opens, question: Question, rows: Derivation, write: Callable[[DataFrame, WriteTarget, Premise], object]
 ) -> None:
     """Writes rows, and derives them again for as long as others have changed first what they were derived from.
 
@@ -92,7 +92,7 @@ def repeated(
         raise changed[0]
 
 
-def _newest(place: Place, question: Question) -> dict[str, object] | None:
+def _newest(place: Opens, question: Question) -> dict[str, object] | None:
     """Describes the newest state, after compacting rows that reads do not see yet; None where its columns differ."""
     name = question["table"]
     table = place.table(name)
@@ -103,7 +103,7 @@ def _newest(place: Place, question: Question) -> dict[str, object] | None:
     return newest if now.schema == before.schema else None
 
 
-def _premise(place: Place, name: str, state: str, filters: Sequence[Sequence[Any]]) -> tuple[WriteTarget, Premise]:
+def _premise(place: Opens, name: str, state: str, filters: Sequence[Sequence[Any]]) -> tuple[WriteTarget, Premise]:
     """Returns the table, and the premise that its rows are those that a statement has read by these filters.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,7 +12,7 @@ from morrow.engine.plan.filter import NO_FILTER
 from morrow.readers.casts.dtypes import polars_schema, to_arrow_table
 from morrow.readers.execution.folder_frames import partitions
 from morrow.spark import handoff
-from morrow.spark.catalogs.place import Place, Question, full_name
+from morrow.spark.catalogs.place import Opens, Place, Question, full_name
 from morrow.spark.catalogs.read import format_table, is_of_folder
 from morrow.spark.catalogs.rewriting import placed
 from morrow.spark.catalogs.words import name_of
@@ -31,6 +32,11 @@ def _partitions(place: Place, question: Question, _rows: DataFrame | None) -> Da
         keys = [table.schema.by_name[key] for key in table.schema.partition_keys]
         frame = pl.concat([pl.DataFrame(schema=polars_schema(keys)), *held])
         return handoff.to_spark(to_arrow_table(frame, keys).to_batches(), keys, place.spark, where=table.where)
+    return partitions_of_table(place, question)
+
+
+def partitions_of_table(place: Opens, question: Question, _rows: DataFrame | None = None) -> DataFrame:
+    """Returns the partitions of a table with snapshots."""
     target = WriteTarget.of(place.table(question["table"])._metadata, None)
     batches = to_arrow_table(listed(target), target.partition_fields).to_batches()
     return handoff.to_spark(batches, target.partition_fields, place.spark, where=target.where)
@@ -46,14 +52,23 @@ def _greatest(place: Place, question: Question, _rows: DataFrame | None) -> str:
 
 
 def _drop(place: Place, question: Question, _rows: DataFrame | None) -> None:
-    told = [[None if value[0] == "null" else value[1] for value in values] for values in question["partitions"]]
     if is_of_folder(question):
         folder = format_table(place, question)
-        empty_partitions(folder._table, [dict(zip(folder.partition_keys, values, strict=True)) for values in told])
+        empty_partitions(folder._table, _named(question, folder.partition_keys))
         return
+    drop_of_table(place, question)
+
+
+def drop_of_table(place: Opens, question: Question, _rows: DataFrame | None = None) -> None:
+    """Drops partitions of a table with snapshots, of which there may be none."""
     table = place.table(question["table"])
-    keys = table.partition_keys
-    table.drop_partition(*(dict(zip(keys, values, strict=True)) for values in told))
+    if question["partitions"]:
+        table.drop_partition(*_named(question, table.partition_keys))
+
+
+def _named(question: Question, keys: Sequence[str]) -> list[dict[str, str | None]]:
+    told = ([None if value[0] == "null" else value[1] for value in values] for values in question["partitions"])
+    return [dict(zip(keys, values, strict=True)) for values in told]
 
 
 ANSWERS = {"partitions": _partitions, "max partition": _greatest, "drop partitions": _drop}

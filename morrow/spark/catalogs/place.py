@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from morrow.catalog import Catalog
 from morrow.engine.catalog.names import ObjectName, object_name
 from morrow.engine.errors import InvalidArgument, TableNotFound
+from morrow.spark.catalogs.settings import options_for
 from morrow.spark.views import Access
 from morrow.table import Table
 
@@ -26,6 +27,10 @@ class Opens(Protocol):
 
     def table(self, name: str) -> Table: ...
 
+    def set_for(self, question: Question) -> dict[str, str]:
+        """Returns the options that settings of the session have for the table of a question."""
+        ...
+
 
 @dataclass(frozen=True)
 class Place:
@@ -42,6 +47,9 @@ class Place:
         if parts.system is not None:
             raise TableNotFound(f"{name} is a system table, which nobody writes")
         return self.catalog.table(parts.table, branch=parts.branch)
+
+    def set_for(self, question: Question) -> dict[str, str]:
+        return options_for(question.get("settings", {}), self.name, *question["table"].split(".", 1))
 
 
 def full_name(namespace: Sequence[str], name: str) -> str:

@@ -28,7 +28,9 @@ COLLATION = "collation"
 """The property that is DEFAULT COLLATION."""
 DEFAULT_DATABASE = "default"
 OPTION = "option."
-"""Spark's prefix of what stands in OPTIONS (...), which it also gives without it."""
+"""Spark's prefix of what stands in OPTIONS (...), which it also gives without it; alone it is of ROW FORMAT."""
+OF_HIVE = ("hive.stored-as", "hive.serde", "hive.input-format", "hive.output-format")
+"""Properties that Spark makes of STORED AS and ROW FORMAT."""
 
 
 def _create(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
@@ -92,6 +94,10 @@ def _check(place: Place, properties: dict[str, str]) -> None:
             raise Unsupported("a table with a LOCATION of its own", hint="tables lie in the folder of their catalog")
     if COLLATION in properties:
         raise Unsupported(f"a table with DEFAULT COLLATION {properties[COLLATION]}", hint="collate in queries")
+    for key in properties:
+        if key in OF_HIVE or (key.startswith(OPTION) and key.removeprefix(OPTION) not in properties):
+            hint = "leave them out; TBLPROPERTIES ('file.format' = 'orc') says how files are written"
+            raise Unsupported("a table with STORED AS or ROW FORMAT", hint=hint)
 
 
 def _is_of_files(properties: dict[str, str]) -> bool:

@@ -12,7 +12,7 @@ from morrow.engine.plan.predicate import Predicate, conjunction
 from morrow.engine.plan.predicate import columns as columns_of
 from morrow.format_table import WITHOUT_SNAPSHOTS
 from morrow.spark.catalogs.derived import Derivation, repeated
-from morrow.spark.catalogs.place import Place, Question
+from morrow.spark.catalogs.place import Opens, Place, Question
 from morrow.spark.catalogs.read import format_table, is_of_folder
 from morrow.spark.catalogs.write_options import sink_of
 from morrow.spark.format_tables.writing import write as write_folder
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 
 def _write(place: Place, question: Question, rows: DataFrame | Derivation | None) -> None:
-    """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     assert rows is not None  # every write has some
     if is_of_folder(question):
         _write_files(place, question, rows)
-        return
+    else:
+        write_table(place, question, rows)
+
+
+def write_table(place: Opens, question: Question, rows: DataFrame | Derivation) -> None:
+    """Writes rows; ``mode`` is append, overwrite (of ``partition``, all where it is empty), or dynamic."""
     table = place.table(question["table"])
     if isinstance(rows, Derivation):
         repeated(place, question, rows, insert)
@@ -105,6 +109,10 @@ def _truncate(place: Place, question: Question, _rows: DataFrame | None) -> None
     if is_of_folder(question):
         empty_partitions(format_table(place, question)._table, None)
         return
+    truncate_table(place, question)
+
+
+def truncate_table(place: Opens, question: Question, _rows: DataFrame | None = None) -> None:
     place.table(question["table"]).truncate()
 
 

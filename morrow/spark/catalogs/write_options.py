@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from morrow.engine.errors import Unsupported
-from morrow.spark.catalogs.place import Place, Question
-from morrow.spark.catalogs.settings import PREFIX, options_for
+from morrow.spark.catalogs.place import Opens, Question
+from morrow.spark.catalogs.settings import PREFIX
 from morrow.spark.source.option_names import ALIASES, EVOLVING, MERGE_SCHEMA, REPLACE_WHERE
 from morrow.spark.source.option_values import SinkOptions
 from morrow.spark.source.options import Options
@@ -22,7 +22,7 @@ def concerns_writes(option: str) -> bool:
     return option in OF_A_WRITE or option in EVOLVING
 
 
-def sink_of(place: Place, question: Question, *, overwrite: bool = True) -> SinkOptions:
+def sink_of(place: Opens, question: Question, *, overwrite: bool = True) -> SinkOptions:
     """Returns the options of a write.
 
     Raises:
@@ -41,14 +41,14 @@ def sink_of(place: Place, question: Question, *, overwrite: bool = True) -> Sink
     return sink
 
 
-def _sink(place: Place, question: Question, *, overwrite: bool) -> SinkOptions:
+def _sink(place: Opens, question: Question, *, overwrite: bool) -> SinkOptions:
     given = question.get("options", {})
     named = {ALIASES.get(key.lower(), key.lower()) for key in given}
     set = {key: value for key, value in _settings(place, question).items() if key not in named}
     return Options({**set, **given}).sink(overwrite=overwrite)
 
 
-def settings_of_changes(place: Place, question: Question) -> dict[str, str]:
+def settings_of_changes(place: Opens, question: Question) -> dict[str, str]:
     """Returns the options that the session sets for DELETE, UPDATE and MERGE. Raises `Unsupported` for new columns."""
     set = _settings(place, question)
     if Options(set).sink().evolution is not None:
@@ -59,19 +59,17 @@ def settings_of_changes(place: Place, question: Question) -> dict[str, str]:
     return {key: value for key, value in set.items() if key not in EVOLVING}
 
 
-def _settings(place: Place, question: Question) -> dict[str, str]:
-    names = question["table"].split(".", 1)
-    found = options_for(question.get("settings", {}), place.name, *names)
-    return {key: value for key, value in found.items() if concerns_writes(key)}
+def _settings(place: Opens, question: Question) -> dict[str, str]:
+    return {key: value for key, value in place.set_for(question).items() if concerns_writes(key)}
 
 
-def _asked(place: Place, question: Question, _rows: DataFrame | None) -> dict[str, object]:
+def _asked(place: Opens, question: Question, _rows: DataFrame | None) -> dict[str, object]:
     """Returns what Spark has to know of the options before it compares the columns of rows with the table's."""
     sink = _sink(place, question, overwrite=True)
     return {"evolves": sink.evolution is not None, REPLACE_WHERE: sink.replace_where}
 
 
-def _of_tables(_place: Place, question: Question, _rows: DataFrame | None) -> list[str]:
+def _of_tables(_place: Opens, question: Question, _rows: DataFrame | None) -> list[str]:
     """Returns those options of a write that are the table's which the write makes."""
     own = Options(question["options"]).sink().table
     return [key for key in question["options"] if key.lower() in own]

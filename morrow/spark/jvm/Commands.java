@@ -59,14 +59,17 @@ public class Commands extends SparkStrategy {
             OverwritePartitionsDynamic overwrite = (OverwritePartitionsDynamic) plan;
             if (overwrite.write().isDefined() && overwrite.write().get() instanceof MorrowWrite) {
                 DataSourceV2Relation relation = (DataSourceV2Relation) overwrite.productElement(0); // Janino does not know which table() is meant
+                ((Target) relation.table()).called(relation);
                 return new AppendDataExecV1((SupportsWrite) relation.table(), overwrite.query(), new Nothing(), (V1Write) overwrite.write().get());
             }
         }
         if (plan instanceof WriteDelta) {
             WriteDelta write = (WriteDelta) plan;
             if (write.write().isDefined() && write.write().get() instanceof MorrowChange.Planned) {
-                refuseEvolution(plan);
-                return changed(((MorrowChange.Planned) write.write().get()).change, write.query());
+                MorrowChange change = ((MorrowChange.Planned) write.write().get()).change;
+                refuseEvolution(plan, change.table);
+                change.table.called((DataSourceV2Relation) write.productElement(0));
+                return changed(change, write.query());
             }
         }
         if (plan instanceof WriteToDataSourceV2 && ((WriteToDataSourceV2) plan).batchWrite() instanceof MicroBatchWrite) {
@@ -78,6 +81,9 @@ public class Commands extends SparkStrategy {
         if (plan instanceof ShowCreateTable && !((ShowCreateTable) plan).asSerde()) {
             Object shown = ((ShowCreateTable) plan).child();
             Object table = shown instanceof ResolvedTable ? ((ResolvedTable) shown).table() : null;
+            if (table instanceof LocatedTarget) {
+                return null; // what Spark's own catalog knows of it makes it again
+            }
             if (table instanceof MorrowTable && !(table instanceof Target)) {
                 throw Refused.of("Unsupported", "SHOW CREATE TABLE of a system table or a folder of files is not supported");
             }
@@ -97,10 +103,11 @@ public class Commands extends SparkStrategy {
         return new AppendDataExecV1(change.table, rows, new Nothing(), new MorrowChange.Execution(change));
     }
 
-    /** Refuses MERGE WITH SCHEMA EVOLUTION where Spark leaves nothing of it in the plan but the text of the statement. */
-    static void refuseEvolution(LogicalPlan command) {
+    /** Refuses MERGE WITH SCHEMA EVOLUTION where Spark would leave the columns as they are: all it keeps of it is the text. */
+    static void refuseEvolution(LogicalPlan command, Target table) {
         scala.Option text = command.origin().sqlText();
-        if (!EVOLVES && text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
+        boolean isDone = EVOLVES && !(table instanceof LocatedTarget);
+        if (!isDone && text.isDefined() && EVOLUTION.matcher((String) text.get()).find()) {
             throw Refused.of("Unsupported", "MERGE WITH SCHEMA EVOLUTION is not supported; add the columns by ALTER TABLE");
         }
     }
@@ -115,8 +122,10 @@ public class Commands extends SparkStrategy {
         scala.collection.Iterator leaves = read.collectLeaves().iterator();
         while (leaves.hasNext()) {
             Object leaf = leaves.next();
-            Object table = table(leaf);
+            DataSourceV2Relation relation = relation(leaf);
+            Object table = relation == null ? null : relation.table();
             if (command instanceof DeleteFromTable && table instanceof Target) {
+                ((Target) table).called(relation);
                 return leaf instanceof InMemoryRelation ? new AppendDataExecV1((Target) table, read, new Nothing(), new Truncation((Target) table)) : null;
             }
             if (table instanceof MorrowTable) {
@@ -126,15 +135,15 @@ public class Commands extends SparkStrategy {
         return null;
     }
 
-    private static Object table(Object leaf) {
+    private static DataSourceV2Relation relation(Object leaf) {
         if (leaf instanceof InMemoryRelation) {
             scala.collection.Iterator cached = ((InMemoryRelation) leaf).cacheBuilder().logicalPlan().collectLeaves().iterator();
-            return cached.hasNext() ? table(cached.next()) : null;
+            return cached.hasNext() ? relation(cached.next()) : null;
         }
         if (leaf instanceof DataSourceV2ScanRelation) {
-            return ((DataSourceV2ScanRelation) leaf).relation().table();
+            return ((DataSourceV2ScanRelation) leaf).relation();
         }
-        return leaf instanceof DataSourceV2Relation ? ((DataSourceV2Relation) leaf).table() : null;
+        return leaf instanceof DataSourceV2Relation ? (DataSourceV2Relation) leaf : null;
     }
 
     /** TRUNCATE as a write, whose rows nobody asks for: the constructor of Spark's own node differs between versions. */

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -27,7 +28,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColumns {
     private static final String FORMAT = "morrow";
     private final String id;
-    private final Map options;
+    final Map options;
     private final String expected;
     private final boolean isStream;
     private State state;
@@ -61,7 +62,7 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
 
         Map question(String verb) {
             Map question = super.question(verb);
-            question.put("options", new HashMap(options));
+            question.put("place", new HashMap(options));
             return question;
         }
 
@@ -100,14 +101,33 @@ final class Located implements SupportsRead, SupportsWrite, SupportsMetadataColu
             TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE);
     }
 
+    /** The table as one that takes rows in all ways; this one where it cannot be loaded, or options choose what is read of it. */
+    Table target() {
+        try {
+            return Boolean.TRUE.equals(state().described("writable")) ? new LocatedTarget(this, state()) : (Table) this;
+        } catch (RuntimeException error) {
+            return this; // who asks for its columns is told; DROP TABLE does not
+        }
+    }
+
+    /** The options of the table together with those of a read. */
+    private Map with(CaseInsensitiveStringMap given) {
+        Map all = new HashMap(new CaseInsensitiveStringMap(options).asCaseSensitiveMap());
+        all.putAll(given.asCaseSensitiveMap());
+        return all;
+    }
+
+    /** Whether the options of a read add nothing to those of the table. */
+    boolean isOwn(CaseInsensitiveStringMap given) {
+        return new CaseInsensitiveStringMap(with(given)).equals(new CaseInsensitiveStringMap(options));
+    }
+
     /** Reads this state, or that which options choose beside those of the table, as Spark's catalog takes them. */
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
-        CaseInsensitiveStringMap own = new CaseInsensitiveStringMap(options);
-        Map all = new HashMap(own.asCaseSensitiveMap());
-        all.putAll(given.asCaseSensitiveMap());
-        if (new CaseInsensitiveStringMap(all).equals(own)) {
-            return new MorrowScan(state(), own);
+        if (isOwn(given)) {
+            return new MorrowScan(state(), new CaseInsensitiveStringMap(options));
         }
+        Map all = with(given);
         Located other = new Located(id, all, expected, isStream);
         if (!other.schema().equals(schema())) {
             throw Refused.of("Unsupported", "options that choose a state of " + name() + " with other columns are not supported; use .read.format('morrow')");

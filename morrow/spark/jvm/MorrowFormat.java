@@ -76,7 +76,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
             question.put("partitions", Questions.keys(partitions));
             Python.ask(id(), question);
         }
-        return new Located(id(), ofReads(own), null, false); // what Spark has kept of the columns may be out of date
+        return new Located(id(), ofReads(own), null, false).target(); // what Spark has kept of the columns may be out of date
     }
 
     private static Map ofReads(Map own) {

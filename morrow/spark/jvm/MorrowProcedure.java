@@ -46,7 +46,16 @@ public final class MorrowProcedure implements UnboundProcedure, BoundProcedure {
         return false;
     }
 
+    /** The parameters; Spark binds no procedure that is given a subquery, and calls it all the same. */
+    private List bound() {
+        if (parameters == null) {
+            throw Refused.of("Unsupported", "CALL with a subquery as argument is not supported; give constants");
+        }
+        return parameters;
+    }
+
     public ProcedureParameter[] parameters() {
+        List parameters = bound();
         ProcedureParameter[] all = new ProcedureParameter[parameters.size()];
         for (int i = 0; i < all.length; i++) {
             Map told = (Map) parameters.get(i);
@@ -65,6 +74,7 @@ public final class MorrowProcedure implements UnboundProcedure, BoundProcedure {
 
     public Iterator call(InternalRow row) {
         Map arguments = new HashMap();
+        List parameters = bound();
         for (int i = 0; i < parameters.size(); i++) {
             Map told = (Map) parameters.get(i);
             arguments.put(told.get("name"), Values.told(CatalystTypeConverters.convertToScala(row.get(i, type(told)), type(told))));

@@ -20,7 +20,7 @@ import org.apache.spark.sql.sources.IsNull;
 
 /** A write whose rows go to Python as a Dataset. */
 public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite, V1Write, InsertableRelation, Derivation.Reads {
-    private final Target table;
+    final Target table;
     private final Map options;
     private String mode = "append";
     private Map partition = new HashMap();
@@ -70,7 +70,9 @@ public class MorrowWrite implements SupportsOverwrite, SupportsDynamicOverwrite,
     }
 
     private static RuntimeException refused(Filter filter) {
-        return Refused.of("Unsupported", "to overwrite where " + filter.references()[0] + " meets this condition is not supported; compare partition columns with values");
+        String[] columns = filter.references();
+        String where = columns.length == 0 ? "by a condition that is never true" : "where " + columns[0] + " meets this condition";
+        return Refused.of("Unsupported", "to overwrite " + where + " is not supported; compare partition columns with values");
     }
 
     /** Notes what the table was read by for these rows: the write is a conflict where others have changed that. */

@@ -30,6 +30,9 @@ public class ReadPlans extends Rule {
     private static final List OF_CATALOG = Arrays.asList((Object[]) new String[] {
         "DropTable", "RenameTable", "RefreshTable", "DescribeRelation", "DescribeColumn", "DescribeTablePartition",
         "ShowTableProperties", "ShowColumns", "ShowCreateTable", "CacheTable", "UncacheTable"});
+    /** What is done to the rows of a table, which Spark's own catalog keeps nothing of. */
+    private static final List OF_ROWS = Arrays.asList((Object[]) new String[] {
+        "ShowPartitions", "TruncateTable", "TruncatePartition", "DropPartitions"});
 
     public TreeNode apply(TreeNode plan) {
         if (plan instanceof Command) {
@@ -51,8 +54,10 @@ public class ReadPlans extends Rule {
         scala.collection.Iterator parts = command.children().iterator();
         while (parts.hasNext()) {
             Object part = parts.next();
-            boolean isLocated = part instanceof ResolvedTable && ((ResolvedTable) part).table() instanceof Located;
-            if (isLocated && !OF_CATALOG.contains(command.getClass().getSimpleName())) {
+            Object table = part instanceof ResolvedTable ? ((ResolvedTable) part).table() : null;
+            String name = command.getClass().getSimpleName();
+            boolean isDone = OF_CATALOG.contains(name) || (table instanceof LocatedTarget && OF_ROWS.contains(name));
+            if ((table instanceof Located || table instanceof LocatedTarget) && !isDone) {
                 throw Refused.of("Unsupported", command.nodeName() + " of a table of Spark's own catalog is not supported;"
                     + " name the table by a catalog of morrow.spark.catalog");
             }
@@ -96,7 +101,7 @@ public class ReadPlans extends Rule {
                 throw Refused.of("Unsupported", "MERGE that only inserts into a cached table is not supported; UNCACHE TABLE first");
             }
             if (!read.isEmpty() && isScan(leaf)) {
-                Commands.refuseEvolution((LogicalPlan) command);
+                Commands.refuseEvolution((LogicalPlan) command, write.table);
                 write.derivedFrom((MorrowScan) ((DataSourceV2ScanRelation) leaf).scan());
             }
         }

@@ -21,6 +21,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.connector.PredicateUtils;
 import org.apache.spark.sql.sources.AlwaysTrue;
 import org.apache.spark.sql.sources.Filter;
@@ -141,6 +142,9 @@ public class Target extends MorrowTable
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
         return new MorrowChange(this, info.command());
     }
+
+    /** Notes by which name Spark knows the table, where it is not that of the catalog. */
+    void called(DataSourceV2Relation relation) {}
 
     /** Has Spark read the table anew where it holds its rows, after a write that Spark has not planned itself. */
     void refreshCaches(Dataset written) {

@@ -153,7 +153,8 @@ public class Writes extends Rule {
     /** The relation of a table of Morrow's that takes rows; null for all others. */
     private DataSourceV2Relation relation(Object table) {
         if (table instanceof DataSourceV2Relation) {
-            return ((DataSourceV2Relation) table).table() instanceof Target ? (DataSourceV2Relation) table : null;
+            Table known = ((DataSourceV2Relation) table).table();
+            return known instanceof Target && !(known instanceof LocatedTarget) ? (DataSourceV2Relation) table : null;
         }
         Place place = table instanceof UnresolvedRelation ? place(((UnresolvedRelation) table).multipartIdentifier()) : null;
         Table found = place == null ? null : place.table();

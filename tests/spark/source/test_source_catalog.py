@@ -17,6 +17,7 @@ from morrow.spark import register
 from morrow.spark.reading.read import read
 from morrow.spark.source.statements import bare, makes_table
 from morrow.spark.views import attach, detach
+from tests.spark.conftest import settings
 from tests.support.written import new_table
 
 if TYPE_CHECKING:
@@ -89,12 +90,50 @@ def test_a_table_that_is_there_by_its_location(session: SparkSession, people: mo
         for statement in ("ALTER TABLE made ADD COLUMNS (z INT)", "ALTER TABLE made SET LOCATION '/tmp'"):
             with pytest.raises(UnsupportedOperationException, match=r"by a catalog of morrow\.spark\.catalog"):
                 session.sql(statement)
-        for statement in ("DELETE FROM made WHERE id = 3", "INSERT OVERWRITE made PARTITION (x = 1) VALUES (1L, 'a')"):
-            with pytest.raises(Exception, match=r"not support|NON_PARTITION"):
-                session.sql(statement)
     finally:
         session.sql("DROP TABLE made")
     assert morrow.open(people.path).scan().count() == 2
+
+
+def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE made (id BIGINT, v STRING, x INT) USING morrow PARTITIONED BY (x) LOCATION '{tmp_path}/made' "
+        "TBLPROPERTIES ('primary-key' = 'id,x', 'bucket' = '1')"
+    )
+    try:
+        session.sql("INSERT INTO made VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 2), (4, 'd', 3)")
+        session.sql(f"CREATE TABLE first USING morrow OPTIONS (snapshot 1) LOCATION '{tmp_path}/made'")
+        session.sql("CACHE TABLE made")
+        session.sql("INSERT OVERWRITE made PARTITION (x = 1) VALUES (5, 'e'), (6, 'f')")
+        with settings(session, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+            session.sql("INSERT OVERWRITE made VALUES (7, 'g', 2)")
+        assert answers(session, "SELECT * FROM made") == [(4, "d", 3), (5, "e", 1), (6, "f", 1), (7, "g", 2)]
+        session.sql("DELETE FROM made WHERE id = (SELECT min(id) FROM made)")
+        session.sql("UPDATE made SET v = concat(v, '!') WHERE id = 6")
+        session.sql(
+            "MERGE INTO made t USING (SELECT 7L AS id, 2 AS x, 'm' AS v UNION ALL SELECT 8L, 2, 'n') s "
+            "ON t.id = s.id AND t.x = s.x WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+            " WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
+        )
+        assert answers(session, "SELECT * FROM made") == [(6, "f!", 1), (7, "m", 2), (8, "n", 2)]
+        session.sql("TRUNCATE TABLE made PARTITION (x = 1)")
+        assert answers(session, "SHOW PARTITIONS made") == [("x=2",), ("x=3",)]
+        session.sql("DELETE FROM made")
+        assert answers(session, "SELECT * FROM made") == []
+        for statement in (
+            "MERGE WITH SCHEMA EVOLUTION INTO made t USING (SELECT 7L AS id, 2 AS x, 1 AS y) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT *",
+            "INSERT INTO made REPLACE WHERE id = 1 VALUES (1, 'a', 1)",
+            "ALTER TABLE made ADD PARTITION (x = 5)",
+            "DELETE FROM first WHERE id = 1",
+            "UPDATE first SET v = 'x'",
+            "TRUNCATE TABLE first",
+        ):
+            with pytest.raises(Exception, match=r"not support|no partition column"):
+                session.sql(statement)
+    finally:
+        session.sql("DROP TABLE made")
+        session.sql("DROP TABLE IF EXISTS first")
 
 
 MADE: dict[str, Callable[[Any, str], object]] = {

@@ -13,6 +13,7 @@ from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.plan.predicate import conjunction
 from morrow.session import open as open_table
 from morrow.spark.catalogs import changes, described, partitions, summaries, write
+from morrow.spark.catalogs.defaults import defaults_in
 from morrow.spark.catalogs.place import Question
 from morrow.spark.catalogs.read import of_table
 from morrow.spark.catalogs.settings import options_for
@@ -26,13 +27,13 @@ from morrow.spark.source.options import Options, check_stream_sink, options_of_r
 from morrow.spark.source.plain import NAME, STREAMS_BY_NAME
 from morrow.spark.source.schemas import as_spark_schema, check_same, metadata_of
 from morrow.spark.source.stream import StreamPlanner
+from morrow.spark.types.to_paimon import check_collations, paimon_fields
 from morrow.spark.types.told import predicates
 from morrow.spark.writing.job import was_committed
 from morrow.writers.target import WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from morrow.system_scan import SystemScan
     from morrow.table import Table
@@ -117,22 +118,14 @@ def _of_table(place: ByPath) -> dict[str, object]:
     columns = as_spark_schema(fields)
     found = described.of_table(table, scan, path, writable=named == () and asked.filter is None and not asked.travel)
     partitions = table.partition_keys if set(table.partition_keys) <= set(columns.names) else ()
-    nullable = {field.name: field.type.nullable for field in fields}
     return {
         **found,
         "schema": columns.json(),
-        "columns to write": _with_nullability(columns, nullable).json(),
+        "columns to write": described.columns(fields).json(),
         "partitions": list(partitions),
         "hidden": [column for column in described.hidden(scan.request) if column["name"] not in columns.names],
         "properties": {**described.properties(table), **EXTERNAL},
     }
-
-
-def _with_nullability(columns: StructType, nullable: Mapping[str, bool]) -> StructType:
-    """Returns columns that are NOT NULL where those of the table are, as Spark wants it of keys."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType([StructField(f.name, f.dataType, nullable[f.name], f.metadata) for f in columns.fields])
 
 
 def _read(place: ByPath, question: Question, _rows: DataFrame | None) -> DataFrame:
@@ -157,7 +150,9 @@ def _stream(place: ByPath, question: Question, _rows: DataFrame | None) -> dict[
 def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
     """Makes a table of Spark's own catalog, unless it is there.
 
-    Raises `InvalidArgument` where the table that is there has other options.
+    Raises:
+        InvalidArgument: the table that is there has other options or default values.
+        Unsupported: a type that the table would not have, which Spark's own catalog would note all the same.
     """
     from pyspark.sql.types import StructType
 
@@ -166,7 +161,19 @@ def _make(place: ByPath, question: Question, _rows: DataFrame | None) -> None:
     of_reads = options_of_reads(given)
     own = {key: value for key, value in given.items() if key not in of_reads or key.startswith(STORAGE_PREFIX)}
     schema = StructType.fromJson(json.loads(question["schema"]))
-    ensure_table({**own, "path": path} | ({PARTITION.key: ",".join(keys)} if keys else {}), schema)
+    check_collations(schema)
+    fields = paimon_fields(schema)
+    for asked, kept in zip(schema.fields, described.columns(fields).fields, strict=True):
+        given_type, kept_type = (field.dataType.simpleString().upper() for field in (asked, kept))
+        if given_type != kept_type:
+            raise Unsupported(f"the type {given_type} of the column {asked.name!r}", hint=f"write {kept_type}")
+    defaults = defaults_in(place.spark, schema, {field.name: field for field in fields})
+    named = {**own, "path": path} | ({PARTITION.key: ",".join(keys)} if keys else {})
+    ensure_table(named, schema, comment=question["comment"], defaults=defaults)
+    for field in place.table().scan().fields if defaults else ():
+        if defaults.get(field.name, field.default_value) != field.default_value:
+            said = f"the default value of {field.name!r} is {field.default_value}, not {defaults[field.name]}"
+            raise InvalidArgument(f"{path}: {said}; leave it out, or alter the table")
 
 
 def _of_reads(_place: ByPath, question: Question, _rows: DataFrame | None) -> dict[str, str]:

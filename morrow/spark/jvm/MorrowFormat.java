@@ -73,6 +73,7 @@ public class MorrowFormat implements TableProvider, DataSourceRegister, Creatabl
         Map own = own(options);
         if (call.startsWith(MAKING)) {
             Map question = Questions.of("make", "options", own, "schema", schema.json());
+            question.put("comment", options.get(TableCatalog.PROP_COMMENT));
             question.put("partitions", Questions.keys(partitions));
             Python.ask(id(), question);
         }

@@ -12,7 +12,6 @@ from morrow.engine.options.declared.table import PARTITION, PRIMARY_KEY
 from morrow.engine.options.declaring import FIELDS
 from morrow.engine.options.kinds import names
 from morrow.engine.options.registry import column_option
-from morrow.engine.plan.metadata import TableMetadata
 from morrow.engine.schema.committing import create_first_schema
 from morrow.engine.schema.creating import new_schema
 from morrow.spark.source.options import Options
@@ -32,8 +31,12 @@ def ensure_table(
     must_be_new: bool = False,
     overwrite: bool = True,
     heeds: bool = False,
+    comment: str | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> None:
     """Creates the table of the options, with the DataFrame's columns, unless it exists.
+
+    `comment`, `defaults`: of a new table, and of its columns by their names.
 
     `heeds`: the write heeds options that the existing table has with other values, where one write can.
 
@@ -52,18 +55,14 @@ def ensure_table(
         _check_options(metadata.latest_schema(), others, metadata.where)
         return
     try:
-        create_first_schema(metadata, _first_schema(metadata, schema, sink.table, sink.kinds))
+        columns = _columns(schema, sink.kinds)
+        own = _in_case(sink.table, [field.name for field in columns])
+        first = new_schema(columns, options=own, comment=comment, defaults=defaults, where=metadata.where)
+        create_first_schema(metadata, first)
     except AlreadyExists:  # another process was faster
         if must_be_new:
             raise
         _check_options(metadata.latest_schema(), others, metadata.where)
-
-
-def _first_schema(
-    metadata: TableMetadata, schema: StructType, options: Mapping[str, str], kinds: str | None
-) -> TableSchema:
-    columns = _columns(schema, kinds)
-    return new_schema(columns, options=_in_case(options, [field.name for field in columns]), where=metadata.where)
 
 
 def follow_columns(given: Mapping[str, str], schema: StructType) -> None:

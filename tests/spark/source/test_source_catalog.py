@@ -97,7 +97,8 @@ def test_a_table_that_is_there_by_its_location(session: SparkSession, people: mo
 
 def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_path: Path) -> None:
     session.sql(
-        f"CREATE TABLE made (id BIGINT, v STRING, x INT) USING morrow PARTITIONED BY (x) LOCATION '{tmp_path}/made' "
+        "CREATE TABLE made (id BIGINT, v VARCHAR(5) DEFAULT 'new' COMMENT 'a''b', x INT) USING morrow "
+        f"PARTITIONED BY (x) COMMENT 'mine' LOCATION '{tmp_path}/made' "
         "TBLPROPERTIES ('primary-key' = 'id,x', 'bucket' = '1')"
     )
     try:
@@ -112,25 +113,30 @@ def test_rows_of_a_table_by_its_location_are_changed(session: SparkSession, tmp_
         session.sql("UPDATE made SET v = concat(v, '!') WHERE id = 6")
         session.sql(
             "MERGE INTO made t USING (SELECT 7L AS id, 2 AS x, 'm' AS v UNION ALL SELECT 8L, 2, 'n') s "
-            "ON t.id = s.id AND t.x = s.x WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+            "ON t.id = s.id AND t.x = s.x "
+            "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, x) VALUES (s.id, s.x)"
             " WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
         )
-        assert answers(session, "SELECT * FROM made") == [(6, "f!", 1), (7, "m", 2), (8, "n", 2)]
+        assert answers(session, "SELECT * FROM made") == [(6, "f!", 1), (7, "m", 2), (8, "new", 2)]
         session.sql("TRUNCATE TABLE made PARTITION (x = 1)")
         assert answers(session, "SHOW PARTITIONS made") == [("x=2",), ("x=3",)]
         session.sql("DELETE FROM made")
         assert answers(session, "SELECT * FROM made") == []
         for statement in (
-            "MERGE WITH SCHEMA EVOLUTION INTO made t USING (SELECT 7L AS id, 2 AS x, 1 AS y) s ON t.id = s.id "
-            "WHEN NOT MATCHED THEN INSERT *",
+            "MERGE WITH SCHEMA EVOLUTION INTO made t USING (SELECT 7L AS id, 2 AS x, 'v' AS v, 1 AS y) s "
+            "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
             "INSERT INTO made REPLACE WHERE id = 1 VALUES (1, 'a', 1)",
             "ALTER TABLE made ADD PARTITION (x = 5)",
             "DELETE FROM first WHERE id = 1",
             "UPDATE first SET v = 'x'",
             "TRUNCATE TABLE first",
+            f"CREATE TABLE other (id BIGINT, c CHAR(2)) USING morrow LOCATION '{tmp_path}/other'",
+            f"CREATE TABLE other (id BIGINT, c STRING COLLATE UNICODE) USING morrow LOCATION '{tmp_path}/other'",
         ):
             with pytest.raises(Exception, match=r"not support|no partition column"):
                 session.sql(statement)
+        assert not (tmp_path / "other").exists()
+        assert morrow.open(str(tmp_path / "made")).comment == "mine"
     finally:
         session.sql("DROP TABLE made")
         session.sql("DROP TABLE IF EXISTS first")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 from morrow.engine.errors import InvalidArgument
 
@@ -22,12 +23,24 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def warehouse_and_query(words: list[str]) -> tuple[str | None, str | None]:
-    """Splits ``QUERY``, ``WAREHOUSE QUERY``, or nothing. Raises `InvalidArgument` for more."""
+    """Splits ``QUERY``, ``WAREHOUSE QUERY``, ``WAREHOUSE`` or nothing. Raises `InvalidArgument` for more.
+
+    One word alone is a warehouse if it is a folder or URL.
+    """
     if len(words) > 2:
         raise InvalidArgument(f"{len(words)} arguments where a warehouse and a query were expected: quote the query")
     if len(words) == 2:
         return words[0], words[1]
-    return None, words[0] if words else None
+    if not words:
+        return None, None
+    (word,) = words
+    return (word, None) if _is_place(word) else (None, word)
+
+
+def _is_place(word: str) -> bool:
+    if any(letter.isspace() for letter in word):
+        return False
+    return "://" in word or Path(word).is_dir()
 
 
 def named_paths(texts: list[str] | None) -> dict[str, str]:

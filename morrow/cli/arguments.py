@@ -103,8 +103,8 @@ SystemName = Annotated[
 Query = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[[WAREHOUSE] QUERY]",
-        help="SQL in DuckDB's dialect; after a WAREHOUSE, over its tables.",
+        metavar="[WAREHOUSE] [QUERY]",
+        help="SQL in DuckDB's dialect; after a WAREHOUSE (a folder or URL), over its tables.",
         show_default=False,
     ),
 ]

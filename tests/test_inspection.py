@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from unittest.mock import patch
 
@@ -19,12 +18,12 @@ from morrow.inspection import inspection
 from morrow.inspection.files import COLUMNS, LiveFiles, live_files
 from morrow.inspection.trees import MOST_BOXES, trees
 from tests.cli.conftest import Run, run
+from tests.support.browser import Browser, needs_browser
 from tests.support.written import new_table
 
 __all__ = ["run"]
 
 HOSTILE = "<script>alert(1)</script>\"'&`"
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 VOID = ("meta",)
 
 
@@ -125,41 +124,22 @@ def test_the_command(run: Run, orders: morrow.Table, tmp_path: Path) -> None:
     assert run("inspect", orders.path).lines[0].startswith(f"{orders.path}: snapshot ")
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser: chromium or google-chrome")
-@pytest.mark.parametrize(("width", "scheme"), [(1200, 1), (420, 0)], ids=["wide and light", "narrow and dark"])
-def test_in_a_browser(orders: morrow.Table, tmp_path: Path, width: int, scheme: int) -> None:
-    """The page is as wide as the window, and of the scheme that the reader prefers."""
+@needs_browser
+def test_in_a_browser(orders: morrow.Table, tmp_path: Path) -> None:
+    """Pages are as wide as the window, of the scheme that the reader prefers, run nothing and fetch nothing."""
+    report, reprs = tmp_path / "page.html", tmp_path / "reprs.html"
     with patch.object(inspection, "FRAME_PIXELS", 100):
-        orders.inspect().save(tmp_path / "page.html")
-    assert BROWSER is not None
-    picture = tmp_path / "page.png"
-    subprocess.run(
-        [
-            *(BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},800"),
-            *(
-                f"--blink-settings=preferredColorScheme={scheme}",
-                f"--screenshot={picture}",
-                f"file://{tmp_path}/page.html",
-            ),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    corner = _first_pixel(picture)
-    assert corner == ((255, 255, 255) if scheme else (0x14, 0x18, 0x1F))
+        orders.inspect(where="id < 3").save(report)
+    scan = orders.scan(filter="id < 3")
+    tags, branches, snapshots = orders.tags, orders.branches, orders.snapshots()
+    things = (orders, tags, branches, snapshots, orders.schemas(), orders.doctor(), scan, scan.plan)
+    shown = "".join(f'<div style="overflow-x: auto">{thing._repr_html_()}</div>' for thing in things)
+    reprs.write_text(f"<!DOCTYPE html><meta charset=utf-8><style>:root{{color-scheme:light dark}}</style>{shown}")
 
-
-def _first_pixel(picture: Path) -> tuple[int, int, int]:
-    """Reads the upper left pixel of a PNG, whose first row may be filtered only by its left."""
-    import struct
-    import zlib
-
-    data, found, at = picture.read_bytes(), b"", 8
-    while at < len(data):
-        (length,) = struct.unpack(">I", data[at : at + 4])
-        if data[at + 4 : at + 8] == b"IDAT":
-            found += data[at + 8 : at + 8 + length]
-        at += 12 + length
-    row = zlib.decompressobj().decompress(found, 4)
-    return row[1], row[2], row[3]
+    with Browser(tmp_path / "profile") as browser:
+        for page, (width, dark) in product((report, reprs), ((1200, False), (420, True), (320, False))):
+            look = browser.look(page, width, dark=dark)
+            assert look.width <= width and look.out == []
+            assert look.requests == [page.as_uri()] and look.console == []
+            assert HOSTILE in look.text
+            assert max(look.corner) < 0x20 if dark else look.corner == (255, 255, 255)

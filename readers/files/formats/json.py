@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from morrow.engine.errors import CorruptFile
 from morrow.engine.format.types import DataField
 from morrow.engine.names import col
 from morrow.engine.options.declared.formats import JSON_LINE_DELIMITER
@@ -25,7 +26,10 @@ def decode_json(source: FileSource, fields: Sequence[DataField]) -> Iterator[Chu
     columns = [parsed(col(each.name), each.type, source.path).alias(each.name) for each in fields]
     for chunk in lines(source, source.given.get(JSON_LINE_DELIMITER)):
         if fields:
-            yield Chunk(len(chunk), chunk.str.json_decode(dtype=document).struct.unnest().select(columns))
+            rows = chunk.str.json_decode(dtype=document)
+            if len(rows) != len(chunk):  # Polars joins the lines by commas
+                raise CorruptFile(source.path, "a line holds not one JSON object")
+            yield Chunk(len(chunk), rows.struct.unnest().select(columns))
         else:
             yield Chunk(len(chunk), pl.DataFrame())
 

@@ -109,6 +109,12 @@ def test_nested_json(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ['{"id":1},{"id":2}\n', "\n"])
+def test_a_line_of_json_is_one_object(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CorruptFile, match="not one JSON object"):
+        scan([source(tmp_path / "f.json", text)], [ID]).collect()
+
+
 def test_json_numbers_and_missing_members(tmp_path: Path) -> None:
     file = source(tmp_path / "f.json", '{"id": 7, "more": 1}\n{}\n')
 

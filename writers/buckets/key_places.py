@@ -43,6 +43,11 @@ class KeyPlaces:
         self._settled = pl.concat([empty, *self._read(target, snapshot)])
         self._moved = empty
 
+    @property
+    def partitions(self) -> list[bytes]:
+        """Partitions in the order of their codes."""
+        return list(self._codes)
+
     def partition_code(self, partition: bytes, rows: pl.DataFrame) -> int:
         """Returns the code of a partition; `rows` are some of its rows."""
         if partition not in self._codes:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from morrow.engine.errors import InvalidArgument
 from morrow.engine.format.snapshot import Snapshot
+from morrow.engine.names import cols
 from morrow.engine.plan.filter import Filter, FilterLike
+from morrow.engine.telling import shown
+from morrow.writers.buckets.key_places import KeyPlaces
 from morrow.writers.commit.messages import CommitMessage
+from morrow.writers.commit.overwriting import Partitions
 from morrow.writers.commit.premise import Premise
 from morrow.writers.commit.tally import Operation, recorded
 from morrow.writers.history.expiry.automatic import maintained
@@ -72,18 +76,25 @@ def overwrite(
     source = _with_partition(target, source_of(data, target.schema.fields), spec)
     writer = TableWriter(target, overwrite=True)
     commits = maintained(target)
+    keys: list[pl.DataFrame] = []
     try:
-        writer.write_frames(incoming(target, source, kinds=kinds, missing=missing))
+        writer.write_frames(_noted(target, incoming(target, source, kinds=kinds, missing=missing), keys))
         messages = writer.prepare_commit()
     finally:
         writer.close()
+
+    def commit(*, partitions: Partitions, premise: Premise | None = None) -> Snapshot | None:
+        if keys and partitions != "all":
+            premise = _keys_stay(target, keys, partitions, premise)
+        return commits.overwrite(messages, partitions=partitions, premise=premise)
+
     with cleaned_up(commits, messages):
         if condition is not None:
-            return replace_matching(target, messages, condition, partial(commits.overwrite, messages))
+            return replace_matching(target, messages, condition, commit)
         if target.partition_fields and dynamic:
             _check_partitions(target, {message.partition for message in messages}, spec)
-            return commits.overwrite(messages, partitions=list(dict.fromkeys(m.partition for m in messages)))
-        return commits.overwrite(messages, partitions=[spec] if spec else "all")
+            return commit(partitions=list(dict.fromkeys(m.partition for m in messages)))
+        return commit(partitions=[spec] if spec else "all")
 
 
 def replace_matching(
@@ -130,6 +141,38 @@ def drop_partitions(target: WriteTarget, partitions: Sequence[Mapping[str, objec
 def truncate(target: WriteTarget) -> Snapshot | None:
     """Removes all rows."""
     return maintained(target).truncate()
+
+
+def _noted(target: WriteTarget, frames: Iterable[pl.DataFrame], keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yields the frames, and notes their keys where a key may be in any partition."""
+    for frame in frames:
+        if target.schema.cross_partition:
+            keys.append(frame.select(cols(target.schema.trimmed_primary_keys)).unique())
+        yield frame
+
+
+def _keys_stay(
+    target: WriteTarget, keys: Sequence[pl.DataFrame], partitions: Partitions, premise: Premise | None
+) -> Premise:
+    """Returns the premise that no partition that stays has one of these keys, as the newest snapshot has it.
+
+    Raises:
+        InvalidArgument: one has: the key would be in two partitions.
+    """
+    newest = target.metadata.latest_snapshot() if premise is None else premise.read
+    places = KeyPlaces(target, newest)
+    unique = pl.concat(keys).unique()
+    codes, _ = places.find(unique)
+    specs = [one for one in partitions if isinstance(one, Mapping)]
+    for code, partition in enumerate(places.partitions):
+        here = np.flatnonzero(codes == code)
+        if len(here) and partition not in partitions and not any(is_in(target, partition, one) for one in specs):
+            values = dict(zip(target.schema.partition_keys, target.partition_values(partition)))
+            raise InvalidArgument(
+                f"{target.where}: the key {shown(str(unique.row(int(here[0]), named=True)))} is in the partition "
+                f"{shown(str(values))}, which stays, and would be in two; delete it there, or overwrite that one, too"
+            )
+    return Premise(newest)
 
 
 def _with_partition(target: WriteTarget, source: Source, spec: PartitionSpec) -> Source:

@@ -111,3 +111,18 @@ def test_partitions_that_cannot_be(table: morrow.Table, partitions: list[dict[st
     with pytest.raises(InvalidArgument, match=message):
         table.drop_partition(*partitions)
     assert len(rows(table)) == 3
+
+
+@pytest.mark.parametrize("how", [{"dynamic": True}, {"partition": {"p": 0}}, {"replace_where": "p = 0"}])
+def test_a_key_is_not_put_into_a_second_partition(how: dict[str, Any], tmp_path: Path) -> None:
+    table = morrow.Catalog(tmp_path).create_table(
+        "db.t", schema={"k": "INT NOT NULL", "p": "INT", "v": "INT"}, primary_keys=["k"], partition_keys=["p"]
+    )
+    table.upsert({"k": [1, 2], "p": [0, 1], "v": [1, 2]})
+    with pytest.raises(InvalidArgument, match=r"the key {'k': 2} is in the partition {'p': 1}, which stays"):
+        table.overwrite({"k": [2], "p": [0], "v": [3]}, **how)
+    assert sorted(table.scan().to_polars().rows()) == [(1, 0, 1), (2, 1, 2)]
+    table.overwrite({"k": [1, 3], "p": [0, 0], "v": [4, 5]}, **how)
+    assert sorted(table.scan().to_polars().rows()) == [(1, 0, 4), (2, 1, 2), (3, 0, 5)]
+    table.overwrite({"k": [2], "p": [0], "v": [6]}, dynamic=False)
+    assert table.scan().to_polars().rows() == [(2, 0, 6)]

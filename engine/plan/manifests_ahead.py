@@ -10,7 +10,7 @@ from morrow.engine.format.manifest import decode_manifest_lists, decode_manifest
 from morrow.engine.format.snapshot import Snapshot
 from morrow.engine.io.ahead import ahead
 from morrow.engine.io.store import WALKED_AT_ONCE, FileStatus, has_urls
-from morrow.engine.plan.manifests import decoded_files, manifest_entries, manifests_of
+from morrow.engine.plan.manifests import decoded_files, index_entries, manifest_entries, manifests_of
 from morrow.engine.plan.metadata import TableMetadata
 
 MOST_FILES, MOST_BYTES = 16, 1 << 20
@@ -21,10 +21,15 @@ NEWEST_FILES, NEWEST_MILLIS = 6, 3000
 
 
 def read_manifests(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Reads the lists of a snapshot, and its manifests if they are few. Raises as `manifests_of`."""
+    """Reads the lists of a snapshot, its index manifest, and its manifests if they are few.
+
+    Raises: as `manifests_of`, `index_entries` and `manifest_entries`.
+    """
+    indexing = ahead(metadata.store, lambda: index_entries(metadata, snapshot))
     manifests = manifests_of(metadata, snapshot)
     if 0 < manifests.height <= MOST_FILES and manifests["_FILE_SIZE"].sum() <= MOST_BYTES:
         manifest_entries(metadata, manifests)
+    indexing()
 
 
 def read_latest_files(metadata: TableMetadata) -> None:

@@ -27,6 +27,9 @@ WORTH = 0.5
 GROUP_BYTES, GROUP_FILES = 8 << 20, 64
 """Files that are decoded together: up to about so many bytes, and so many."""
 
+REQUESTS = 16
+"""Sections whose masks are read at once."""
+
 Part = tuple[Section, tuple[Mask, ...]]
 
 
@@ -44,7 +47,9 @@ def is_fetched(plan: ScanPlan, file: DataFile) -> bool:
 
 def fetched_rows(plan: ScanPlan, sections: Sequence[Section], store: FetchedStore) -> list[pl.DataFrame]:
     """Returns the live rows of the sections, none of which folds, columns `plan.read_columns`, by groups of files."""
-    groups = list(_groups((section, scan_masks(plan, section, store)) for section in sections))
+    with ThreadPoolExecutor(REQUESTS) as pool:  # their deletion vectors come while files do
+        masks = list(pool.map(lambda section: scan_masks(plan, section, store), sections))
+    groups = list(_groups(zip(sections, masks)))
 
     def rows(group: Sequence[Part]) -> pl.DataFrame:
         frames = [section_frame(plan, section, masks, store) for section, masks in group]
